@@ -6,9 +6,9 @@ import (
 	"weir/loadgen/profile"
 )
 
-// A Lane deals the arrivals of one loop out, in order. It is the loop's queue
-// as well: what is due and was not yet taken is what waits. The queue needs no
-// memory: it lies between two walks along the same arrivals.
+// A Lane yields the arrivals of one loop in order. It is the loop's queue as well:
+// arrivals that are due and not yet taken wait. The queue needs no memory, since it is
+// the part between two walks along the same arrivals.
 //
 //	taken   waiting     still to come
 //	 ┄┄┄┄┄┼───────────┼┄┄┄┄┄┄┄┄┄┄┄┄┄┄┤
@@ -17,15 +17,15 @@ import (
 // Owned by its loop.
 type Lane struct {
 	profile *profile.Profile
-	head    walk // the arrival to be taken next
-	tail    walk // the first arrival not known to wait
+	head    walk // next arrival to take
+	tail    walk // first arrival not known to wait
 	waiting uint64
 	stride  uint64
 	limit   profile.Count // no arrivals from here on
 	due     time.Duration // of head
 }
 
-// Lane returns the share that loop number i of n has of the schedule.
+// Lane returns the share of the schedule for loop i of n.
 func (s Schedule) Lane(i, n int) Lane {
 	of := uint64(s.config.Shard.Of)
 	l := Lane{profile: s.config.Profile, head: s.first(), stride: uint64(n) * of, limit: s.limit}
@@ -35,13 +35,13 @@ func (s Schedule) Lane(i, n int) Lane {
 	return l
 }
 
-// Due is when the next arrival is due; false when there is none left.
+// Due returns when the next arrival is due; ok is false if there is none left.
 func (l *Lane) Due() (time.Duration, bool) { return l.due, l.head.at < l.limit }
 
-// Index is the number of the next arrival in the schedule of all shards.
+// Index returns the number of the next arrival in the schedule of all shards.
 func (l *Lane) Index() uint64 { return l.head.index }
 
-// Take takes the next arrival off the lane.
+// Take removes the next arrival.
 func (l *Lane) Take() {
 	l.head.step(l.stride)
 	if l.waiting > 0 {
@@ -54,17 +54,17 @@ func (l *Lane) Take() {
 	}
 }
 
-// Waiting is how many arrivals due before t have not been taken. Time does not
-// go back: for an earlier t than before it is what is left of those.
+// Waiting returns how many arrivals due before t have not been taken. Time must not go
+// back: for an earlier t than before, the count is what is left of the former.
 func (l *Lane) Waiting(t time.Duration) uint64 {
 	l.wait(min(l.profile.Before(t), l.limit))
 	return l.waiting
 }
 
-// wait lets the arrivals before limit wait.
+// wait adds the arrivals before limit to those that wait.
 func (l *Lane) wait(limit profile.Count) { l.waiting += l.tail.seek(limit, l.stride) }
 
-// Cut ends the lane at t: arrivals due at t or later will not come.
+// Cut ends the lane at t: arrivals due at t or later are dropped.
 func (l *Lane) Cut(t time.Duration) {
 	l.limit = min(l.limit, l.profile.Before(t))
 	if l.tail.at > l.limit {
@@ -72,7 +72,7 @@ func (l *Lane) Cut(t time.Duration) {
 	}
 }
 
-// Drop empties the lane and returns how many arrivals were left on it.
+// Drop empties the lane and returns how many arrivals were left.
 func (l *Lane) Drop() uint64 {
 	l.wait(l.limit)
 	n := l.waiting

@@ -1,4 +1,4 @@
-// Package pace says when each request of a run is due.
+// Package pace computes when each request of a run is due.
 //
 // There is one schedule for the whole run, and for all generators that share
 // it: arrival k is due at Λ⁻¹(s) of the profile, whatever happened to the
@@ -7,15 +7,13 @@
 // cumulative rate in this way is known for Poisson arrivals from E. Çinlar,
 // Introduction to Stochastic Processes, 1975.)
 //
-// The schedule is dealt out like cards. Of several generators, number i of n
-// takes the arrivals k ≡ i (mod n); each deals its own on to its loops in the
-// same way. Nobody needs to ask anybody else, and the sum of all hands is the
-// schedule, so that the rate is that of the plan and not a sum of rates that
-// each drift or bunch up on their own. For Poisson arrivals everybody draws all
-// gaps, some nanoseconds each, and uses its own.
+// The schedule is divided without communication. Of n generators, number i takes the
+// arrivals k ≡ i (mod n), and distributes them to its loops in the same way. Together
+// they send exactly the schedule, so the rate is that of the plan and not a sum of rates
+// that drift or bunch independently. For Poisson arrivals every generator draws all gaps,
+// which takes some nanoseconds each, and uses its own.
 //
-// Due times are durations since the start of the run. The package asks no
-// clock.
+// Due times are durations since the start of the run. The package reads no clock.
 package pace
 
 import (
@@ -25,8 +23,8 @@ import (
 	"weir/loadgen/profile"
 )
 
-// A Shard is the hand of one generator: number Index of Of, counted from 0.
-// The zero value stands for the only one.
+// A Shard is the part of one generator: number Index of Of, counted from 0. The zero
+// value means that there is only one.
 type Shard struct {
 	Index, Of int
 }
@@ -34,11 +32,11 @@ type Shard struct {
 // shardsMax bounds the number of generators that share a schedule.
 const shardsMax = 10_000
 
-// arrivalsMax bounds the arrivals of a schedule, so that what lies a little
-// beyond its end can still be counted. It is a week at the highest rate.
+// arrivalsMax bounds the arrivals of a schedule, so that arrivals a little beyond its end
+// can still be counted. It is a week at the highest rate.
 const arrivalsMax = 7 << 40
 
-// Validate says what is wrong with the shard, naming the field.
+// Validate returns the invalid field and what is wrong with it, or empty strings.
 func (s Shard) Validate() (field, fault string) {
 	switch {
 	case s == Shard{}:
@@ -51,7 +49,7 @@ func (s Shard) Validate() (field, fault string) {
 	return "", ""
 }
 
-// A Config says what a schedule is made of.
+// A Config describes a schedule.
 type Config struct {
 	Profile  *profile.Profile
 	Length   time.Duration
@@ -60,7 +58,7 @@ type Config struct {
 	Shard    Shard
 }
 
-// A Schedule is what one generator has to send: its share of the arrivals due
+// A Schedule has the arrivals that one generator has to send: its share of those due
 // before the end.
 //
 // Immutable after New.
@@ -69,8 +67,8 @@ type Schedule struct {
 	limit  profile.Count // arrivals before here are due before the end
 }
 
-// New returns the schedule of c. It panics on a shard that Validate refuses,
-// and when there are more arrivals than a Count holds with room to spare.
+// New returns the schedule of c. It panics if Validate refuses the shard, or if there are
+// more arrivals than a Count can safely hold.
 func New(c Config) Schedule {
 	if c.Shard == (Shard{}) {
 		c.Shard.Of = 1
@@ -85,16 +83,16 @@ func New(c Config) Schedule {
 	return s
 }
 
-// Length is how long the schedule lasts.
+// Length returns the length of the schedule.
 func (s Schedule) Length() time.Duration { return s.config.Length }
 
-// Expected is how many arrivals this shard has, up to one when they are
-// uniform, on average when they are random.
+// Expected returns the number of arrivals of this shard: to within one if they are
+// uniform, on average if they are random.
 func (s Schedule) Expected() float64 {
 	return s.config.Profile.Cumulative(s.config.Length).Float() / float64(s.config.Shard.Of)
 }
 
-// Rate is this shard's rate at t in arrivals per second; 0 outside the run.
+// Rate returns this shard's rate at t in arrivals per second. It is 0 outside the run.
 func (s Schedule) Rate(t time.Duration) float64 {
 	if t < 0 || t >= s.config.Length {
 		return 0
@@ -102,8 +100,8 @@ func (s Schedule) Rate(t time.Duration) float64 {
 	return s.config.Profile.Rate(t) / float64(s.config.Shard.Of)
 }
 
-// PeakFrom is the first peak of this shard's rate that starts at t or later
-// within the run, and false when there is none.
+// PeakFrom returns the first peak of this shard's rate that starts at t or later within
+// the run; ok is false if there is none.
 func (s Schedule) PeakFrom(t time.Duration) (profile.Peak, bool) {
 	peak, ok := s.config.Profile.PeakFrom(t)
 	if !ok || peak.Start >= s.config.Length {
@@ -113,14 +111,14 @@ func (s Schedule) PeakFrom(t time.Duration) (profile.Peak, bool) {
 	return peak, true
 }
 
-// first is a walk at this shard's first arrival.
+// first returns a walk at this shard's first arrival.
 func (s Schedule) first() walk {
 	w := newWalk(s.config.Arrivals, s.config.Seed)
 	w.step(uint64(s.config.Shard.Index))
 	return w
 }
 
-// A Counter counts this shard's arrivals as time goes by.
+// A Counter counts this shard's arrivals over time.
 //
 // Owned by its user.
 type Counter struct {
@@ -132,8 +130,8 @@ type Counter struct {
 // Counter returns a Counter at the start of the schedule.
 func (s Schedule) Counter() Counter { return Counter{schedule: s, walk: s.first()} }
 
-// Before is how many of this shard's arrivals are due before t. Time does not
-// go back: for an earlier t than before the answer is the same as then.
+// Before returns how many of this shard's arrivals are due before t. Time must not go
+// back: for an earlier t than before, the result is the former one.
 func (c *Counter) Before(t time.Duration) uint64 {
 	limit := min(c.schedule.config.Profile.Before(t), c.schedule.limit)
 	c.count += c.walk.seek(limit, uint64(c.schedule.config.Shard.Of))

@@ -7,27 +7,25 @@ import (
 	"weir/loadgen/profile"
 )
 
-// A Process says how arrivals lie along the cumulative rate: what is random
-// about a schedule besides its rate.
+// A Process is the distribution of arrivals along the cumulative rate.
 type Process uint8
 
 const (
-	// Uniform arrivals are one arrival apart: k stands at k + ½.
+	// Uniform arrivals are evenly spaced: arrival k is at k + ½.
 	Uniform Process = iota
-	// Poisson arrivals are independent of each other, as those of many users
-	// are who do not know of each other: the gaps are exponential, of one
-	// arrival on average.
+	// Poisson arrivals are independent of each other, like those of many users: the gaps
+	// are exponential with a mean of one arrival.
 	Poisson
 )
 
-// String is the process as configurations name it.
+// String returns the name used in configurations.
 func (p Process) String() string { return [...]string{"uniform", "poisson"}[p] }
 
-// arrivalStream keeps the draws for gaps apart from others with the same seed.
+// arrivalStream separates the random numbers for gaps from others with the same seed.
 const arrivalStream = 0x61727269
 
-// A walk goes along the arrivals of the whole schedule. It is a value: a copy
-// goes on from where the original was.
+// A walk moves along the arrivals of the whole schedule. It is a value: a copy continues
+// from the same place.
 type walk struct {
 	process Process
 	index   uint64        // of the arrival
@@ -35,7 +33,7 @@ type walk struct {
 	source  rand.PCG
 }
 
-// newWalk returns a walk that stands at arrival 0.
+// newWalk returns a walk at arrival 0.
 func newWalk(process Process, seed int64) walk {
 	w := walk{process: process, at: profile.Half, source: *rand.NewPCG(uint64(seed), arrivalStream)}
 	if process == Poisson {
@@ -44,7 +42,7 @@ func newWalk(process Process, seed int64) walk {
 	return w
 }
 
-// step goes n arrivals on.
+// step moves n arrivals forward.
 func (w *walk) step(n uint64) {
 	w.index += n
 	if w.process == Uniform {
@@ -56,8 +54,8 @@ func (w *walk) step(n uint64) {
 	}
 }
 
-// seek goes on by strides until it stands at limit or beyond, and returns how
-// many strides that took.
+// seek moves by strides until it is at limit or beyond, and returns the number of
+// strides.
 func (w *walk) seek(limit profile.Count, stride uint64) (strides uint64) {
 	if w.process == Uniform {
 		if w.at < limit {
@@ -77,8 +75,8 @@ func (w *walk) seek(limit profile.Count, stride uint64) (strides uint64) {
 // ln2 is the natural logarithm of 2 in units of 2⁻⁶⁴.
 const ln2 = 0xb17217f7d1cf79ab
 
-// series holds ln2 + ln2²/2! + … + ln2ᵏ/k! from k = 2 on, in units of 2⁻⁶⁴: the
-// probabilities that the least of fewer than k numbers will do.
+// series holds ln2 + ln2²/2! + … + ln2ᵏ/k! for k from 2, in units of 2⁻⁶⁴: the
+// probabilities that the minimum of fewer than k numbers is sufficient.
 var series = [...]uint64{
 	0xeef193f6d75a96fc, 0xfd27186259aaf6c2, 0xff9d6dd050f4c5a7, 0xfff4cfcfef1e626b,
 	0xfffee81886e1c62f, 0xffffe7fe850e0bb5, 0xfffffe2a8731b17d, 0xffffffdfac6eeadc,
@@ -86,11 +84,11 @@ var series = [...]uint64{
 	0xffffffffffff1417, 0xfffffffffffff5ce, 0xffffffffffffff95, 0xfffffffffffffffb,
 }
 
-// exponential draws a number with the density e⁻ˣ. It is Knuth's algorithm S
-// (The Art of Computer Programming 3.4.1, after M. Sibuya and J. H. Ahrens and
-// U. Dieter): the number of halvings that a uniform number survives gives the
-// multiple of ln 2, the least of a few uniform numbers the rest. It needs
-// integers only, so that every machine draws the same.
+// exponential draws a number with the density e⁻ˣ. It uses Knuth's algorithm S (The Art
+// of Computer Programming 3.4.1, after M. Sibuya and J. H. Ahrens and U. Dieter): the
+// number of halvings that a uniform number survives gives the multiple of ln 2, the
+// minimum of a few uniform numbers the rest. It uses integers only, so that every machine
+// draws the same numbers.
 func exponential(source *rand.PCG) profile.Count {
 	u := source.Uint64()
 	halvings := uint64(bits.LeadingZeros64(u))

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Peak is a stretch of a run in which the profile asks for far more than
-// usual: the truth that a limiter or a detector is judged by.
+// A Peak is a part of a run in which the profile's rate is far above usual. It is the
+// ground truth for judging a limiter or a detector.
 type Peak struct {
 	Start, End time.Duration
 	RPS        float64 // the highest rate in it, in arrivals per second
@@ -16,19 +16,18 @@ type Peak struct {
 // peaksMax bounds the peaks of a list.
 const peaksMax = 10_000
 
-// What counts as a peak when the shape itself does not say: at least twice the
-// mean rate, and more by chanceSigmas standard deviations than chance would
-// bring at the mean rate in the same time, as recorded traffic goes up and
-// down by chance.
+// What counts as a peak if the shape does not define it: at least twice the mean rate,
+// and chanceSigmas standard deviations more than chance would bring at the mean rate in
+// the same time, since recorded traffic varies by chance.
 const (
 	peakFactor   = 2
 	chanceSigmas = 4
 )
 
-// PeakFrom is the first peak that starts at t or later, and false when there
-// is none. The peaks of a burst are its spikes, those of a sinusoidal profile
-// the quarters of its periods around the crests, those of ddos its spikes.
-// Steps and recorded rates have a peak where they are at least twice their mean.
+// PeakFrom returns the first peak that starts at t or later; ok is false if there is
+// none. The peaks of a burst are its spikes, those of a sinusoidal profile the quarters
+// of its periods around the crests, those of ddos its spikes. Steps and recorded rates
+// have a peak where they are at least twice their mean.
 func (p *Profile) PeakFrom(t time.Duration) (Peak, bool) {
 	if len(p.peaks) == 0 {
 		return Peak{}, false
@@ -50,8 +49,8 @@ func (p *Profile) PeakFrom(t time.Duration) (Peak, bool) {
 	return Peak{past + peak.Start, past + peak.End, peak.RPS}, true
 }
 
-// Peaks are the peaks of a run of the given length, those beyond its end cut
-// off, the first ten thousand at most.
+// Peaks returns the peaks of a run of the given length, cut off at its end, the first ten
+// thousand at most.
 func (p *Profile) Peaks(length time.Duration) []Peak {
 	peaks := []Peak{}
 	for t := time.Duration(0); len(peaks) < peaksMax; {

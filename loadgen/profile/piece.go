@@ -19,9 +19,8 @@ const (
 	grainsPerFlow    = 32 // of a millionth per second in a nanosecond
 )
 
-// A piece is a stretch of a profile, up to the start of the next piece, in which
-// the rate changes evenly from one value to another. With d the length of the
-// piece, in grains
+// A piece is a part of a profile, up to the start of the next piece, in which the rate is
+// linear. With d the length of the piece, in grains
 //
 //	Λ(τ) = 32·from·τ + 16·(to − from)·τ²/d     Λ(d) = 16·(from + to)·d
 //
@@ -43,7 +42,7 @@ type stretch struct {
 	amount wide   // in grains
 }
 
-// scaled is Λ(τ)·d, which is a whole number.
+// scaled returns Λ(τ)·d, which is an integer.
 func (s *stretch) scaled(tau uint64) wider {
 	if s.from|s.to == 0 {
 		return s.amount.times(tau)
@@ -53,14 +52,14 @@ func (s *stretch) scaled(tau uint64) wider {
 	return rates.times(tau * (grainsPerFlow / 2))
 }
 
-// reached is Λ(τ) rounded down, and whether it is more than that.
+// reached returns Λ(τ) rounded down, and whether that is less than Λ(τ).
 func (s *stretch) reached(tau uint64) (wide, bool) {
 	q, r := s.scaled(tau).div(s.length)
 	return q, r > 0
 }
 
-// when is the last nanosecond at which no more than r grains are reached. r is
-// not more than the amount, and the amount not zero.
+// when returns the last nanosecond at which no more than r grains are reached. r must not
+// exceed the amount, which must not be zero.
 func (s *stretch) when(r wide) uint64 {
 	if s.from == s.to && s.from > 0 {
 		q, _ := r.div(s.from * grainsPerFlow)
@@ -77,9 +76,8 @@ func (s *stretch) when(r wide) uint64 {
 	return tau
 }
 
-// guess is when r grains are reached, up to a few nanoseconds: the solution of
-// a quadratic equation, in the form and from that end of the piece in which
-// nothing cancels out.
+// guess returns when r grains are reached, to within a few nanoseconds. It solves a
+// quadratic equation, in the form and from that end of the piece that avoid cancellation.
 func (s *stretch) guess(r wide) uint64 {
 	d := float64(s.length)
 	if s.from|s.to == 0 {
@@ -102,7 +100,7 @@ func (s *stretch) guess(r wide) uint64 {
 	return tau
 }
 
-// clamp is v as a whole number of nanoseconds from 0 to most.
+// clamp returns v as an integer number of nanoseconds from 0 to most.
 func clamp(v float64, most uint64) uint64 {
 	if !(v > 0) {
 		return 0
@@ -119,15 +117,14 @@ func (s *stretch) rate(tau uint64) float64 {
 	return (from + (to-from)*(float64(tau)/float64(s.length))) / micros
 }
 
-// A builder lines pieces up.
+// A builder appends pieces to a profile.
 type builder struct {
 	pieces []piece
 	at     time.Duration
 	base   wide
 }
 
-// slope appends a piece of the given length in which the rate goes from one
-// value to another.
+// slope appends a piece of the given length in which the rate changes linearly.
 func (b *builder) slope(length time.Duration, from, to uint64) {
 	if length <= 0 {
 		return
@@ -144,7 +141,7 @@ func (b *builder) even(length time.Duration, amount Count) {
 	b.base = b.base.plus(product(uint64(amount), grainsPerCount))
 }
 
-// finish returns the pieces, and behind them a mark where they end.
+// finish returns the pieces, followed by a mark at their end.
 func (b *builder) finish() []piece {
 	return append(b.pieces, piece{start: b.at, base: b.base})
 }

@@ -1,20 +1,19 @@
 // Package profile describes how the rate of a load test changes over time.
 //
-// A profile is thought of as its cumulative rate Λ(t): how many arrivals the
-// shape wants in the first t of the run. Everything else follows from it. The
-// rate is its slope; arrival number k (from 0) is due where Λ passes k + ½,
-// that is at Λ⁻¹(k + ½), so that the first arrival of a steady rate comes half
-// a gap after the start and the last one half a gap before the end; random
-// arrivals are due at Λ⁻¹ of random amounts.
+// A profile is defined by its cumulative rate Λ(t): the number of arrivals in the first t
+// of the run. The rate is its slope. Arrival k (from 0) is due where Λ passes k + ½, that
+// is at Λ⁻¹(k + ½), so the first arrival of a constant rate comes half a gap after the
+// start and the last one half a gap before the end. Random arrivals are due at Λ⁻¹ of
+// random amounts.
 //
-// Every shape is a row of pieces in which the rate changes evenly, once or
-// again and again; so Λ consists of parabolas. A sine is drawn with so many of
-// them that nobody can tell (see sine.go).
+// Every shape is a sequence of pieces with a linear rate, which may repeat; so Λ consists
+// of parabolas. A sine is approximated by so many of them that the difference is
+// negligible (see sine.go).
 //
-// Amounts of arrivals are whole numbers (Count), rates whole millionths per
-// second, and times whole nanoseconds. The arithmetic between them is exact:
-// no error gathers however long a run is, and every machine computes the same
-// schedule. Where floating point is used, it guesses and integers decide.
+// Amounts of arrivals are integers (Count), rates integer millionths per second, and
+// times integer nanoseconds. The arithmetic is exact: no error accumulates however long a
+// run is, and every machine computes the same schedule. Floating point is used only for
+// guesses that integers then correct.
 package profile
 
 import (
@@ -25,9 +24,8 @@ import (
 	"time"
 )
 
-// A Count is an amount of arrivals in units of 2⁻²⁰ arrival. The fraction
-// leaves room for arrivals at halves and at random amounts; 2⁴³ whole arrivals
-// fit.
+// A Count is an amount of arrivals in units of 2⁻²⁰ arrival. The fraction leaves room for
+// arrivals at halves and at random amounts; up to 2⁴³ whole arrivals fit.
 type Count uint64
 
 const (
@@ -35,14 +33,14 @@ const (
 
 	// One is a single arrival.
 	One Count = 1 << countBits
-	// Half is where within its own arrival a uniform arrival stands.
+	// Half is the position of a uniform arrival within its unit.
 	Half = One / 2
 )
 
 // Arrivals returns n whole arrivals.
 func Arrivals(n uint64) Count { return Count(n) << countBits }
 
-// Float is c in arrivals.
+// Float returns c in arrivals.
 func (c Count) Float() float64 { return float64(c) / float64(One) }
 
 const (
@@ -63,14 +61,14 @@ type Profile struct {
 	peaks  []Peak  // by start; those of one period if there are periods
 }
 
-// String is the profile as the log shows it: "constant (rps=100)".
+// String returns the profile as in the log: "constant (rps=100)".
 func (p *Profile) String() string { return p.text }
 
-// RateMax is the highest rate that the profile reaches, in arrivals per second.
+// RateMax returns the highest rate of the profile, in arrivals per second.
 func (p *Profile) RateMax() float64 { return p.most }
 
-// Rate is the rate at t in arrivals per second. A profile made of single
-// arrivals has that of the second around t.
+// Rate returns the rate at t in arrivals per second. For a profile of single arrivals it
+// is that of the second around t.
 func (p *Profile) Rate(t time.Duration) float64 {
 	if p.listed {
 		from := max(0, t-time.Second/2)
@@ -83,15 +81,15 @@ func (p *Profile) Rate(t time.Duration) float64 {
 	return s.rate(tau)
 }
 
-// Cumulative is Λ(t), rounded down to a Count. It is 0 before the start.
+// Cumulative returns Λ(t), rounded down to a Count. It is 0 before the start.
 func (p *Profile) Cumulative(t time.Duration) Count {
 	grains, _ := p.reached(t)
 	c, _ := p.count(grains)
 	return c
 }
 
-// Before says which amounts are reached before t: those below Before(t). It is
-// Inverse(s) < t exactly where s < Before(t).
+// Before returns the bound of the amounts reached before t: Inverse(s) < t exactly if s <
+// Before(t).
 func (p *Profile) Before(t time.Duration) Count {
 	if t <= 0 {
 		return 0
@@ -106,8 +104,8 @@ func (p *Profile) Before(t time.Duration) Count {
 	return c
 }
 
-// count is grains as a Count, rounded down, and whether that is all; the
-// greatest Count but one when they are too many.
+// count returns grains as a Count, rounded down, and whether that is exact. If they are
+// too many it returns the greatest Count but one.
 func (p *Profile) count(grains wide) (c Count, exact bool) {
 	q, r := grains.div(grainsPerCount)
 	if q.hi > 0 || q.lo == math.MaxUint64 {
@@ -116,9 +114,9 @@ func (p *Profile) count(grains wide) (c Count, exact bool) {
 	return Count(q.lo), r == 0
 }
 
-// Inverse is Λ⁻¹(s): when the amount s of arrivals is reached first, rounded
-// down to a nanosecond. Amounts that are never reached, or after some 292
-// years, give the greatest Duration.
+// Inverse returns Λ⁻¹(s): when the amount s of arrivals is first reached, rounded down to
+// a nanosecond. Amounts that are never reached, or after some 292 years, give the
+// greatest Duration.
 func (p *Profile) Inverse(s Count) time.Duration {
 	if s == 0 {
 		return 0
@@ -147,14 +145,14 @@ func (p *Profile) Inverse(s Count) time.Duration {
 	return sum(uint64(end.start), q.lo)
 }
 
-// within is when the pieces reach grains first; they do, and grains is not 0.
+// within returns when the pieces first reach grains, which must be possible and not 0.
 func (p *Profile) within(grains wide) uint64 {
 	i := sort.Search(len(p.pieces)-2, func(i int) bool { return !p.pieces[i+1].base.less(grains) })
 	s := p.stretch(i)
 	return uint64(s.start) + s.when(grains.minus(s.base))
 }
 
-// reached is Λ(t) in grains, rounded down, and whether it is more than that.
+// reached returns Λ(t) in grains, rounded down, and whether that is less than Λ(t).
 func (p *Profile) reached(t time.Duration) (wide, bool) {
 	if t <= 0 {
 		return wide{}, false
@@ -167,7 +165,7 @@ func (p *Profile) reached(t time.Duration) (wide, bool) {
 	return before.plus(grains), more
 }
 
-// risesTo says whether the rate is above zero just before t.
+// risesTo reports whether the rate is above zero just before t.
 func (p *Profile) risesTo(t time.Duration) bool {
 	_, s, _ := p.find(t - 1)
 	if s.length == 0 {
@@ -176,9 +174,9 @@ func (p *Profile) risesTo(t time.Duration) bool {
 	return !s.amount.zero()
 }
 
-// find returns the stretch in which t lies, with what was reached before it
-// and how far t lies in it. Behind the last piece the stretch is empty, and
-// these are counted from there.
+// find returns the stretch that contains t, the amount reached before it, and the
+// position of t in it. After the last piece the stretch is empty, and both count from
+// there.
 func (p *Profile) find(t time.Duration) (before wide, s stretch, tau uint64) {
 	end := p.end()
 	if p.repeat {
@@ -203,8 +201,8 @@ func (p *Profile) stretch(i int) stretch {
 	return s
 }
 
-// AppendShape appends bytes that are the same for two profiles exactly when
-// their rates are the same at all times and made in the same way.
+// AppendShape appends bytes that are equal for two profiles exactly if their rates are
+// equal at all times and made in the same way.
 func (p *Profile) AppendShape(b []byte) []byte {
 	b = slices.Grow(b, 16+40*len(p.pieces))
 	for i := range p.pieces {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The bounds of a rate, in arrivals per second. Where a shape may rest, its
-// rate may also be 0.
+// The bounds of a rate, in arrivals per second. Where a shape allows pauses, its rate may
+// also be 0.
 const (
 	RateMin = 0.001
 	RateMax = 10_000_000
@@ -34,7 +34,7 @@ type ParamError struct {
 // Error returns "param: problem".
 func (e *ParamError) Error() string { return e.Param + ": " + e.Problem }
 
-// A checker turns parameters into units and gathers what is wrong.
+// A checker converts parameters and collects faults.
 type checker struct{ faults []error }
 
 func (c *checker) fault(param, format string, args ...any) {
@@ -50,7 +50,7 @@ func (c *checker) rate(param string, rps float64) uint64 {
 	return uint64(math.Round(rps * micros))
 }
 
-// restingRate is rps in millionths; it may be zero.
+// restingRate is rate for a parameter that may be zero.
 func (c *checker) restingRate(param string, rps float64) uint64 {
 	if rps != 0 && !(rps >= RateMin && rps <= RateMax) {
 		c.fault(param, "must be 0 or a number from %g to %d, is %g", RateMin, RateMax, rps)
@@ -68,7 +68,7 @@ func (c *checker) span(param string, seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds * nanos))
 }
 
-// restingSpan is a span that may be zero.
+// restingSpan is span for a parameter that may be zero.
 func (c *checker) restingSpan(param string, seconds float64) time.Duration {
 	if seconds == 0 {
 		return 0
@@ -76,7 +76,7 @@ func (c *checker) restingSpan(param string, seconds float64) time.Duration {
 	return c.span(param, seconds)
 }
 
-// done returns p, unless something was wrong.
+// done returns p, or the faults.
 func (c *checker) done(p *Profile) (*Profile, error) {
 	if len(c.faults) > 0 {
 		return nil, errors.Join(c.faults...)
@@ -84,7 +84,7 @@ func (c *checker) done(p *Profile) (*Profile, error) {
 	return p, nil
 }
 
-// describe is the text of a profile: its name and its rates.
+// describe returns the text of a profile: its name and its rates.
 func describe(name string, params ...any) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -101,9 +101,9 @@ func describe(name string, params ...any) string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// NewConstant returns the profile of rps arrivals per second. Rates are rounded
-// to millionths. Errors are *ParamErrors, of this and of all other shapes one or
-// several joined.
+// NewConstant returns the profile of rps arrivals per second. Rates are rounded to
+// millionths. Errors of this and of all other shapes are *ParamErrors, one or several
+// joined.
 func NewConstant(rps float64) (*Profile, error) {
 	var c checker
 	u := c.rate("rps", rps)
@@ -113,7 +113,7 @@ func NewConstant(rps float64) (*Profile, error) {
 	})
 }
 
-// A Burst has spikes: the last SpikeDuration of each SpikePeriod.
+// A Burst has spikes in the last SpikeDuration of each SpikePeriod.
 type Burst struct {
 	BaseRps, SpikeRps          float64
 	SpikeDuration, SpikePeriod float64 // seconds
@@ -137,8 +137,8 @@ func NewBurst(s Burst) (*Profile, error) {
 	})
 }
 
-// NewRamp returns the profile whose rate goes evenly from startRps to endRps in
-// a run of the given length.
+// NewRamp returns the profile whose rate changes linearly from startRps to endRps in a
+// run of the given length.
 func NewRamp(startRps, endRps float64, length time.Duration) (*Profile, error) {
 	var c checker
 	from, to := c.restingRate("startRps", startRps), c.restingRate("endRps", endRps)
@@ -152,14 +152,14 @@ func NewRamp(startRps, endRps float64, length time.Duration) (*Profile, error) {
 	})
 }
 
-// A Step is a rate that holds for a while.
+// A Step is a rate that holds for a time.
 type Step struct {
 	Rps      float64
 	Duration float64 // seconds
 }
 
-// NewSteps returns the profile of steps one after the other; the last one's
-// rate goes on behind them. Length is how long the steps last.
+// NewSteps returns the profile of consecutive steps; the last one's rate continues after
+// them. length is how long the steps last.
 func NewSteps(steps []Step) (p *Profile, length time.Duration, err error) {
 	var c checker
 	if len(steps) == 0 || len(steps) > stepsMax {

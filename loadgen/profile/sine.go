@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Sinusoid swings between two rates:
+// A Sinusoid oscillates between two rates:
 //
 //	rps(t) = (MinRps + MaxRps)/2 + (MaxRps − MinRps)/2 · sin(2πt/Period)
 type Sinusoid struct {
@@ -76,7 +76,7 @@ func vertex(period time.Duration, k, chords int) time.Duration {
 	return time.Duration(q)
 }
 
-// chordsOf is the number of chords, a power of two.
+// chordsOf returns the number of chords, a power of two.
 func chordsOf(amplitude uint64, period time.Duration) int {
 	n := chordsMin
 	// (2π)²/12 < 3.3; a hundredth of an arrival
@@ -87,7 +87,7 @@ func chordsOf(amplitude uint64, period time.Duration) int {
 	return n
 }
 
-// quarterSine returns n+1 values from 0 to amplitude, as sine.go says.
+// quarterSine returns n+1 values from 0 to amplitude, as described above.
 func quarterSine(amplitude uint64, n int) []uint64 {
 	const one = 1 << 62
 	const halfPi = 0x6487ed5110b4611a // π/2 · 2⁶²

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Flood is an attack as it looks from its target: quiet at MinRps, then a
-// spike, quiet again, and so on, at random. It begins quietly.
+// A Flood is an attack as seen by its target: quiet at MinRps and spikes alternate at
+// random. It starts quietly.
 type Flood struct {
 	MinRps, MaxRps           float64
 	MaxSpikeDuration         float64 // seconds
@@ -17,11 +17,11 @@ type Flood struct {
 // spikesMax bounds the spikes of a run.
 const spikesMax = 100_000
 
-// NewFlood returns the profile of f for a run of the given length. The spikes
-// depend on f and the seed alone, so that they are the same wherever they are
-// drawn, and a longer run begins like a shorter one. Each has a rate from the
-// upper half of the range, and lasts from a tenth of MaxSpikeDuration to all of
-// it; the quiet between lasts from MinIdleTime to MaxIdleTime.
+// NewFlood returns the profile of f for a run of the given length. The spikes depend only
+// on f and the seed, so they are the same wherever they are drawn, and a longer run
+// starts like a shorter one. Each has a rate from the upper half of the range, and lasts
+// from a tenth of MaxSpikeDuration to all of it. The pauses last from MinIdleTime to
+// MaxIdleTime.
 func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
 	var c checker
 	low, high := c.restingRate("minRps", f.MinRps), c.rate("maxRps", f.MaxRps)
@@ -60,5 +60,5 @@ func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
 	return c.done(p)
 }
 
-// floodStream keeps the draws for spikes apart from others with the same seed.
+// floodStream separates the random numbers for spikes from others with the same seed.
 const floodStream = 0x64646f73

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// A Trace is traffic that was recorded: rates or counts over time, or the times
-// of single requests.
+// A Trace is recorded traffic: rates or counts over time, or the times of single
+// requests.
 type Trace struct {
 	// kind says what the values are.
 	kind kind
 	rows []row // by time
-	// seconds counts requests whose times are known to the second only: by
-	// whole seconds after the first.
+	// seconds counts requests whose times are known only to the second: by whole seconds
+	// after the first.
 	seconds map[int64]int64
 }
 
-// A kind is what the rows of a trace say.
+// A kind is the meaning of the rows of a trace.
 type kind uint8
 
 const (
@@ -35,15 +35,15 @@ type row struct {
 	line  int
 }
 
-// TraceOptions say how a trace is played.
+// TraceOptions say how a trace is played back.
 type TraceOptions struct {
-	// Speedup is how many times faster than recorded; the rates are higher by
-	// as much.
+	// Speedup is the factor of playing back faster than recorded. The rates increase by
+	// the same factor.
 	Speedup float64
-	// ScaleRps multiplies the rates, and with them the number of requests. A
-	// day at its own rates in an hour: Speedup 24, ScaleRps 1/24.
+	// ScaleRps multiplies the rates, and with them the number of requests. To play a day
+	// at its own rates in an hour, use Speedup 24 and ScaleRps 1/24.
 	ScaleRps float64
-	// Name is what the trace is called in the log.
+	// Name is the name of the trace in the log.
 	Name string
 }
 
@@ -53,19 +53,18 @@ const (
 	factorMax = 1e6
 )
 
-// gapFactor is how much longer than usual a step between two counts must be to
-// be a gap in the record.
+// gapFactor is how much longer than usual a step between two counts must be to count as a
+// gap in the record.
 const gapFactor = 1.5
 
-// NewTrace returns the profile of a trace, and how long it lasts; behind its end
-// nothing comes. Errors are *ParamErrors, or name a line of the trace.
+// NewTrace returns the profile of a trace, and how long it lasts. After its end there are
+// no arrivals. Errors are *ParamErrors, or name a line of the trace.
 //
-// A rate holds, and a count is spread evenly, up to the next row; the last row
-// lasts as long as rows usually do (the median). Where a step between counts is
-// longer than one and a half of the usual, rows are missing in the record:
-// the count belongs to a usual step, and the rest is empty. Requests whose times
-// are known to the second are spread over it; those known better come each at
-// its own time, when arrivals are uniform.
+// A rate holds, and a count is spread evenly, up to the next row. The last row lasts as
+// long as the median row. If a step between counts is longer than gapFactor times the
+// median, rows are missing in the record: the count belongs to a step of the median
+// length, and the rest is empty. Requests whose times are known to the second are spread
+// over it; with more exact times, and uniform arrivals, each comes at its own time.
 func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err error) {
 	var c checker
 	c.factor("speedup", o.Speedup)
@@ -91,7 +90,7 @@ func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err e
 		text: fmt.Sprintf("trace (file=%s)", o.Name), pieces: player.finish(), most: player.most, listed: listed,
 	}
 	if p.end().base.zero() {
-		return nil, 0, errors.New("it asks for no requests at all")
+		return nil, 0, errors.New("it contains no requests")
 	}
 	if t.kind != kindArrivals {
 		p.findPeaks()
@@ -106,7 +105,7 @@ func (c *checker) factor(param string, v float64) {
 	}
 }
 
-// A player makes pieces of a trace.
+// A player makes the pieces of a trace.
 type player struct {
 	builder
 	speedup, scale float64
@@ -114,18 +113,18 @@ type player struct {
 	fault          error   // the first
 }
 
-// sped is a time of the record, in seconds, as a time of the run.
+// sped converts a time of the record, in seconds, to a time of the run.
 func (p *player) sped(seconds float64) time.Duration {
 	return time.Duration(math.Round(min(seconds/p.speedup*nanos, math.MaxInt64/2)))
 }
 
-// The bounds of what a trace asks for.
+// The bounds of what a trace may contain.
 const (
 	recordMax   = 366 * 24 * time.Hour // how long it lasts in the run
 	arrivalsMax = 8e12                 // in one piece
 )
 
-// fail notes what is wrong at a line; 0: no line can be named.
+// fail records a fault at a line; 0 means no particular line.
 func (p *player) fail(line int, format string, args ...any) {
 	problem := fmt.Sprintf(format, args...) + fmt.Sprintf(", with speedup %g and scaleRps %g", p.speedup, p.scale)
 	switch {
@@ -146,14 +145,14 @@ func (p *player) until(end time.Duration, arrivals float64, line int) {
 	case end > recordMax:
 		p.fail(line, "it is more than a year after the first request")
 	case length <= 0 || rate > RateMax || arrivals > arrivalsMax:
-		p.fail(line, "it asks for more than %d requests per second", RateMax)
+		p.fail(line, "it contains more than %d requests per second", RateMax)
 	default:
 		p.most = max(p.most, rate)
 		p.even(length, Count(math.Round(arrivals*float64(One))))
 	}
 }
 
-// playRows plays rates or counts.
+// playRows makes the pieces of rates or counts.
 func (p *player) playRows(t *Trace) {
 	usual := usualStep(t.rows)
 	for i, r := range t.rows {
@@ -172,7 +171,7 @@ func (p *player) playRows(t *Trace) {
 	}
 }
 
-// usualStep is the median of the steps between rows; a second when there is
+// usualStep returns the median of the steps between rows. It is a second if there is only
 // one row.
 func usualStep(rows []row) time.Duration {
 	if len(rows) < 2 {
@@ -186,7 +185,7 @@ func usualStep(rows []row) time.Duration {
 	return steps[len(steps)/2]
 }
 
-// playSeconds plays requests whose seconds are known.
+// playSeconds makes the pieces of requests whose times are known to the second.
 func (p *player) playSeconds(seconds map[int64]int64) {
 	whole := make([]int64, 0, len(seconds))
 	for s := range seconds {
@@ -200,8 +199,8 @@ func (p *player) playSeconds(seconds map[int64]int64) {
 	}
 }
 
-// playArrivals plays requests at their own times: Λ passes k + ½ when request k
-// comes. What comes at the same nanosecond is a nanosecond apart.
+// playArrivals makes the pieces of requests with their own times: Λ passes k + ½ when
+// request k comes. Requests at the same nanosecond are placed a nanosecond apart.
 func (p *player) playArrivals(rows []row) {
 	scaled := Count(math.Round(p.scale * float64(One)))
 	window := 0 // the first row of the second before this one
@@ -221,7 +220,7 @@ func (p *player) playArrivals(rows []row) {
 		}
 		p.most = max(p.most, float64(i-window+1)*p.scale)
 		if p.most > RateMax {
-			p.fail(r.line, "it asks for more than %d requests per second", RateMax)
+			p.fail(r.line, "it contains more than %d requests per second", RateMax)
 			return
 		}
 	}

@@ -155,14 +155,14 @@ func TestTraceBounds(t *testing.T) {
 		{"1\n", TraceOptions{0, 1, ""}, "speedup: must be a number from 1e-06 to 1e+06, is 0"},
 		{"1\n", TraceOptions{1, -1, ""}, "scaleRps: must be a number from"},
 		{"1\n", TraceOptions{1, math.NaN(), ""}, "scaleRps: must be a number from"},
-		{"0\n0\n", TraceOptions{1, 1, ""}, "it asks for no requests at all"},
-		{"1\n20000000\n", TraceOptions{1, 1, ""}, "line 2: it asks for more than 10000000 requests per second, with speedup 1 and scaleRps 1"},
-		{"1\n100\n", TraceOptions{1e6, 1, ""}, "line 2: it asks for more than 10000000 requests per second, with speedup 1e+06"},
+		{"0\n0\n", TraceOptions{1, 1, ""}, "it contains no requests"},
+		{"1\n20000000\n", TraceOptions{1, 1, ""}, "line 2: it contains more than 10000000 requests per second, with speedup 1 and scaleRps 1"},
+		{"1\n100\n", TraceOptions{1e6, 1, ""}, "line 2: it contains more than 10000000 requests per second, with speedup 1e+06"},
 		{"1\n1\n1\n", TraceOptions{1e-6, 1, ""}, ""},
 		{"t,rps\n0,1\n1000,1\n", TraceOptions{1e-6, 1, ""}, "line 2: it is more than a year after the first request"},
 		{"t,x\n0.5,1\n40,1\n", TraceOptions{1e-6, 1, ""}, "line 3: it is more than a year after the first request"},
 		{log(1, 59), TraceOptions{1e-6, 1, ""}, "it is more than a year after the first request"},
-		{log(1, 1, 1, 1), TraceOptions{1e6, 1e6, ""}, "it asks for more than 10000000 requests per second"},
+		{log(1, 1, 1, 1), TraceOptions{1e6, 1e6, ""}, "it contains more than 10000000 requests per second"},
 	} {
 		trace, err := ReadTrace(strings.NewReader(c.text))
 		if err != nil {

@@ -23,14 +23,14 @@ const (
 	recordedMax = 100 * 366 * 24 * time.Hour
 )
 
-// The names of columns, in lower case. What is not there is passed over.
+// The names of columns, in lower case. Unknown columns are ignored.
 var (
 	timeColumns  = []string{"timestamp", "time", "datetime", "date", "ts", "t", "ds", "period", "minute", "second", "seconds", "second_of_day", "elapsed"}
 	rateColumns  = []string{"rps", "rate", "qps", "requests_per_second"}
 	countColumns = []string{"count", "requests", "request_count", "requestcount", "hits", "value", "y"}
 )
 
-// timeLayouts are the forms of a time, besides seconds as a number. A fraction
+// timeLayouts are the formats of a time, in addition to seconds as a number. A fraction
 // of a second may follow the seconds; without a zone it is UTC.
 var timeLayouts = []string{
 	time.RFC3339, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04", "2006-01-02",
@@ -77,7 +77,7 @@ func ReadTrace(r io.Reader) (*Trace, error) {
 	return readCSV(in, separator(first))
 }
 
-// peekLine is the first line with content, or the beginning of it; nothing is read.
+// peekLine returns the first line with content, or its start, without consuming it.
 func peekLine(in *bufio.Reader) (string, error) {
 	b, err := in.Peek(4096)
 	if len(b) == 0 {
@@ -94,7 +94,7 @@ func peekLine(in *bufio.Reader) (string, error) {
 	return "", errors.New("it begins with nothing but comments and empty lines")
 }
 
-// separator is what parts the columns of a line.
+// separator returns what separates the columns of a line.
 func separator(line string) rune {
 	for _, c := range ",;\t" {
 		if strings.ContainsRune(line, c) {
@@ -104,7 +104,7 @@ func separator(line string) rune {
 	return ','
 }
 
-// accessTime is the time of a line of an access log.
+// accessTime parses the time in a line of an access log.
 func accessTime(line string) (time.Time, bool) {
 	_, rest, found := strings.Cut(line, " [")
 	if !found || len(rest) < len(accessLogTime)+3 || !strings.HasPrefix(rest[len(accessLogTime):], `] "`) {
@@ -127,7 +127,7 @@ func readAccessLog(in io.Reader) (*Trace, error) {
 		}
 		at, ok := accessTime(text)
 		if !ok {
-			return nil, fmt.Errorf(`line %d: is not a line of an access log: there must be a time like [%s] and a request in quotes behind it`, n, accessLogTime)
+			return nil, fmt.Errorf(`line %d: is not a line of an access log: it must have a time like [%s] followed by a request in quotes`, n, accessLogTime)
 		}
 		t.seconds[at.Unix()]++
 		if len(t.seconds) > rowsMax {
@@ -143,7 +143,7 @@ func readAccessLog(in io.Reader) (*Trace, error) {
 // A table reads the rows of a CSV file.
 type table struct {
 	trace       Trace
-	time, value int       // columns, -1: there is none
+	time, value int       // columns; -1: missing
 	first       time.Time // time of the first row
 	whole       bool      // all times so far are whole seconds
 }
@@ -180,7 +180,7 @@ func readCSV(in io.Reader, comma rune) (*Trace, error) {
 	return t.finish(), nil
 }
 
-// csvError writes the line of an error of package csv in our form.
+// csvError converts an error of package csv to our format.
 func csvError(err error) error {
 	if e, ok := errors.AsType[*csv.ParseError](err); ok {
 		return fmt.Errorf("line %d: %w", e.Line, e.Err)
@@ -188,7 +188,7 @@ func csvError(err error) error {
 	return err
 }
 
-// tableOf finds the columns; header says that fields are their names.
+// tableOf finds the columns; header says whether fields are their names.
 func tableOf(fields []string) (t *table, header bool, err error) {
 	t = &table{time: -1, value: -1, whole: true}
 	for _, f := range fields {
@@ -206,7 +206,7 @@ func tableOf(fields []string) (t *table, header bool, err error) {
 		case len(fields) == 2:
 			t.time, t.value = 0, 1
 		default:
-			return nil, false, fmt.Errorf("there are %d columns without names: a first line must name them", len(fields))
+			return nil, false, fmt.Errorf("there are %d columns without names: the first line must name them", len(fields))
 		}
 		return t, false, nil
 	}
@@ -228,7 +228,7 @@ func tableOf(fields []string) (t *table, header bool, err error) {
 	return t, true, nil
 }
 
-// add takes a row in.
+// add adds a row.
 func (t *table) add(fields []string, line int) error {
 	rows := t.trace.rows
 	if len(rows) == rowsMax {
@@ -263,7 +263,7 @@ func (t *table) add(fields []string, line int) error {
 	return nil
 }
 
-// finish puts arrivals in order.
+// finish sorts arrivals.
 func (t *table) finish() *Trace {
 	if t.trace.kind != kindArrivals {
 		return &t.trace

@@ -5,20 +5,19 @@ import (
 	"strings"
 )
 
-// A Health says in one word how the target answered. It is about the target, as a
-// Verdict is about the generator.
+// A Health says in one word how the target answered. A Verdict is about the generator.
 type Health string
 
 const (
-	Healthy  Health = "healthy"  // it answered everything well
-	Limited  Health = "limited"  // it answered, or refused by a rate limit
-	Refusing Health = "refusing" // it refused everything by a rate limit
+	Healthy  Health = "healthy"  // all answers were good
+	Limited  Health = "limited"  // good answers and refusals by a rate limit
+	Refusing Health = "refusing" // all requests were refused by a rate limit
 	Failing  Health = "failing"  // some requests failed
-	Down     Health = "down"     // no request was answered well, or refused
-	Unknown  Health = "unknown"  // nothing has come back
+	Down     Health = "down"     // no request was answered well or refused
+	Unknown  Health = "unknown"  // no answers yet
 )
 
-// Health judges the target of the run by its outcomes.
+// Health returns the health of the target according to the outcomes.
 func (r *Result) Health() Health {
 	switch {
 	case r.Success+r.RateLimited+r.Errors == 0:
@@ -35,7 +34,7 @@ func (r *Result) Health() Health {
 	return Healthy
 }
 
-// HealthText is the health with the shares that it rests on.
+// HealthText returns the health with the shares that it is based on.
 func (r *Result) HealthText() string {
 	share := func(n uint64) string { return fmt.Sprintf("%.1f %%", 100*r.Share(n)) }
 	shares := []string{share(r.Success) + " answered"}

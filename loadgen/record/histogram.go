@@ -7,18 +7,18 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A Histogram counts how often each span came, exactly enough to be added to
-// others later. As text it is the compressed V2 form of HdrHistogram in base64,
-// which the tools of that project read; its values are nanoseconds. The zero
-// value is a histogram that is not there; its text is empty.
+// A Histogram counts durations, with enough precision to be merged with others later. Its
+// text form is the compressed V2 format of HdrHistogram in base64, which the tools of
+// that project read; its values are nanoseconds. The zero value is a missing histogram,
+// whose text is empty.
 //
 // Owned by the loop of its Tally; immutable once it belongs to a Result.
 type Histogram struct{ counts *hdrhistogram.Histogram }
 
 func newHistogram() Histogram { return Histogram{hdrhistogram.New(spanMin, spanMax, digits)} }
 
-// histogramTextMax bounds the text of a histogram: the longest that ours can
-// have is a tenth of it.
+// histogramTextMax bounds the text of a histogram. The longest that we write is a tenth
+// of it.
 const histogramTextMax = 4 << 20
 
 // observe counts a span.
@@ -27,7 +27,7 @@ func (h Histogram) observe(d time.Duration) {
 	_ = h.counts.RecordValue(min(max(int64(d), 0), spanMax))
 }
 
-// empty says whether there is nothing to add or to draw.
+// empty reports whether there is nothing to merge or to draw.
 func (h Histogram) empty() bool { return h.counts == nil || h.counts.TotalCount() == 0 }
 
 // Spread summarises the histogram.
@@ -43,8 +43,7 @@ func (h Histogram) Spread() Spread {
 	}
 }
 
-// Quantiles are the spans in seconds that the given shares of all did not
-// exceed.
+// Quantiles returns the durations in seconds that the given shares of all did not exceed.
 func (h Histogram) Quantiles(shares []float64) []float64 {
 	spans := make([]float64, len(shares))
 	if h.empty() {
@@ -60,7 +59,7 @@ func (h Histogram) Quantiles(shares []float64) []float64 {
 	return spans
 }
 
-// Between counts the spans from each edge (in seconds, ascending) to the next.
+// Between counts the durations from each edge (in seconds, ascending) to the next.
 func (h Histogram) Between(edges []float64) []uint64 {
 	n := make([]uint64, max(0, len(edges)-1))
 	if h.counts == nil {
@@ -79,7 +78,7 @@ func (h Histogram) Between(edges []float64) []uint64 {
 	return n
 }
 
-// plus is the sum of two histograms; neither is changed.
+// plus returns the sum of two histograms and changes neither.
 func (h Histogram) plus(other Histogram) Histogram {
 	switch {
 	case h.counts == nil || !other.empty() && h.empty():
@@ -93,7 +92,7 @@ func (h Histogram) plus(other Histogram) Histogram {
 	return sum
 }
 
-// MarshalText is part of encoding.TextMarshaler.
+// MarshalText implements encoding.TextMarshaler.
 func (h Histogram) MarshalText() ([]byte, error) {
 	if h.counts == nil {
 		return nil, nil
@@ -105,8 +104,8 @@ func (h Histogram) MarshalText() ([]byte, error) {
 	return text, nil
 }
 
-// UnmarshalText is part of encoding.TextUnmarshaler. It refuses histograms of
-// another precision or range than ours, as adding those up would lose counts.
+// UnmarshalText implements encoding.TextUnmarshaler. It refuses histograms of another
+// precision or range, since merging those would lose counts.
 func (h *Histogram) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		h.counts = nil
@@ -127,9 +126,9 @@ func (h *Histogram) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Histograms are what the spreads of a Tally and of a Result are made of, so that those
-// of several loops and generators can be added up. The latencies are in the order of the
-// classes.
+// Histograms are what the spreads of a Tally and of a Result are computed from, so that
+// those of several loops and generators can be merged. The latencies are in the order of
+// the classes.
 type Histograms struct {
 	LatencySuccess     Histogram `json:"latencySuccess"`
 	LatencyRateLimited Histogram `json:"latencyRateLimited"`
@@ -141,19 +140,19 @@ type Histograms struct {
 	DialLag            Histogram `json:"dialLag"`
 }
 
-// all are the histograms in the order of the fields.
+// all returns the histograms in the order of the fields.
 func (h *Histograms) all() [8]*Histogram {
 	return [...]*Histogram{
 		&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyErrors, &h.ServiceTime, &h.Lag, &h.PacerLag, &h.BusyLag, &h.DialLag,
 	}
 }
 
-// latencyOf is the latency of the outcomes of one class.
+// latencyOf returns the latency of the outcomes of one class.
 func (h *Histograms) latencyOf(c Class) *Histogram {
 	return [Classes]*Histogram{&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyErrors}[c]
 }
 
-// present says whether all are there.
+// present reports whether no histogram is missing.
 func (h *Histograms) present() bool {
 	for _, one := range h.all() {
 		if one.counts == nil {
@@ -163,12 +162,12 @@ func (h *Histograms) present() bool {
 	return true
 }
 
-// Latency is the latency of everything that completed.
+// Latency returns the latency of everything that completed.
 func (h *Histograms) Latency() Histogram {
 	return h.LatencySuccess.plus(h.LatencyRateLimited).plus(h.LatencyErrors)
 }
 
-// plus adds up.
+// plus merges.
 func (h *Histograms) plus(other *Histograms) Histograms {
 	var sum Histograms
 	mine, theirs := h.all(), other.all()

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// LineHead is the first line of a file of outcomes: the names of its fields.
-// Instants are in microseconds after the start of the schedule. The start is
-// empty for a request that never left, the status is 0 for one without an
-// answer.
+// LineHead is the first line of a file of outcomes: the names of its fields. Instants are
+// in microseconds after the start of the schedule. The start is empty for a request that
+// was never sent, the status is 0 for one without an answer.
 const LineHead = "due_us,start_us,done_us,status,reason\n"
 
 // AppendLine appends the outcome as a line of such a file; start is that of the

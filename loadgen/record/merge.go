@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// startSkewMax is how far apart generators may have started. It is more than
-// clocks that are kept by NTP differ, and little enough for their requests to
-// interleave as the schedule wants at a glance.
+// startSkewMax is how far apart generators may have started. It is more than the
+// difference of clocks kept by NTP, and little enough for their requests to interleave
+// approximately as scheduled.
 const startSkewMax = 100 * time.Millisecond
 
-// Merge adds the results of generators that shared a schedule up to the result
-// of all of them. Counts and the histograms behind all percentiles add up
-// exactly; the percentiles of a second, and peaks of connections, are those of
-// the worst generator and the sum. Missing generators make it INVALID.
+// Merge merges the results of generators that shared a schedule. Counts and the
+// histograms behind all percentiles add up exactly. The percentiles of a second are those
+// of the worst generator, and peaks of connections are the sum. Missing generators make
+// the result INVALID.
 //
-// It is an error when the results are not of one schedule, when two are of the
-// same shard, and when one was written without its histograms.
+// It is an error if the results are not of one schedule, if two are of the same shard, or
+// if one was written without its histograms.
 func Merge(results ...*Result) (*Result, error) {
 	if err := mergeable(results); err != nil {
 		return nil, fmt.Errorf("merge results: %w", err)
@@ -38,10 +38,10 @@ func Merge(results ...*Result) (*Result, error) {
 	return &sum, nil
 }
 
-// mergeable says why results cannot be added up.
+// mergeable says why results cannot be merged.
 func mergeable(results []*Result) error {
 	if len(results) < 2 {
-		return fmt.Errorf("it takes at least two, there are %d", len(results))
+		return fmt.Errorf("at least two are needed, there are %d", len(results))
 	}
 	first := results[0]
 	seen := map[int]bool{}
@@ -69,7 +69,7 @@ func mergeable(results []*Result) error {
 	return nil
 }
 
-// count adds what r counted.
+// count adds the counts of r.
 func (sum *Result) count(r *Result) {
 	due := sum.Due + r.Due
 	if due > 0 {
@@ -101,7 +101,7 @@ func (sum *Result) count(r *Result) {
 	sum.Series = sum.Series.plus(r.Series)
 }
 
-// describe takes over what of r is not a count.
+// describe takes over from r what is not a count.
 func (sum *Result) describe(r *Result) {
 	sum.TestID += "+" + r.TestID
 	sum.Shards = append(slices.Clone(sum.Shards), r.Shards...)
@@ -112,7 +112,7 @@ func (sum *Result) describe(r *Result) {
 	if r.End == EndStopped {
 		sum.End = EndStopped
 	}
-	if len(r.Peaks) > len(sum.Peaks) { // the other one was stopped early
+	if len(r.Peaks) > len(sum.Peaks) { // the other was stopped early
 		sum.Peaks = append([]Peak{}, r.Peaks...)
 	}
 	if sum.LastFault == "" {
@@ -120,8 +120,8 @@ func (sum *Result) describe(r *Result) {
 	}
 }
 
-// judge makes the verdict that of the worst generator, unless they were not all
-// there, or did not start together.
+// judge sets the verdict to that of the worst generator, unless some are missing or did
+// not start together.
 func (sum *Result) judge(results []*Result) {
 	var own []string
 	sum.Verdict = Valid
@@ -149,7 +149,7 @@ func (sum *Result) judge(results []*Result) {
 	sum.Reasons = append(sum.Reasons, own...)
 }
 
-// missing are the shards whose results are not there.
+// missing returns the shards whose results are missing.
 func (sum *Result) missing() (indices []string) {
 	for i := range sum.Shards[0].Of {
 		if !slices.ContainsFunc(sum.Shards, func(s Shard) bool { return s.Index == i }) {
@@ -165,7 +165,7 @@ func (sum *Result) missing() (indices []string) {
 // shardsNamed bounds the missing shards that are named.
 const shardsNamed = 8
 
-// Indices lists the shards whose result this is: "0, 2".
+// Indices lists the shards of the result: "0, 2".
 func (r *Result) Indices() string {
 	words := make([]string, len(r.Shards))
 	for i, s := range r.Shards {
@@ -174,7 +174,7 @@ func (r *Result) Indices() string {
 	return strings.Join(words, ", ")
 }
 
-// demands are the thresholds of the generators, each once.
+// demands returns the thresholds of the generators without duplicates.
 func demands(results []*Result) (all []Threshold) {
 	for _, r := range results {
 		for _, old := range r.Thresholds {

@@ -133,8 +133,8 @@ func TestMergeRefused(t *testing.T) {
 		change func(r []*Result) []*Result
 		want   string
 	}{
-		"one":              {func(r []*Result) []*Result { return r[:1] }, "at least two, there are 1"},
-		"none":             {func([]*Result) []*Result { return nil }, "at least two, there are 0"},
+		"one":              {func(r []*Result) []*Result { return r[:1] }, "at least two are needed, there are 1"},
+		"none":             {func([]*Result) []*Result { return nil }, "at least two are needed, there are 0"},
 		"another schedule": {func(r []*Result) []*Result { r[1].ScheduleHash = "beef"; return r }, "its hash is beef, that of result 1 is 5a7e"},
 		"another length":   {func(r []*Result) []*Result { r[1].Duration = 9; return r }, "for 9 s, result 1 of constant (rps=2) for 1 s"},
 		"another number":   {func(r []*Result) []*Result { r[1].Shards[0].Of = 3; return r }, "shard 1 of 3, result 1 of 2 shards"},

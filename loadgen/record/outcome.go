@@ -1,9 +1,9 @@
-// Package record turns the outcomes of requests into counts, histograms and,
-// at the end, a result with a verdict.
+// Package record turns the outcomes of requests into counts, histograms and finally a
+// result with a verdict.
 //
-// Four instants of a request matter: when it was due, when it was started,
-// when it was done; and when the generator could have started it at the
-// earliest. From them come four spans, which are kept apart:
+// Four instants of a request matter: when it was due, when it was started, when it was
+// done, and when the generator could have started it at the earliest. Four durations
+// follow, which are recorded separately:
 //
 //	latency       done − due    what a user would have felt: it counts from the
 //	                            moment when the request should have left, so
@@ -103,7 +103,7 @@ type Outcome struct {
 	Done   time.Time // when the answer was complete, or it was known that none comes
 }
 
-// Class is the coarse kind of the outcome.
+// Class returns the class of the outcome.
 func (o *Outcome) Class() Class {
 	switch {
 	case o.Reason != NoError:
@@ -116,7 +116,7 @@ func (o *Outcome) Class() Class {
 	return Failed
 }
 
-// Cause is the reason that the outcome is counted under.
+// Cause returns the reason that the outcome is counted under.
 func (o *Outcome) Cause() Reason {
 	switch {
 	case o.Class() != Failed || o.Reason != NoError:
