@@ -1,9 +1,9 @@
-// Command loadgen sends requests when a profile says they are due, whether or
-// not earlier ones were answered, and says what that did to the target.
+// Command loadgen sends requests when a profile says they are due, whether or not earlier
+// ones were answered (open loop), and reports the outcomes.
 //
-//	loadgen run test.json           runs one test and prints what came out
-//	loadgen merge a.json b.json     adds up what generators with one schedule wrote
-//	loadgen                         waits for tests over REST on port 8080
+//	loadgen run test.json           runs one test and prints the result
+//	loadgen merge a.json b.json     merges the results of generators that shared a schedule
+//	loadgen                         accepts tests over REST on port 8080
 package main
 
 import (
@@ -44,15 +44,15 @@ type config struct {
 }
 
 func (c *config) register(s *service.Settings) {
-	s.String(&c.file, "CONFIG_FILE", "", "test to be started at once")
+	s.String(&c.file, "CONFIG_FILE", "", "file of a test to start at once")
 	s.String(&c.folder, "CONFIG_DIR", "", `folder of the tests that {"config":"name"} starts, and of traces`)
-	s.String(&c.out, "OUT", "", "with run and merge: file that gets the result as JSON")
-	s.String(&c.report, "REPORT", "", "with run and merge: file that gets the result as an HTML page")
-	s.String(&c.lines, "OUTCOMES", "", "with run: file that gets a line for each request: when it was due, sent and answered, and its status")
-	s.Int(&c.loops, "EVENT_LOOPS", 0, 0, drive.LoopsMax(), "number of event loops, 0: chosen by the rate")
-	s.Func("SOURCE_ADDRESSES", "", "local addresses to connect from, in turn; empty: the system's choice, and for more connections "+
-		"to a loopback target than one address has ports as many of 127.0.0.0/8 as it takes", drive.SourcesAllowed, c.setSources)
-	s.Func("TARGET_CA_FILE", "", "authorities that signed the certificates of https targets; empty: the system's", "a PEM file of certificates", c.setAuthorities)
+	s.String(&c.out, "OUT", "", "with run and merge: file to write the result to as JSON")
+	s.String(&c.report, "REPORT", "", "with run and merge: file to write the result to as an HTML page")
+	s.String(&c.lines, "OUTCOMES", "", "with run: file to write a line per request to: when it was due, sent and answered, and its status")
+	s.Int(&c.loops, "EVENT_LOOPS", 0, 0, drive.LoopsMax(), "number of event loops; 0: chosen by the rate")
+	s.Func("SOURCE_ADDRESSES", "", "local addresses to connect from, in turn; empty: the system's choice; for more connections to a loopback target than "+
+		"one address has ports, as many addresses of 127.0.0.0/8 as needed", drive.SourcesAllowed, c.setSources)
+	s.Func("TARGET_CA_FILE", "", "PEM file of the authorities that signed the certificates of https targets; empty: the system's", "a PEM file of certificates", c.setAuthorities)
 }
 
 func (c *config) setSources(text string) (err error) {
@@ -68,10 +68,10 @@ func (c *config) setAuthorities(file string) error {
 	return nil
 }
 
-// run serves REST, or does what the arguments say.
+// run serves REST, or executes the command in the arguments.
 func (c *config) run(ctx context.Context, e *service.Env) error {
 	if c.lines != "" && (len(e.Args) == 0 || e.Args[0] != "run") {
-		return &service.SettingError{Name: "OUTCOMES", Value: c.lines, Problem: "means something with run only"}
+		return &service.SettingError{Name: "OUTCOMES", Value: c.lines, Problem: "is allowed only with run"}
 	}
 	if len(e.Args) == 0 {
 		return c.serve(ctx, e)
@@ -81,34 +81,34 @@ func (c *config) run(ctx context.Context, e *service.Env) error {
 		return c.runFile(ctx, e, files)
 	}
 	if len(files) < 2 {
-		return &service.UsageError{Problem: "merge takes two files or more"}
+		return &service.UsageError{Problem: "merge needs at least two files"}
 	}
 	return control.Merge(files, c.outputs(e))
 }
 
 // serve serves REST.
 func (c *config) serve(ctx context.Context, e *service.Env) error {
-	const problem = "means something with run and merge only"
+	const problem = "is allowed only with run and merge"
 	switch {
 	case c.out != "":
 		return &service.SettingError{Name: "OUT", Value: c.out, Problem: problem}
 	case c.report != "":
 		return &service.SettingError{Name: "REPORT", Value: c.report, Problem: problem}
 	}
-	if c.caFile != "" { // which each test reads
+	if c.caFile != "" { // each test reads the file
 		e.OnReload(func() error { _, err := certs.Pool(c.caFile); return err }, "certificates")
 	}
 	return control.New(c.settings(e), c.folder).Serve(ctx, e, c.file)
 }
 
-// runFile runs the test of the file that is named, or of CONFIG_FILE.
+// runFile runs the test in the given file, or in CONFIG_FILE.
 func (c *config) runFile(ctx context.Context, e *service.Env, files []string) error {
 	file := c.file
 	switch {
 	case len(files) == 1:
 		file = files[0]
 	case len(files) > 1 || file == "":
-		return &service.UsageError{Problem: "run takes one file, or none when CONFIG_FILE is set"}
+		return &service.UsageError{Problem: "run needs one file, or none if CONFIG_FILE is set"}
 	}
 	display := control.NewDisplay(os.Stderr)
 	settings := c.settings(e)
@@ -120,12 +120,12 @@ func (c *config) runFile(ctx context.Context, e *service.Env, files []string) er
 	})
 }
 
-// outputs are where results go.
+// outputs returns where results are written.
 func (c *config) outputs(e *service.Env) control.Outputs {
 	return control.Outputs{Out: c.out, Report: c.report, Outcomes: c.lines, Summary: e.Stdout}
 }
 
-// settings are what all tests have in common.
+// settings returns the settings shared by all tests.
 func (c *config) settings(e *service.Env) drive.Settings {
 	return drive.Settings{
 		Loops: c.loops, Sources: c.sources, CAFile: c.caFile, Meters: drive.NewMeters(e.Metrics, drive.LoopsMax()), Logger: e.Logger,

@@ -40,7 +40,7 @@ func loadgen() board {
 				{title: "Lag", kind: lines, unit: seconds, steps: good(0.005, 0.05), description: "How much later than due requests were sent.", queries: quantiles(lag, "")},
 			}},
 			{"Connections", []panel{
-				{title: "In flight", kind: lines, unit: count, description: "Requests sent and not done.", queries: []query{{`sum by (instance) (loadgen_active_requests{@})`, "{{instance}}"}}},
+				{title: "In flight", kind: lines, unit: count, description: "Requests in flight.", queries: []query{{`sum by (instance) (loadgen_active_requests{@})`, "{{instance}}"}}},
 				{title: "Connections", kind: lines, unit: count, description: "Open connections to the target.", queries: []query{{`sum by (instance) (loadgen_connections{@})`, "{{instance}}"}}},
 			}},
 			{"Process", process()},

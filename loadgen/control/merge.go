@@ -14,9 +14,9 @@ import (
 // megabyte.
 const resultBytesMax = 64 << 20
 
-// Merge adds up the results of generators that shared a schedule, which runs wrote with
-// -out. It returns what the program should end with, as Runs.Run does. Files that are no
-// results, or not of one schedule, end it with status 2.
+// Merge merges the results of generators that shared a schedule, which runs wrote with
+// -out. It returns the error that the program should end with, like Runs.Run. Files that
+// are not results, or not of one schedule, end it with status 2.
 func Merge(files []string, to Outputs) error {
 	var results []*record.Result
 	for _, name := range files {
@@ -55,7 +55,7 @@ func readResult(name string) (*record.Result, error) {
 		return nil, fmt.Errorf("read result %s: %w", name, err)
 	}
 	if kind.Schema == 0 {
-		return nil, fmt.Errorf("read result %s: is not what loadgen run -out writes: it has no schema", name)
+		return nil, fmt.Errorf("read result %s: was not written by loadgen run -out: it has no schema", name)
 	}
 	r := new(record.Result)
 	if err := json.Unmarshal(text, r); err != nil {

@@ -75,13 +75,13 @@ func TestMergeRefused(t *testing.T) {
 		files []string
 		want  string
 	}{
-		"one file":           {[]string{good}, "it takes at least two, there are 1"},
-		"no file":            {nil, "it takes at least two, there are 0"},
+		"one file":           {[]string{good}, "at least two are needed, there are 1"},
+		"no file":            {nil, "at least two are needed, there are 0"},
 		"the same twice":     {[]string{good, good}, "of shard 0, which another one is of already"},
 		"another schedule":   {[]string{good, shard(t, 1, "beef")}, "its hash is beef"},
 		"absent":             {[]string{good, good + ".absent"}, "no such file"},
 		"not JSON":           {[]string{good, file(t, "PK")}, "result.json: "},
-		"another document":   {[]string{good, file(t, `{"profile":{"type":"constant"}}`)}, "is not what loadgen run -out writes"},
+		"another document":   {[]string{good, file(t, `{"profile":{"type":"constant"}}`)}, "was not written by loadgen run -out"},
 		"a broken histogram": {[]string{good, file(t, `{"schema":1,"histograms":{"lag":"HISTFAAA"}}`)}, "histogram: "},
 		"a folder":           {[]string{good, t.TempDir()}, "is a directory"},
 	} {

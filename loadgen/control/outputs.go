@@ -14,7 +14,8 @@ import (
 	"weir/loadgen/report"
 )
 
-// Outputs are where a result goes. An empty name is a file that is not wanted.
+// Outputs are the files that a result is written to. An empty name means that the file is
+// not wanted.
 type Outputs struct {
 	Out      string    // file that gets it as JSON
 	Report   string    // file that gets it as a page
@@ -22,15 +23,14 @@ type Outputs struct {
 	Summary  io.Writer // gets the summary
 }
 
-// outputs are the files that a result goes to.
+// outputs are the opened files.
 type outputs struct {
 	summary              io.Writer
 	json, page, outcomes *os.File // nil: not wanted
 	lines                *bufio.Writer
 }
 
-// create creates the files, before there is a result: afterwards would be late to learn
-// that they cannot be.
+// create creates the files before there is a result, so that errors are found in time.
 func (to Outputs) create() (outputs, error) {
 	o := outputs{summary: to.Summary}
 	for _, f := range []struct {
@@ -61,8 +61,8 @@ func (o *outputs) close() {
 	}
 }
 
-// write prints the summary and then writes the files: a disk that is full costs
-// none of the other forms. The error says which files are not there.
+// write prints the summary and then writes the files. If the disk is full the other forms
+// are still written. The error names the files that are missing.
 func (o *outputs) write(r *record.Result) error {
 	fmt.Fprint(o.summary, report.Summary(r))
 	err := errors.Join(writeAs(o.json, r, report.JSON), writeAs(o.page, r, report.HTML))
@@ -87,8 +87,7 @@ func writeAs(f *os.File, r *record.Result, form func(*record.Result) ([]byte, er
 	return toDisk(f)
 }
 
-// toDisk waits until f is on the disk. A pipe or a terminal cannot be synced, and
-// need not be.
+// toDisk waits until f is on disk. A pipe or a terminal cannot be synced and need not be.
 func toDisk(f *os.File) error {
 	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
 		return err

@@ -18,12 +18,12 @@ import (
 //
 //	POST /test/start    a configuration → 200, 400, 409 while a test runs
 //	POST /test/stop     → 200 when the test has ended, 404 when none runs
-//	GET  /test/status   what it looks like now; ?after=12 (seconds): with the rows
+//	GET  /test/status   the current state; ?after=12 (seconds): with the rows
 //	                    of its series that begin later, -1 for all
-//	GET  /test/config   the configuration that is run, or was last
+//	GET  /test/config   the configuration of the current or last test
 //	GET  /test/result   the result of the last test
-//	GET  /test/report   the same as a page with plots
-//	GET  /              a page that shows how the test goes
+//	GET  /test/report   the same as an HTML page with plots
+//	GET  /              a page that shows the progress
 func (r *Runs) Register(own *service.Endpoints) {
 	own.HandleFunc("POST /test/start", r.serveStart)
 	own.HandleFunc("POST /test/stop", r.serveStop)
@@ -34,7 +34,7 @@ func (r *Runs) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /{$}", serveLive)
 }
 
-// Health is the state of the tests for /actuator/health.
+// Health returns the state of the tests for /actuator/health.
 func (r *Runs) Health() any {
 	_, running := r.Current()
 	return struct {
@@ -45,8 +45,8 @@ func (r *Runs) Health() any {
 
 var (
 	errNoneRuns = errors.New("no test is running")
-	errNone     = errors.New("there was no test yet")
-	errRunning  = errors.New("the test is running: it has no result yet")
+	errNone     = errors.New("no test has been run yet")
+	errRunning  = errors.New("the test is still running and has no result yet")
 )
 
 // changed is the JSON of a start or stop.
@@ -68,7 +68,7 @@ func (r *Runs) serveStart(w http.ResponseWriter, req *http.Request) {
 	service.WriteJSON(w, http.StatusOK, changed{"started", run.ID()})
 }
 
-// statusOf is the status for an error of Start.
+// statusOf returns the status for an error of Start.
 func statusOf(err error) int {
 	if _, ok := errors.AsType[*RunningError](err); ok {
 		return http.StatusConflict
@@ -82,7 +82,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// wrongConfig says whether the configuration must be changed.
+// wrongConfig reports whether the configuration must be changed.
 func wrongConfig(err error) bool {
 	_, ok := errors.AsType[strict.Fault](err)
 	return ok
@@ -125,8 +125,8 @@ func (r *Runs) serveResult(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// finished is the result of the last test as everybody may see it. When there is
-// none it answers so and ok is false.
+// finished returns the result of the last test in the form for everybody. If there is
+// none it answers with an error and ok is false.
 func (r *Runs) finished(w http.ResponseWriter) (result *record.Result, ok bool) {
 	run, running := r.Current()
 	switch {

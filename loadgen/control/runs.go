@@ -1,5 +1,5 @@
-// Package control starts, stops and shows test runs, over REST and from the
-// command line. One test runs at a time; of those before, the last is kept.
+// Package control starts, stops and shows test runs, over REST and from the command line.
+// One test runs at a time; the last one is kept.
 package control
 
 import (
@@ -16,10 +16,10 @@ import (
 	"weir/loadgen/record"
 )
 
-// Runs is the run under way, or the last one.
+// Runs has the current run, or the last one.
 //
-// Safe for concurrent use: mu lets one caller start at a time, the run itself is
-// an atomic pointer, so that its status can be asked for meanwhile.
+// Safe for concurrent use: mu lets one caller start at a time; the run itself is an
+// atomic pointer, so that its status can be read meanwhile.
 type Runs struct {
 	settings drive.Settings
 	folder   string
@@ -29,13 +29,12 @@ type Runs struct {
 	current atomic.Pointer[drive.Run]
 }
 
-// New returns Runs without any. Configurations given by name are read from
-// folder.
+// New returns Runs without a run. Configurations given by name are read from folder.
 func New(settings drive.Settings, folder string) *Runs {
 	return &Runs{settings: settings, folder: folder}
 }
 
-// A RunningError says that no test can be started as one runs.
+// A RunningError says that no test can be started because one is running.
 type RunningError struct{ ID string }
 
 // Error names the test that runs.
@@ -43,9 +42,9 @@ func (e *RunningError) Error() string { return "a test is running: " + e.ID }
 
 var errClosed = errors.New("the load generator is stopping")
 
-// Start begins the test that is configured by data. The error is a
-// *RunningError, a strict.Fault (or several joined) when the configuration
-// is wrong, or another when it cannot be carried out.
+// Start starts the test configured by data. The error is a *RunningError, a strict.Fault
+// (or several joined) if the configuration is invalid, or another if it cannot be carried
+// out.
 func (r *Runs) Start(data []byte) (*drive.Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +71,7 @@ func (r *Runs) startLocked(data []byte) (*drive.Run, error) {
 	return run, nil
 }
 
-// Current is the run under way, or the last one; nil when there was none.
+// Current returns the current run, or the last one; nil if there was none.
 func (r *Runs) Current() (run *drive.Run, running bool) {
 	run = r.current.Load()
 	if run == nil {
@@ -86,8 +85,8 @@ func (r *Runs) Current() (run *drive.Run, running bool) {
 	}
 }
 
-// Stop ends the run under way and waits until it is over; false when there is
-// none. A run that is just being started is waited for.
+// Stop ends the current run and waits until it is over. It returns false if there is
+// none. If a run is just being started, Stop waits for that.
 func (r *Runs) Stop() (id string, ok bool) {
 	r.mu.Lock()
 	run, running := r.Current()
@@ -100,7 +99,7 @@ func (r *Runs) Stop() (id string, ok bool) {
 	return run.ID(), true
 }
 
-// Close stops what runs and lets nothing be started any more.
+// Close stops the current run and prevents further starts.
 func (r *Runs) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -108,8 +107,8 @@ func (r *Runs) Close() {
 	r.Stop()
 }
 
-// status is the JSON of GET /test/status, with the rows of the series that begin
-// later than after.
+// status returns the JSON of GET /test/status, with the rows of the series that begin
+// after after.
 func (r *Runs) status(after *float64) any {
 	run, running := r.Current()
 	if run == nil {
@@ -122,7 +121,7 @@ func (r *Runs) status(after *float64) any {
 	return idle{Last: &s}
 }
 
-// A seenStatus is a status with the part of its series that was asked for.
+// A seenStatus is a status with the requested part of its series.
 type seenStatus struct {
 	record.Status
 	Series *record.Series `json:"series,omitempty"`
@@ -137,13 +136,13 @@ func statusAfter(s record.Status, after *float64) seenStatus {
 	return seen
 }
 
-// idle is the status while no test runs.
+// idle is the status when no test runs.
 type idle struct {
 	Running bool        `json:"running"`
 	Last    *seenStatus `json:"last,omitempty"`
 }
 
-// newID is an identifier that sorts by time and differs between instances.
+// newID returns an identifier that sorts by time and differs between instances.
 func newID(now time.Time) string {
 	var b [3]byte
 	_, _ = rand.Read(b[:]) // never fails

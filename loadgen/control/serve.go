@@ -9,8 +9,8 @@ import (
 	"weir/loadgen/plan"
 )
 
-// Serve answers REST until ctx ends, then stops what runs. With a file its test
-// is started at once.
+// Serve answers REST until ctx ends, then stops the current run. If file is not empty,
+// its test is started at once.
 func (r *Runs) Serve(ctx context.Context, e *service.Env, file string) error {
 	l, err := net.Listen("tcp", e.Addr)
 	if err != nil {
@@ -28,7 +28,7 @@ func (r *Runs) Serve(ctx context.Context, e *service.Env, file string) error {
 	e.Health.SetReady(true)
 	e.Logger("LoadGenerator").Info("Listening", "address", l.Addr().String())
 
-	// The test is stopped while the last answers are given.
+	// The test is stopped while the last answers are sent.
 	over := make(chan struct{})
 	defer func() { <-over }()
 	ctx, cancel := context.WithCancel(ctx)
@@ -41,8 +41,8 @@ func (r *Runs) Serve(ctx context.Context, e *service.Env, file string) error {
 	return service.Serve(ctx, l, own, e.Logger("HttpServer"))
 }
 
-// startFile starts the test of a configuration file. A file that is wrong ends
-// the program with status 2.
+// startFile starts the test of a configuration file. An invalid file ends the program
+// with status 2.
 func (r *Runs) startFile(file string) error {
 	data, err := plan.ReadConfig(file)
 	if err != nil {

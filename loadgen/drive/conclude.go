@@ -12,7 +12,7 @@ import (
 	"weir/loadgen/record"
 )
 
-// conclude sums the run up and says so.
+// conclude computes the result and logs it.
 func (c *conductor) conclude() {
 	began := time.Duration(c.ticks/ticksPerSecond) * time.Second
 	c.gather(true)
@@ -35,8 +35,8 @@ func (c *conductor) conclude() {
 	c.tell()
 }
 
-// facts are the result without what was counted, and how many requests were due up to
-// CatchUp before a stop.
+// facts returns the result without counts, and how many requests were due up to CatchUp
+// before a stop.
 func (c *conductor) facts() (r record.Result, settled uint64) {
 	length := c.plan.Schedule.Length()
 	r = record.Result{
@@ -57,7 +57,7 @@ func (c *conductor) facts() (r record.Result, settled uint64) {
 			length = min(max(0, c.stopped.Sub(c.start)), c.plan.Schedule.Length())
 		}
 		r.Elapsed = length.Seconds()
-		// Up to the moment when each loop heard of the stop it went on sending.
+		// Each loop went on sending until it heard of the stop.
 		r.Due = c.counts.Sent + c.counts.Dropped() + c.counts.Unsent
 		settled = min(r.Due, c.settled)
 	}
@@ -67,13 +67,13 @@ func (c *conductor) facts() (r record.Result, settled uint64) {
 	return r, settled
 }
 
-// lastFault is the last error of a dial; empty: none failed.
+// lastFault returns the error of the last failed dial, or "".
 func (c *conductor) lastFault() string {
 	text, _ := c.fault.Load().(string)
 	return text
 }
 
-// tell writes the last lines of the run into the log.
+// tell logs the last lines of the run.
 func (c *conductor) tell() {
 	r := c.result
 	if r.End == record.EndStopped {
@@ -87,8 +87,8 @@ func (c *conductor) tell() {
 	}
 }
 
-// tellPeak says that a peak has started; once a second at most, and of several
-// the last one.
+// tellPeak logs that a peak has started, at most once a second, and of several the last
+// one.
 func (c *conductor) tellPeak(now time.Time) {
 	elapsed := c.untilStop(now.Sub(c.start))
 	if elapsed < c.peaksQuiet {
@@ -111,16 +111,16 @@ func (c *conductor) tellPeak(now time.Time) {
 	}
 }
 
-// peaksPerTick bounds the peaks passed over at a time.
+// peaksPerTick bounds the peaks skipped at a time.
 const peaksPerTick = 10_000
 
-// plain writes v with so many digits behind the point, without zeros at the end.
+// plain formats v with the given number of decimals, without trailing zeros.
 func plain(v float64, digits int) string {
 	shift := math.Pow10(digits)
 	return strconv.FormatFloat(math.Round(v*shift)/shift, 'f', -1, 64)
 }
 
-// brief writes seconds as Go does, with three digits: 50ms, 1.25s.
+// brief formats seconds like Go, with three digits: 50ms, 1.25s.
 func brief(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	unit := time.Duration(1)
@@ -130,8 +130,8 @@ func brief(seconds float64) string {
 	return d.Round(unit).String()
 }
 
-// warn writes a line about the errors since the last one: the most frequent
-// reason first, the others behind.
+// warn logs a line about the errors since the last one, with the most frequent reason
+// first.
 func (c *conductor) warn() {
 	type fault struct {
 		reason record.Reason

@@ -9,23 +9,21 @@ import (
 )
 
 const (
-	// tick is how often the senders are asked for their counts, ticksPerSecond
-	// how often that is; once a second they hand their histograms over.
+	// tick is the interval at which senders are asked for their counts, and
+	// ticksPerSecond its inverse. Once a second they hand over their histograms.
 	tick           = 250 * time.Millisecond
 	ticksPerSecond = int(time.Second / tick)
-	// warmUpMax is how long the first connections are waited for, and
-	// warmUpEach how much longer for each of them: dials are quicker, but not
-	// by much.
+	// warmUpMax is how long the first connections are waited for, plus warmUpEach for
+	// each of them. Dials are faster, but not by much.
 	warmUpMax  = time.Second
 	warmUpEach = 200 * time.Microsecond
-	// startAhead is how far ahead the start is set, so that all loops know of
-	// it before it comes.
+	// startAhead is how far ahead the start is set, so that all loops know it in time.
 	startAhead = 10 * time.Millisecond
-	// stopGrace is how long a stopped run waits for answers under way.
+	// stopGrace is how long a stopped run waits for answers in flight.
 	stopGrace = 2 * time.Second
 )
 
-// A conductor leads one run from its start to its result.
+// A conductor runs one test from its start to its result.
 //
 // Owned by its goroutine.
 type conductor struct {
@@ -58,7 +56,7 @@ type conductor struct {
 	lines []byte // scratch, of outcomes
 }
 
-// handed is what one sender gives away when it is asked.
+// handed is what one sender hands over when it is asked.
 type handed struct {
 	loop           int
 	tally          *record.Tally // nil: counts only
@@ -67,7 +65,7 @@ type handed struct {
 	peak           int // connections open at the same time
 }
 
-// A sample is how much had been sent at a time.
+// A sample is the number of requests sent at a time.
 type sample struct {
 	at   time.Time
 	sent uint64
@@ -86,7 +84,7 @@ func newConductor(r *Run) *conductor {
 	return c
 }
 
-// conduct leads the run.
+// conduct runs the test.
 func (c *conductor) conduct() {
 	defer close(c.done)
 	defer c.group.Stop()
@@ -102,8 +100,8 @@ func (c *conductor) conduct() {
 	c.conclude()
 }
 
-// waitForStart waits until it is time to start and the first connections are
-// there; false when the run was stopped before.
+// waitForStart waits until it is time to start and the first connections are open. It
+// returns false if the run was stopped before.
 func (c *conductor) waitForStart() bool {
 	warmUp := c.warmUp()
 	if ahead := time.Until(c.plan.StartAt); ahead > warmUp {
@@ -132,7 +130,7 @@ func (c *conductor) waitForStart() bool {
 	return true
 }
 
-// warmUp is how long the first connections may take.
+// warmUp returns how long the first connections may take.
 func (c *conductor) warmUp() time.Duration {
 	first := 0
 	for i := range c.loops {
@@ -141,9 +139,9 @@ func (c *conductor) warmUp() time.Duration {
 	return warmUpMax + time.Duration(first)*warmUpEach
 }
 
-// patience is how long the first connections are waited for from now on: others
-// that share the schedule begin at StartAt, so that this one must not be late
-// for the sake of its connections.
+// patience returns how long to wait for the first connections from now on. Others that
+// share the schedule begin at StartAt, so this generator must not be late because of its
+// connections.
 func (c *conductor) patience(now time.Time) time.Duration {
 	most := c.warmUp()
 	if !c.plan.StartAt.IsZero() {
@@ -164,7 +162,7 @@ func (c *conductor) begin() {
 	}
 }
 
-// follow collects what the senders count until they have nothing left to do.
+// follow collects the counts of the senders until they have finished.
 func (c *conductor) follow() {
 	timer := time.NewTimer(time.Until(c.start.Add(tick)))
 	defer timer.Stop()
@@ -205,7 +203,7 @@ func (c *conductor) cut(now time.Time) {
 	}
 }
 
-// collect gathers the counts of a tick, and the histograms of a second.
+// collect gathers the counts of a tick, and once a second the histograms.
 func (c *conductor) collect() {
 	c.ticks++
 	whole := c.ticks%ticksPerSecond == 0
@@ -254,14 +252,14 @@ func (c *conductor) gather(whole bool) {
 	c.metered = c.counts
 }
 
-// write writes outcomes to where the run's go.
+// write writes outcomes to the run's destination.
 func (c *conductor) write(kept []record.Outcome) {
 	c.lines = c.lines[:0]
 	for i := range kept {
 		c.lines = kept[i].AppendLine(c.lines, c.start)
 	}
 	if len(c.lines) > 0 {
-		_, _ = c.settings.Outcomes.Write(c.lines) // its owner learns of errors
+		_, _ = c.settings.Outcomes.Write(c.lines) // its owner handles errors
 	}
 }
 
@@ -270,7 +268,7 @@ func (c *conductor) spread() {
 	c.latency, c.lag, c.evidence = all.Latency().Spread(), all.Lag.Spread(), all.Evidence()
 }
 
-// untilStop is t, or when the run was stopped if that was before.
+// untilStop returns t, or when the run was stopped if that was earlier.
 func (c *conductor) untilStop(t time.Duration) time.Duration {
 	if !c.stopped.IsZero() {
 		t = min(t, c.stopped.Sub(c.start))
@@ -278,7 +276,7 @@ func (c *conductor) untilStop(t time.Duration) time.Duration {
 	return t
 }
 
-// publish makes the status and the gauges those of now.
+// publish updates the status and the gauges.
 func (c *conductor) publish(now time.Time) {
 	s := &record.Status{
 		Running: true, TestID: c.id, ScheduleHash: c.plan.ScheduleHash, Profile: c.plan.Config.Profile.Type, URL: c.plan.Config.LimiterURL, Phase: record.PhaseWaiting,
@@ -304,7 +302,7 @@ func (c *conductor) publish(now time.Time) {
 	c.settings.Meters.show(s)
 }
 
-// startAt is when the schedule begins, or began, as the status has it.
+// startAt returns when the schedule begins, or began, as shown in the status.
 func (c *conductor) startAt() string {
 	at := c.plan.StartAt
 	if !c.start.IsZero() {
@@ -316,7 +314,7 @@ func (c *conductor) startAt() string {
 	return at.UTC().Format(time.RFC3339Nano)
 }
 
-// currentRps is the rate of sending over the last second.
+// currentRps returns the rate of sending over the last second.
 func (c *conductor) currentRps(now time.Time) float64 {
 	if len(c.samples) > ticksPerSecond {
 		c.samples = c.samples[:copy(c.samples, c.samples[1:])]

@@ -15,13 +15,13 @@ import (
 	"weir/loadgen/session"
 )
 
-// idleLong is how long a connection must have been idle until its end is what
-// targets do to idle connections: then another is opened in its place, and a
-// first request that crossed that end is sent again. Targets that close at once
-// are not dialled without end, nor asked more often than the schedule says.
+// idleLong is how long a connection must have been idle for its close to count as the
+// target's idle timeout. Then another is opened in its place, and a first request that
+// crossed the close is sent again. Targets that close at once are not dialled endlessly,
+// nor sent more requests than scheduled.
 const idleLong = time.Second
 
-// A conn joins a session with its connection. It is the loop's Handler.
+// A conn connects a session to its connection. It is the loop's Handler.
 //
 // Owned by its loop.
 type conn struct {
@@ -35,7 +35,7 @@ type conn struct {
 	since   time.Time // when it was opened or became idle last
 }
 
-// send starts an exchange: the session knows what it needs of it.
+// send starts an exchange.
 func (c *conn) send(now time.Time, a arrival, request []byte) {
 	last := a.sent+1 >= sentMax || !c.used && now.Sub(c.since) < idleLong
 	c.index, c.sent, c.used = a.index, a.sent+1, true
@@ -44,7 +44,7 @@ func (c *conn) send(now time.Time, a arrival, request []byte) {
 	c.conn.Write(request)
 }
 
-// Data is part of loop.Handler.
+// Data implements loop.Handler.
 func (c *conn) Data(now time.Time, b []byte) int {
 	n, e := c.session.HandleData(now, b)
 	c.sender.tally.Received += uint64(n)
@@ -52,11 +52,11 @@ func (c *conn) Data(now time.Time, b []byte) int {
 	return n
 }
 
-// Expired is part of loop.Handler.
+// Expired implements loop.Handler.
 func (c *conn) Expired(now time.Time) { c.sender.apply(now, c, c.session.HandleExpired(now)) }
 
-// Closed is part of loop.Handler. What the target closed orderly it may have
-// answered before; a reset is not.
+// Closed implements loop.Handler. If the target closed in an orderly way it may have
+// answered before; after a reset it has not.
 func (c *conn) Closed(now time.Time, err error) {
 	s := c.sender
 	idle := c.place >= 0
@@ -68,7 +68,7 @@ func (c *conn) Closed(now time.Time, err error) {
 	s.apply(now, c, c.session.HandleClosed(now, err == nil || errors.Is(err, io.EOF)))
 }
 
-// apply does what follows from an event on c, then sends what is due.
+// apply applies the effects of an event on c, then sends what is due.
 func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
 	if s.over {
 		return
@@ -93,16 +93,16 @@ func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
 	s.turn(now)
 }
 
-// maybeReplace opens a connection in place of one that the target did not want
-// to keep idle, so that the requests to come find as many as they were promised.
+// maybeReplace opens a connection in place of one that the target closed when idle, so
+// that later requests find the promised number.
 func (s *sender) maybeReplace(now time.Time) {
 	if _, more := s.lane.Due(); more && !s.over && s.pool.Replace(now) {
 		s.dial(1)
 	}
 }
 
-// maybeAgain keeps the request of c to be sent on another connection, unless
-// the run is being stopped.
+// maybeAgain keeps the request of c for another connection, unless the run is being
+// stopped.
 func (s *sender) maybeAgain(c *conn) {
 	if s.stopped {
 		s.tally.Abandoned++
@@ -118,8 +118,7 @@ func (s *sender) putIdle(now time.Time, c *conn) {
 	s.idle = append(s.idle, c)
 }
 
-// takeIdle returns a connection on which a request may be sent, nil when all
-// are busy.
+// takeIdle returns a connection on which a request may be sent, or nil if all are busy.
 func (s *sender) takeIdle() *conn {
 	if len(s.idle) == 0 {
 		return nil
@@ -129,7 +128,7 @@ func (s *sender) takeIdle() *conn {
 	return c
 }
 
-// dropIdle takes c away from the idle connections, if it is there.
+// dropIdle removes c from the idle connections, if it is there.
 func (s *sender) dropIdle(c *conn) {
 	if c.place < 0 {
 		return
@@ -149,7 +148,7 @@ func (s *sender) dial(n int) {
 	}
 }
 
-// connect dials the target, by TLS when limiterUrl says so.
+// connect dials the target, with TLS if limiterUrl says so.
 func (s *sender) connect(dialled loop.DialFunc) {
 	if s.run.secure != nil {
 		s.loop.DialSecure(s.run.addr, s.terms.Timeout, s.run.secure, dialled)
@@ -171,7 +170,7 @@ func (s *sender) dialled(now time.Time, lc *loop.Conn, err error) loop.Handler {
 	}
 	c := s.opened(now, lc)
 	s.putIdle(now, c)
-	s.maybeReplace(now) // when many were closed at once not all could be dialled at once
+	s.maybeReplace(now) // if many were closed at once, not all could be dialled at once
 	s.maybeWarm()
 	s.turn(now)
 	return c
@@ -205,9 +204,9 @@ func (s *sender) opened(now time.Time, lc *loop.Conn) *conn {
 	return &conn{sender: s, conn: lc, session: session.New(&s.terms), place: -1, since: now}
 }
 
-// dialFailed draws the conclusions for the requests that wait for a connection:
-// where connections are kept the one that has waited longest ends, and all that
-// wait end when there is no connection left to wait for.
+// dialFailed handles requests that wait for a connection after a failed dial. Where
+// connections are kept, the one that has waited longest ends; if no connection is left to
+// wait for, all of them end.
 func (s *sender) dialFailed(now time.Time, err error) {
 	s.pool.Failed(now)
 	s.tally.DialsFailed++
@@ -229,7 +228,7 @@ func (s *sender) dialFailed(now time.Time, err error) {
 	}
 }
 
-// reasonOf says what kind of failure a dial's error is.
+// reasonOf returns the reason for an error of a dial.
 func reasonOf(err error) record.Reason {
 	if errors.Is(err, unix.ECONNREFUSED) {
 		return record.ConnectRefused

@@ -47,14 +47,14 @@ func NewMeters(s *metric.Set, loops int) *Meters {
 	s.Histogram("loadgen_service_duration_seconds", "Service time: from when a request was sent to when it was done.", service...)
 	s.Histogram("loadgen_schedule_lag_seconds", "Lag: how much later than due requests were sent.", lag...)
 	s.Gauge("loadgen_current_rps", "Requests sent in the last second.", m.current.Load)
-	s.Gauge("loadgen_target_rps", "Requests per second that the profile asks for now.", m.target.Load)
-	s.Gauge("loadgen_active_requests", "Requests sent and not done.", m.active.Load)
+	s.Gauge("loadgen_target_rps", "Current rate of the profile, in requests per second.", m.target.Load)
+	s.Gauge("loadgen_active_requests", "Requests in flight.", m.active.Load)
 	s.Gauge("loadgen_connections", "Open connections to the target.", m.connections.Load)
 	s.Gauge("loadgen_test_running", "1 while a test runs.", m.running.Load)
 	return m
 }
 
-// finished notes how long a request took.
+// finished records the duration of a request.
 func (m *meter) finished(o *record.Outcome) {
 	m.request.Observe(o.Done.Sub(o.Due))
 	if !o.Start.IsZero() {
@@ -62,7 +62,7 @@ func (m *meter) finished(o *record.Outcome) {
 	}
 }
 
-// count adds the outcomes by which now is ahead of before.
+// count adds the difference between two counts.
 func (m *Meters) count(now, before *record.Counts) {
 	for i := range m.outcomes {
 		m.outcomes[i].Add(now.Class[i] - before.Class[i])

@@ -1,11 +1,10 @@
-// Package drive runs a plan: it joins the schedule, the connections and the
-// event loops, and owns the run from its start to its result.
+// Package drive runs a plan: it connects the schedule, the connections and the event
+// loops, and owns the run from its start to its result.
 //
-// Each loop has a sender with its own share of the schedule, its own
-// connections and its own tally, so that nothing is shared while requests are
-// sent and answered. One goroutine per run conducts: it warms the connections
-// up, sets the start, and asks the senders four times a second for what they
-// counted, by a function posted to their loops.
+// Each loop has a sender with its own share of the schedule, its own connections and its
+// own tally, so nothing is shared while requests are sent and answered. One goroutine per
+// run coordinates: it opens the first connections, sets the start, and asks the senders
+// four times a second for their counts, by a function posted to their loops.
 package drive
 
 import (
@@ -35,37 +34,36 @@ import (
 )
 
 const (
-	// loopRate is how many requests per second are left to one loop when the
-	// number of loops is chosen: it can do twice that, and a second loop on a
-	// machine that is not busy only makes the first one's wake-ups slower.
+	// loopRate is the rate per loop when the number of loops is chosen. A loop can send
+	// twice that, and on a machine that is not busy a second loop only slows down the
+	// wake-ups of the first.
 	loopRate = 50_000
 	// connectionsMax bounds the connections when their number is chosen.
 	connectionsMax = 10_000
-	// dialsKept and dialsFresh bound the dials of a loop under way at a time:
-	// connections that are kept are opened now and then, others for each
-	// request.
+	// dialsKept and dialsFresh bound a loop's concurrent dials: connections that are kept
+	// are opened now and then, others for each request.
 	dialsKept  = 64
 	dialsFresh = 1024
 	// descriptorReserve is kept free of connections to the target.
 	descriptorReserve = 128
-	// secureDescriptors is how many a TLS connection takes: its own and a pair
-	// between crypto/tls and the loop.
+	// secureDescriptors is how many descriptors a TLS connection takes: its own and a
+	// pair between crypto/tls and the loop.
 	secureDescriptors = 3
-	// lookupTimeout bounds finding out the target's address.
+	// lookupTimeout bounds resolving the target's address.
 	lookupTimeout = 5 * time.Second
 )
 
 // LoopsMax is the greatest number of loops that a run uses.
 func LoopsMax() int { return max(runtime.NumCPU(), 64) }
 
-// Settings are what all runs of a program have in common.
+// Settings are shared by all runs of a program.
 type Settings struct {
 	Loops   int          // event loops; 0: chosen by the rate
 	Sources []netip.Addr // local addresses to connect from; none: see chooseSources
 	CAFile  string       // PEM file of the authorities of https targets; empty: the system's
 	Meters  *Meters
-	// Outcomes gets a line for each request of a run, see record.LineHead; nil:
-	// nobody wants them.
+	// Outcomes receives a line for each request of a run, see record.LineHead. It may be
+	// nil.
 	Outcomes io.Writer
 	// Logger returns the logger of a part of the program.
 	Logger func(component string) *slog.Logger
@@ -75,8 +73,8 @@ type Settings struct {
 
 // A Run is one execution of a plan.
 //
-// Safe for concurrent use: its status is an atomic pointer, its result is
-// written before done is closed, the rest belongs to the conductor.
+// Safe for concurrent use: its status is an atomic pointer, its result is written before
+// done is closed, the rest belongs to the conductor.
 type Run struct {
 	id       string
 	plan     *plan.Plan
@@ -101,8 +99,8 @@ type Run struct {
 	result   *record.Result
 }
 
-// Start begins a run of p. The error is a strict.Fault when it is the
-// configuration that cannot be carried out here.
+// Start starts a run of p. The error is a strict.Fault if the configuration cannot be
+// carried out on this machine.
 func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	r := &Run{
 		id: id, plan: p, log: s.Logger("LoadGenerator"), faults: s.Logger("HttpClient"),
@@ -126,7 +124,7 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 		return nil, err
 	}
 	if len(sources) > len(s.Sources) { // a limit by address sees several clients
-		r.log.Info("Connections start from several addresses, as one has not ports enough", "from", sources[0], "to", sources[len(sources)-1])
+		r.log.Info("Connections use several local addresses, because one does not have enough ports", "from", sources[0], "to", sources[len(sources)-1])
 	}
 	r.loops = chooseLoops(s.Loops, runtime.GOMAXPROCS(0), p)
 	r.group, err = loop.Start(loop.Config{
@@ -148,29 +146,29 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	return r, nil
 }
 
-// ID is the test's identifier.
+// ID returns the test's identifier.
 func (r *Run) ID() string { return r.id }
 
-// Plan is what is being run.
+// Plan returns the plan of the run.
 func (r *Run) Plan() *plan.Plan { return r.plan }
 
-// Stop ends the schedule now. Answers under way are awaited for a while; Done
-// says when the run is over.
+// Stop ends the schedule now. The run waits for answers in flight for a while; Done says
+// when it is over.
 func (r *Run) Stop() { r.stopOnce.Do(func() { close(r.stop) }) }
 
-// Done is closed when the run is over.
+// Done returns a channel that is closed when the run is over.
 func (r *Run) Done() <-chan struct{} { return r.done }
 
-// Status is what the run looks like, up to a quarter of a second ago.
+// Status returns the status of the run, which is at most a quarter of a second old.
 func (r *Run) Status() record.Status { return *r.status.Load() }
 
-// Result is what came out of the run; it must be over.
+// Result returns the result of the run, which must be over.
 func (r *Run) Result() *record.Result {
 	<-r.done
 	return r.result
 }
 
-// size is how many connections the sender of loop i may have.
+// size returns how many connections the sender of loop i may have.
 func (r *Run) size(i int) session.Size {
 	share := func(n int) int { return n/r.loops + max(0, min(1, n%r.loops-i)) }
 	size := session.Size{Max: share(r.poolMax), Dials: dials(r.plan), Grow: r.plan.KeepAlive}
@@ -184,7 +182,7 @@ func (r *Run) size(i int) session.Size {
 	return size
 }
 
-// dials is how many dials of a loop may be under way.
+// dials returns how many concurrent dials a loop may have.
 func dials(p *plan.Plan) int {
 	if p.KeepAlive {
 		return dialsKept
@@ -192,13 +190,13 @@ func dials(p *plan.Plan) int {
 	return dialsFresh
 }
 
-// rateMax is the highest rate that this generator has to send at.
+// rateMax returns the highest rate at which this generator has to send.
 func rateMax(p *plan.Plan) float64 {
 	return p.Profile.RateMax() / float64(p.Config.Shard.Of)
 }
 
-// chooseLoops returns the number of loops: as asked, or by the rate but no more than
-// there are cores; never more than there are connections to deal out.
+// chooseLoops returns the number of loops: as requested, or by the rate but at most one
+// per core; never more than there are connections.
 func chooseLoops(asked, cores int, p *plan.Plan) int {
 	n := asked
 	if n == 0 {
@@ -210,9 +208,9 @@ func chooseLoops(asked, cores int, p *plan.Plan) int {
 	return max(1, n)
 }
 
-// allowedConnections returns how many connections a run may have: as asked, or
-// as many as this process may open up to a bound. Go has raised the limit on
-// open files to what it may be raised to.
+// allowedConnections returns how many connections a run may have: as requested, or as
+// many as this process may open up to a bound. Go has raised the limit on open files to
+// the maximum.
 func allowedConnections(p *plan.Plan) (int, error) {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
@@ -233,9 +231,9 @@ func allowedConnections(p *plan.Plan) (int, error) {
 	return p.Connections, nil
 }
 
-// findAddress returns the address to connect to, so that names are not looked
-// up while requests are due. Where a name has several addresses, such as those
-// of localhost, it is the one that answers.
+// findAddress returns the address to connect to, so that names are not resolved while
+// requests are due. If a name has several addresses, such as localhost, it returns one
+// that accepts connections.
 func findAddress(p *plan.Plan) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
@@ -253,7 +251,7 @@ func findAddress(p *plan.Plan) (string, error) {
 	return net.JoinHostPort(preferIPv4(addrs).String(), p.Port), nil
 }
 
-// preferIPv4 is the first IPv4 address, or the first of all.
+// preferIPv4 returns the first IPv4 address, or otherwise the first address.
 func preferIPv4(addrs []netip.Addr) netip.Addr {
 	i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return a.Unmap().Is4() })
 	return addrs[max(i, 0)].Unmap()

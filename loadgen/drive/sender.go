@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// quantum is the least time between two wake-ups for due requests: what
-	// becomes due in between leaves together. It bounds wake-ups to 20,000 a
-	// second, and adds half of itself to the lag at most.
+	// quantum is the least time between two wake-ups for due requests: what becomes due
+	// in between is sent together. It bounds wake-ups to 20,000 a second, and adds at
+	// most half of itself to the lag.
 	quantum = 50 * time.Microsecond
-	// turnSends bounds the requests sent in one turn of the loop. Answers that
-	// have come meanwhile are read before it goes on: their time stamps would
-	// suffer.
+	// turnSends bounds the requests sent in one turn of the loop, so that answers that
+	// have arrived meanwhile are read in time for accurate time stamps.
 	turnSends = 64
-	// heartbeat is how often a loop wakes while requests wait for a
-	// connection, so that it notices its own pauses, and those that have
-	// waited too long, even when nothing else happens.
+	// heartbeat is how often a loop wakes while requests wait for a connection, so that
+	// it notices its own pauses, and requests that have waited too long, even if nothing
+	// else happens.
 	heartbeat = time.Millisecond
 	// queueAgeMax is how long a request may wait for a connection.
 	queueAgeMax = 10 * time.Second
@@ -35,16 +34,15 @@ type arrival struct {
 	sent  uint8  // times that its request was sent, on connections that turned out to be closed
 }
 
-// sentMax is how often one request is sent at most. Connections that were idle
-// for equally long are closed at the same time: the next one may be, too.
+// sentMax bounds how often one request is sent. Connections that were idle equally long
+// are closed at the same time, so the next one may be closed, too.
 const sentMax = 4
 
 // A sender sends one loop's share of the schedule.
 //
-// Requests that are due and cannot be sent, because all connections are busy,
-// stay on the lane: it is the queue, so that waiting costs no memory however
-// many wait and however long. Only requests that came back from a dead
-// connection are kept aside.
+// Requests that are due and cannot be sent, because all connections are busy, stay on the
+// lane, which is the queue. So waiting costs no memory, however many wait and however
+// long. Only requests that came back from a closed connection are kept separately.
 //
 // Owned by its loop.
 type sender struct {
@@ -120,9 +118,8 @@ func (s *sender) ring(now time.Time) {
 	s.turn(now)
 }
 
-// turn sends what is due. It is called when the alarm rings and at the end of
-// every event: the loop is awake anyway, and the busier it is the better it
-// keeps the schedule.
+// turn sends what is due. It is called when the alarm rings and at the end of every
+// event: the loop is awake anyway, and the busier it is the better it keeps the schedule.
 func (s *sender) turn(now time.Time) {
 	if !s.started || s.over {
 		return
@@ -147,8 +144,8 @@ func (s *sender) turn(now time.Time) {
 	s.resume()
 }
 
-// next is the request to be sent next, if it is due; second says that it was
-// sent before.
+// next returns the request to send next, if it is due; second says that it was sent
+// before.
 func (s *sender) next(now time.Time) (a arrival, second, ok bool) {
 	if len(s.again) > 0 {
 		return s.again[0], true, true
@@ -158,7 +155,7 @@ func (s *sender) next(now time.Time) (a arrival, second, ok bool) {
 	return a, false, ok && !a.due.After(now)
 }
 
-// take takes away what next returned.
+// take removes what next returned.
 func (s *sender) take(second bool) {
 	if second {
 		s.again = s.again[:copy(s.again, s.again[1:])]
@@ -167,9 +164,8 @@ func (s *sender) take(second bool) {
 	s.lane.Take()
 }
 
-// launch takes the next request and sends it, or has a connection dialled for
-// it when each has its own. It returns the time then; false when there is no
-// connection to be had.
+// launch takes the next request and sends it, or has a connection dialled for it if each
+// request has its own. It returns the time then, and false if there is no connection.
 func (s *sender) launch(now time.Time, a arrival, second bool) (time.Time, bool) {
 	if !s.terms.KeepAlive {
 		if s.pool.Dial(now, s.pool.Dialing()+1) == 0 {
@@ -189,7 +185,7 @@ func (s *sender) launch(now time.Time, a arrival, second bool) (time.Time, bool)
 // send sends the request of a on c.
 func (s *sender) send(c *conn, a arrival, second bool) time.Time {
 	request := s.request(a)
-	now := time.Now() // the turn may have lasted a while: its time will not do
+	now := time.Now() // the turn may have taken a while, so its time is too old
 	if !second {
 		s.note(now, a.due, !c.used && s.terms.KeepAlive)
 	}
@@ -198,13 +194,13 @@ func (s *sender) send(c *conn, a arrival, second bool) time.Time {
 	return now
 }
 
-// request is what is sent for a. It is borrowed until the next call.
+// request returns the bytes to send for a. They are valid until the next call.
 func (s *sender) request(a arrival) []byte {
 	return s.run.plan.Request.Render(&s.scratch, a.index)
 }
 
-// sendFresh dials a connection for the request of a. Connecting belongs to its
-// service time: whoever connects for each request waits for it.
+// sendFresh dials a connection for the request of a. Connecting is part of its service
+// time.
 func (s *sender) sendFresh(a arrival) time.Time {
 	start := time.Now()
 	s.note(start, a.due, false)
@@ -215,8 +211,8 @@ func (s *sender) sendFresh(a arrival) time.Time {
 	return start
 }
 
-// note counts a request that is started now; fresh says that it is the first one
-// on its connection, for which it may have waited.
+// note counts a request that is started now; fresh says that it is the first one on its
+// connection, for which it may have waited.
 func (s *sender) note(now, due time.Time, fresh bool) {
 	lag, pacerLag := now.Sub(due), s.blame.PacerLag(now, due)
 	if fresh {
@@ -227,7 +223,7 @@ func (s *sender) note(now, due time.Time, fresh bool) {
 	s.meter.lag.Observe(lag)
 }
 
-// resume has the loop look at its sockets and then go on sending.
+// resume makes the loop look at its sockets and then continue sending.
 func (s *sender) resume() {
 	if !s.resumed {
 		s.resumed = true
@@ -235,14 +231,14 @@ func (s *sender) resume() {
 	}
 }
 
-// starve deals with requests for which no connection is free: those that have
-// waited too long are given up, and more connections are dialled.
+// starve handles requests for which no connection is free: those that have waited too
+// long are given up, and more connections are dialled.
 func (s *sender) starve(now time.Time) {
 	s.starved = true
 	s.blame.Dry(now)
 	oldest := now.Add(-s.run.settings.queueAge)
 	if now.Sub(s.end) > s.terms.Timeout {
-		oldest = now // after the schedule nobody waits longer than for an answer
+		oldest = now // after the schedule none waits longer than for an answer
 	}
 	for range turnDrops {
 		a, _, ok := s.next(now)
@@ -256,7 +252,7 @@ func (s *sender) starve(now time.Time) {
 	}
 }
 
-// waiting is how many requests are due and not sent.
+// waiting returns how many requests are due and not sent.
 func (s *sender) waiting(now time.Time) uint64 {
 	return s.lane.Waiting(now.Sub(s.start)) + uint64(len(s.again))
 }
@@ -303,7 +299,7 @@ func (s *sender) rest(now time.Time) {
 	}
 }
 
-// wake sets the alarm, unless it is.
+// wake sets the alarm, unless it is set.
 func (s *sender) wake(at time.Time) {
 	if !at.Equal(s.wakeAt) {
 		s.wakeAt = at
@@ -311,8 +307,8 @@ func (s *sender) wake(at time.Time) {
 	}
 }
 
-// stop ends the schedule at the given time: what was due and not sent will not
-// be.
+// stop ends the schedule at the given time: requests that were due and not sent are
+// dropped.
 func (s *sender) stop(now, at time.Time) {
 	if s.over {
 		return
@@ -332,7 +328,7 @@ func (s *sender) stop(now, at time.Time) {
 	s.rest(now)
 }
 
-// abandon gives up what is still under way.
+// abandon gives up requests in flight.
 func (s *sender) abandon(time.Time) {
 	if !s.over {
 		s.tally.Abandoned += uint64(s.busy)
@@ -341,7 +337,7 @@ func (s *sender) abandon(time.Time) {
 	}
 }
 
-// finish notifies the run that this loop has nothing left to do.
+// finish notifies the run that this loop has finished.
 func (s *sender) finish() {
 	s.over = true
 	s.alarm.Stop()

@@ -15,16 +15,16 @@ const (
 	// sourcesMax bounds the local addresses of a program.
 	sourcesMax = 1024
 	// portRangeFile has the first and the last port that the kernel chooses for
-	// connections, of IPv6 too; portsUsual is how many these usually are.
+	// connections, also for IPv6; portsUsual is the usual number of these ports.
 	portRangeFile = "/proc/sys/net/ipv4/ip_local_port_range"
 	portsUsual    = 60_999 - 32_768 + 1
 )
 
-// SourcesAllowed says what ParseSources takes.
+// SourcesAllowed describes what ParseSources accepts.
 const SourcesAllowed = "addresses of this machine or networks of such, like 10.0.0.1, 127.0.0.0/28"
 
-// ParseSources reads a list of addresses and networks, separated by commas,
-// whose addresses are all meant. Each must be of this machine.
+// ParseSources parses a comma-separated list of addresses and networks, all of whose
+// addresses are used. Each must belong to this machine.
 func ParseSources(text string) ([]netip.Addr, error) {
 	var all []netip.Addr
 	for part := range strings.SplitSeq(text, ",") {
@@ -59,12 +59,11 @@ func ownAddress(a netip.Addr) error {
 	return c.Close()
 }
 
-// chooseSources returns the addresses that the connections to target
-// ("host:port") start from; none leaves the choice to the kernel. Between two
-// addresses there are as many connections as one has ports: where more are
-// needed to a target on loopback, all of which is this machine's, there are
-// more addresses: for all shards, which then are on this machine too.
-// connections is 0 when their number was not asked for.
+// chooseSources returns the addresses from which connections to target ("host:port")
+// start; none leaves the choice to the kernel. Between two addresses there can be as many
+// connections as one has ports. If more are needed to a loopback target, all of
+// 127.0.0.0/8 belongs to this machine, and more addresses are used, for all shards, which
+// then are on this machine too. connections is 0 if their number was not given.
 func chooseSources(given []netip.Addr, target string, connections, shards int) ([]netip.Addr, error) {
 	to, err := netip.ParseAddrPort(target)
 	if err != nil {
@@ -76,7 +75,7 @@ func chooseSources(given []netip.Addr, target string, connections, shards int) (
 		sources = slices.DeleteFunc(slices.Clone(given), func(a netip.Addr) bool { return a.Unmap().Is4() != to.Addr().Unmap().Is4() })
 		if len(sources) == 0 {
 			return nil, strict.Fault{Path: "limiterUrl", Message: fmt.Sprintf(
-				"has the address %s, to which no connection can start from %s (SOURCE_ADDRESSES)", to.Addr(), given[0])}
+				"has the address %s, which cannot be reached from %s (SOURCE_ADDRESSES)", to.Addr(), given[0])}
 		}
 		most = ports * len(sources)
 	} else if a := to.Addr().Unmap(); a.Is4() && a.IsLoopback() {
@@ -84,17 +83,16 @@ func chooseSources(given []netip.Addr, target string, connections, shards int) (
 	}
 	if connections > most {
 		return nil, strict.Fault{Path: "concurrency", Message: fmt.Sprintf(
-			"must be at most %d, as two addresses have ports for %d connections between them, is %d; SOURCE_ADDRESSES can name more addresses",
+			"must be at most %d, because two addresses have ports for %d connections between them, is %d; SOURCE_ADDRESSES can name more addresses",
 			most, ports, connections)}
 	}
 	return sources, nil
 }
 
-// loopbackSources are enough addresses for so many connections; none when one
-// address is enough. No more than two fifths of the ports of each are used: the
-// kernel hands out those of one parity first, and when they are gone it takes
-// milliseconds to find another one. 19,500 connections from one address cost
-// 8 s of processor time, from two 1.5 s.
+// loopbackSources returns enough addresses for the given number of connections, or none
+// if one address is enough. At most two fifths of the ports of each are used: the kernel
+// assigns those of one parity first, and after that takes milliseconds to find another
+// one. 19,500 connections from one address cost 8 s of CPU time, from two 1.5 s.
 func loopbackSources(connections, ports int) []netip.Addr {
 	each := max(1, ports*2/5)
 	if connections <= each {

@@ -69,13 +69,13 @@ func TestChooseSources(t *testing.T) {
 		{nil, "127.0.0.1:80", each + 1, addresses(here[:2]...), ""},
 		{nil, "127.0.0.9:80", 3 * each, addresses(here...), ""},
 		{nil, "192.0.2.1:80", ports, nil, ""},
-		{nil, "192.0.2.1:80", ports + 1, nil, fmt.Sprintf("concurrency: must be at most %d, as two addresses have ports for", ports)},
+		{nil, "192.0.2.1:80", ports + 1, nil, fmt.Sprintf("concurrency: must be at most %d, because two addresses have ports for", ports)},
 		{nil, "[::1]:80", ports + 1, nil, "concurrency: must be at most"},
 		{addresses("127.0.0.7"), "127.0.0.1:80", ports, addresses("127.0.0.7"), ""},
 		{addresses("127.0.0.7"), "127.0.0.1:80", ports + 1, nil, "concurrency: must be at most"},
 		{addresses("127.0.0.7", "::1"), "[::1]:80", 1, addresses("::1"), ""},
 		{addresses("127.0.0.7", "::1"), "127.0.0.1:80", 1, addresses("127.0.0.7"), ""},
-		{addresses("::1"), "127.0.0.1:80", 1, nil, "limiterUrl: has the address 127.0.0.1, to which no connection can start from ::1 (SOURCE_ADDRESSES)"},
+		{addresses("::1"), "127.0.0.1:80", 1, nil, "limiterUrl: has the address 127.0.0.1, which cannot be reached from ::1 (SOURCE_ADDRESSES)"},
 	} {
 		got, err := chooseSources(c.given, c.target, c.connections, 1)
 		if c.fault != "" {

@@ -11,8 +11,8 @@ import (
 	"weir/internal/strict"
 )
 
-// A Config is a test configuration with all defaults filled in, in the form in
-// which users write it.
+// A Config is a test configuration with all defaults filled in, in the form in which
+// users write it.
 //
 // Immutable after Parse.
 type Config struct {
@@ -40,7 +40,7 @@ type ShardConfig struct {
 	Of    int `json:"of"`
 }
 
-// RequestOptions are what the requests are made of.
+// RequestOptions describe the requests.
 type RequestOptions struct {
 	Method    string            `json:"method"`
 	Headers   map[string]string `json:"headers"`
@@ -50,8 +50,8 @@ type RequestOptions struct {
 	KeepAlive bool              `json:"keepAlive"`
 }
 
-// The wire types are the same as users may send them: a nil pointer is a field
-// that is not there.
+// The wire types are the same in the form that users send: a nil pointer is a missing
+// field.
 type wire struct {
 	Config            *string           `json:"config"`
 	LimiterURL        *string           `json:"limiterUrl"`
@@ -96,7 +96,7 @@ func readNamed(w *wire, folder string) ([]byte, error) {
 	alone.Config = nil
 	switch {
 	case !alone.empty():
-		return nil, refuse("must stand alone: the other fields belong into the file it names")
+		return nil, refuse("must be the only field: the others belong in the file it names")
 	case folder == "":
 		return nil, refuse("names a file of the folder CONFIG_DIR, which is not set")
 	case !plainName(name):
@@ -109,14 +109,14 @@ func readNamed(w *wire, folder string) ([]byte, error) {
 	return data, nil
 }
 
-// empty says whether nothing was given.
+// empty reports whether no field was given.
 func (w *wire) empty() bool {
 	return w.LimiterURL == nil && w.Duration == nil && w.Profile == nil && w.Concurrency == 0 &&
 		w.RequestsPerThread == nil && w.Seed == 0 && w.Shard == nil && w.StartAt == "" &&
 		len(w.Thresholds) == 0 && w.RequestOptions == nil
 }
 
-// plainName says whether name cannot leave its folder.
+// plainName reports whether name cannot leave its folder.
 func plainName(name string) bool {
 	if name == "" || name[0] == '.' {
 		return false
@@ -138,7 +138,7 @@ func ReadConfig(path string) ([]byte, error) {
 	return ReadFile("configuration", path, configBytesMax)
 }
 
-// ReadFile reads a file of at most so many bytes; what names its kind in errors.
+// ReadFile reads a file of at most the given size; what names its kind in errors.
 func ReadFile(what, path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

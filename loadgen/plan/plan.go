@@ -1,9 +1,8 @@
-// Package plan turns the test configuration that users write into a Plan: what
-// to send, when, over how many connections, and what to demand of the result.
+// Package plan turns the test configuration that users write into a Plan: what to send,
+// when, over how many connections, and which thresholds the result must meet.
 //
-// A Plan is complete and valid: it can be run without looking at
-// the configuration again. All faults of a configuration are reported together,
-// each with its path.
+// A Plan is complete and valid, so it can be run without the configuration. All faults of
+// a configuration are reported together, each with its path.
 package plan
 
 import (
@@ -41,14 +40,14 @@ const (
 type Plan struct {
 	// Config is the configuration with all defaults filled in.
 	Config Config
-	// Warnings are sentences about what was accepted and has no effect.
+	// Warnings lists what was accepted and has no effect.
 	Warnings []string
 
 	Profile     *profile.Profile
 	ProfileText string // the profile with its arrivals, as the log shows it
 	Schedule    pace.Schedule
-	// ScheduleHash is the same for all generators that have the same whole
-	// schedule, and different for others.
+	// ScheduleHash is equal for all generators that have the same whole schedule, and
+	// different for others.
 	ScheduleHash string
 	StartAt      time.Time // zero: at once
 
@@ -64,8 +63,9 @@ type Plan struct {
 	Thresholds  []record.Threshold
 }
 
-// Parse reads a configuration. A configuration {"config":"name"} is taken from
-// the file name.json in folder, and a trace from there on. now is the wall clock's time, for startAt.
+// Parse parses a configuration. A configuration {"config":"name"} is read from the file
+// name.json in folder, and a trace relative to folder. now is the wall clock's time, for
+// startAt.
 //
 // Errors are of strict.Fault, or several of these joined.
 func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
@@ -83,7 +83,7 @@ func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
 			return nil, err
 		}
 		if w.Config != nil {
-			return nil, strict.Fault{Path: "config", Message: "must not name another configuration from within one"}
+			return nil, strict.Fault{Path: "config", Message: "must not be used in a configuration that was itself named so"}
 		}
 	}
 	b := builder{now: now, folder: folder, plan: &Plan{}}
@@ -94,7 +94,7 @@ func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
 	return b.plan, nil
 }
 
-// A builder fills a Plan in and gathers what is wrong.
+// A builder fills in a Plan and collects faults.
 type builder struct {
 	now      time.Time
 	folder   string // where traces are
@@ -103,7 +103,7 @@ type builder struct {
 	faults   []error
 }
 
-// fault notes that the value at path is wrong.
+// fault records that the value at path is wrong.
 func (b *builder) fault(path, format string, args ...any) {
 	b.faults = append(b.faults, strict.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
 }
@@ -135,9 +135,8 @@ func (b *builder) build(w *wire) {
 	p.ScheduleHash = p.hash(shape, length)
 }
 
-// hash is the sum of everything that all shards of a schedule must agree on:
-// the shape itself, what is drawn from the seed, how long, among how many, and
-// from when on.
+// hash returns the digest of everything that all shards of a schedule must agree on: the
+// shape, what is drawn from the seed, the length, the number of shards, and the start.
 func (p *Plan) hash(s shape, length time.Duration) string {
 	text := fmt.Appendf(nil, "weir schedule 1\narrivals %s\nseed %d\nduration %d\nof %d\n",
 		s.arrivals, p.Config.Seed, length, p.Config.Shard.Of)

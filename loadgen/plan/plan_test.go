@@ -101,7 +101,7 @@ func TestRefused(t *testing.T) {
 		{with("thresholds", `{"latency.p42":"<1"}`), `thresholds["latency.p42"]`, "is no threshold; there are latency.mean"},
 		{with("thresholds", `{"errorShare":"0.1"}`), "thresholds.errorShare", "must be <"},
 		{with("thresholds", `{"errorShare":0.1}`), "thresholds.errorShare", "must be a string"},
-		{with("config", `"other"`), "config", "must stand alone"},
+		{with("config", `"other"`), "config", "must be the only field"},
 		{`{"config":"other"}`, "config", "CONFIG_DIR, which is not set"},
 		{options(`"verb":"GET"`), "requestOptions.verb", "unknown"},
 		{options(`"method":"get"`), "requestOptions.method", `is "get"`},
@@ -222,7 +222,7 @@ func TestNamedConfiguration(t *testing.T) {
 		t.Errorf("steady: %+v, %v", p, err)
 	}
 	for _, c := range []struct{ name, sentence string }{
-		{"loop", "must not name another"},
+		{"loop", "must not be used in"},
 		{"absent", "no such file"},
 		{"../steady", "must be the name of a file"},
 		{".hidden", "must be the name of a file"},

@@ -15,10 +15,10 @@ type Request struct {
 	seed  uint64
 }
 
-// Render returns the bytes of the request that has the given number in the
-// schedule of all shards, from 0. They stand in scratch, which is replaced when
-// it is too short, or belong to the Request: borrowed until the next Render
-// with that scratch, and not to be changed.
+// Render returns the bytes of the request with the given number in the schedule of all
+// shards, from 0. They are in scratch, which is replaced if it is too short, or belong to
+// the Request. They are valid until the next Render with that scratch, and must not be
+// modified.
 func (r *Request) Render(scratch *[]byte, index uint64) []byte {
 	if r.whole != nil {
 		return r.whole
@@ -51,7 +51,7 @@ func (r *Request) bodySize(index, draws uint64) int {
 	return n
 }
 
-// changes says whether segments differ from request to request.
+// changes reports whether segments differ from request to request.
 func changes(segments []segment) bool {
 	for i := range segments {
 		if k := segments[i].kind; k != segmentLiteral && k != segmentLength {
@@ -61,7 +61,7 @@ func changes(segments []segment) bool {
 	return false
 }
 
-// A head is put together of literals and of segments.
+// A head is assembled from literals and segments.
 type head struct{ segments []segment }
 
 // text appends a text.
@@ -93,7 +93,7 @@ func (h *head) field(name string, value []segment) {
 	h.text("\r\n")
 }
 
-// A draft is a request that was checked and compiled, part by part.
+// A draft is a request that was checked and compiled in parts.
 type draft struct {
 	method    string
 	target    []segment
@@ -110,7 +110,7 @@ type draftField struct {
 	value []segment
 }
 
-// request puts the draft together.
+// request assembles the draft.
 func (d *draft) request(seed int64) Request {
 	var h head
 	h.text(d.method + " ")

@@ -13,7 +13,7 @@ import (
 	"weir/internal/http1"
 )
 
-// options reads requestOptions into a draft that has its target already.
+// options parses requestOptions into a draft that already has its target.
 func (b *builder) options(w *optionsWire, d *draft) {
 	if w == nil {
 		w = &optionsWire{}
@@ -83,7 +83,7 @@ func (b *builder) query(w map[string]string, d *draft) {
 	}
 }
 
-// hasQuery says whether the target has a query already.
+// hasQuery reports whether the target already has a query.
 func (d *draft) hasQuery() bool {
 	for i := range d.target {
 		if s := &d.target[i]; s.kind == segmentLiteral && strings.Contains(string(s.text), "?") {
@@ -93,8 +93,8 @@ func (d *draft) hasQuery() bool {
 	return false
 }
 
-// headers checks the fields that the user wants to send. Those that say how the
-// message is framed are ours to write.
+// headers checks the fields that the user wants to send. Fields for framing are written
+// by the generator.
 func (b *builder) headers(w map[string]string, d *draft) {
 	seen := map[string]string{}
 	for _, name := range sortedKeys(w) {
@@ -128,7 +128,7 @@ func notInName(c rune) bool {
 
 func notInValue(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
-// target reads limiterUrl: where requests go, and the beginning of the draft.
+// target parses limiterUrl, which gives the address and the start of the draft.
 func (b *builder) target(text *string) draft {
 	const path = "limiterUrl"
 	if text == nil {
@@ -157,7 +157,7 @@ func (b *builder) target(text *string) draft {
 	return draft{}
 }
 
-// cutSite parts a URL behind its host and port.
+// cutSite splits a URL after its host and port.
 func cutSite(text string) (site, rest string) {
 	if _, behind, found := strings.Cut(text, "://"); found {
 		if n := strings.IndexAny(behind, "/?#"); n >= 0 {
@@ -168,9 +168,9 @@ func cutSite(text string) (site, rest string) {
 	return text, ""
 }
 
-// templatedTarget is the path and query of a URL, which may have templates in them and
-// begin behind so many bytes of it. What templates insert is escaped; a slash in
-// a path stays one.
+// templatedTarget returns the path and query of a URL, which may contain templates and
+// begin after the given number of bytes. What templates insert is escaped; a slash in a
+// path is not.
 func (b *builder) templatedTarget(rest string, behind int) []segment {
 	const path = "limiterUrl"
 	segments, err := b.compiler.compile(rest)
@@ -208,7 +208,7 @@ func (b *builder) templatedTarget(rest string, behind int) []segment {
 	return h.segments
 }
 
-// plainPath is a part of a path as it is sent.
+// plainPath returns a literal part of a path as it is sent.
 func (b *builder) plainPath(text string) string {
 	u, err := url.Parse("http://host/" + text)
 	if err != nil || strings.ContainsAny(text, "\x00\r\n") {
@@ -218,7 +218,7 @@ func (b *builder) plainPath(text string) string {
 	return strings.TrimPrefix(u.EscapedPath(), "/")
 }
 
-// plainQuery is a part of a query as it is sent.
+// plainQuery returns a literal part of a query as it is sent.
 func (b *builder) plainQuery(text string) string {
 	if strings.ContainsFunc(text, notInTarget) {
 		b.fault("limiterUrl", "must not have spaces or control characters in its query, has %q", text)
@@ -229,7 +229,7 @@ func (b *builder) plainQuery(text string) string {
 // escapePath escapes a text for a path.
 func escapePath(text string) string { return (&url.URL{Path: text}).EscapedPath() }
 
-// validPort says whether a port that url.Parse accepted is one; none is.
+// validPort reports whether a port that url.Parse accepted is valid; a missing one is.
 func validPort(port string) bool {
 	n := 0
 	for _, c := range port {

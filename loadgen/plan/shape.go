@@ -12,17 +12,16 @@ import (
 	"weir/loadgen/profile"
 )
 
-// shapes are the profiles there are.
+// shapes lists the profiles.
 const shapes = "constant, burst, sinusoidal, poisson, ddos, ramp, steps or trace"
 
-// A shape is a profile with what the plan says about it.
+// A shape is a profile and how the plan describes it.
 type shape struct {
 	profile  *profile.Profile
 	arrivals pace.Process
 }
 
-// profile reads the profile of a run of the given length; false when it is
-// wrong.
+// profile parses the profile of a run of the given length. ok is false if it is invalid.
 func (b *builder) profile(w *profileWire, length time.Duration) (s shape, ok bool) {
 	if w == nil {
 		b.fault("profile", missing)
@@ -52,7 +51,7 @@ func (b *builder) profile(w *profileWire, length time.Duration) (s shape, ok boo
 	return s, true
 }
 
-// process reads how arrivals lie along the shape.
+// process parses the distribution of arrivals.
 func (b *builder) process(w *profileWire) pace.Process {
 	random := w.Type != nil && *w.Type == "poisson"
 	switch {
@@ -66,7 +65,7 @@ func (b *builder) process(w *profileWire) pace.Process {
 	return pace.Uniform
 }
 
-// params are the parameters of the profiles that have numbers only.
+// params are the parameters of the profiles that have only numbers.
 var params = map[string][]string{
 	"constant":   {"rps"},
 	"poisson":    {"averageRps"},
@@ -76,8 +75,8 @@ var params = map[string][]string{
 	"ramp":       {"startRps", "endRps"},
 }
 
-// shape reads the parameters of a profile. The profile means nothing when there
-// was a fault.
+// shape parses the parameters of a profile. The profile is meaningless if there was a
+// fault.
 func (b *builder) shape(kind string, raw strict.Raw, length time.Duration) (*profile.Profile, error) {
 	switch kind {
 	case "steps":
@@ -112,8 +111,8 @@ func (b *builder) shape(kind string, raw strict.Raw, length time.Duration) (*pro
 	return p, err
 }
 
-// numbers reads parameters that are numbers, all of which must be there; nil
-// when something is wrong.
+// numbers parses parameters that are numbers, all of which are required. It returns nil
+// if there was a fault.
 func (b *builder) numbers(kind string, raw strict.Raw, names []string) []float64 {
 	var given map[string]float64
 	if !b.decode(kind, raw, &given, names...) {
@@ -155,7 +154,7 @@ func (b *builder) decode(kind string, raw strict.Raw, into any, names ...string)
 	return err == nil
 }
 
-// paramFaults notes what a shape found wrong.
+// paramFaults records the faults that a shape reported.
 func (b *builder) paramFaults(err error) {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {
@@ -166,7 +165,7 @@ func (b *builder) paramFaults(err error) {
 	}
 }
 
-// steps reads the parameters of steps.
+// steps parses the parameters of steps.
 func (b *builder) steps(raw strict.Raw, length time.Duration) (*profile.Profile, error) {
 	var w struct {
 		Steps []struct {
@@ -208,7 +207,7 @@ func (b *builder) steps(raw strict.Raw, length time.Duration) (*profile.Profile,
 	return p, err
 }
 
-// warn notes something that was accepted and may not be what was meant.
+// warn records something that was accepted but may not be intended.
 func (b *builder) warn(format string, args ...any) {
 	b.plan.Warnings = append(b.plan.Warnings, fmt.Sprintf(format, args...))
 }

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// A segment is a part of a request: either bytes that are always the same, or
-// something that differs from request to request.
+// A segment is a part of a request: either fixed bytes, or something that differs from
+// request to request.
 type segment struct {
 	kind    segmentKind
 	text    []byte   // of a literal
@@ -158,7 +158,7 @@ func (c *compiler) random() (segment, error) {
 	}, nil
 }
 
-// slot gives the next place for something drawn away.
+// slot returns the next number for something random.
 func (c *compiler) slot() uint64 {
 	c.slots++
 	return c.slots
@@ -261,9 +261,8 @@ func (s *segment) choice(draws uint64) []byte {
 	return s.options[i]
 }
 
-// mix makes a number that looks random of one that does not: the function of
-// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood: Fast splittable pseudorandom
-// number generators, 2014).
+// mix hashes x: it is the function of SplitMix64 (G. L. Steele, D. Lea, C. H. Flood: Fast
+// splittable pseudorandom number generators, 2014).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -53,7 +53,7 @@ func (b *builder) trace(raw strict.Raw, length time.Duration) (*profile.Profile,
 	}
 	p, last, err := profile.NewTrace(t, o)
 	if err == nil && last < length {
-		b.warn("the trace lasts %g s, the test %g s: nothing is sent behind its end", last.Seconds(), length.Seconds())
+		b.warn("the trace lasts %g s, the test %g s: nothing is sent after its end", last.Seconds(), length.Seconds())
 	}
 	if _, ok := errors.AsType[*profile.ParamError](err); err != nil && !ok {
 		b.fault(path, "%s: %v", *w.File, err)
@@ -62,8 +62,8 @@ func (b *builder) trace(raw strict.Raw, length time.Duration) (*profile.Profile,
 	return p, err
 }
 
-// readTrace reads the trace called name: an absolute path, or one from folder
-// on, or from the working directory when there is no folder.
+// readTrace reads the named trace: an absolute path, or one relative to folder, or to the
+// working directory if there is no folder.
 func readTrace(name, folder string) (*profile.Trace, error) {
 	path := name
 	if folder != "" && !filepath.IsAbs(name) {
@@ -72,7 +72,7 @@ func readTrace(name, folder string) (*profile.Trace, error) {
 		}
 		path = filepath.Join(folder, name)
 	}
-	// Others than plain files might keep us waiting, or never end.
+	// Other than plain files might block, or never end.
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("read trace: %w", err)
 	} else if !info.Mode().IsRegular() {
@@ -95,7 +95,7 @@ func readTrace(name, folder string) (*profile.Trace, error) {
 	return t, nil
 }
 
-// uncompressed is what r holds, which may be compressed by gzip or zstd: the
+// uncompressed returns the content of r, which may be compressed with gzip or zstd. The
 // first bytes tell (RFC 1952 2.3.1, RFC 8878 3.1.1).
 func uncompressed(r io.Reader) (io.ReadCloser, error) {
 	in := bufio.NewReader(r)
@@ -116,13 +116,13 @@ func uncompressed(r io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(in), nil
 }
 
-// A bounded reader fails behind so many bytes.
+// A bounded reader fails after the given number of bytes.
 type bounded struct {
 	from io.Reader
 	left int64
 }
 
-// Read is part of io.Reader.
+// Read implements io.Reader.
 func (r *bounded) Read(p []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, fmt.Errorf("it is larger than %d bytes", int64(traceBytesMax))

@@ -19,7 +19,7 @@ func TestPlainRequestOnTLSPort(t *testing.T) {
 		conn := r.dial()
 		conn.Send(text)
 		res, body := conn.Status(400)
-		if !strings.Contains(body, "speaks TLS") || !res.Close || res.Header.Get("Content-Type") != "application/json" {
+		if !strings.Contains(body, "requires TLS") || !res.Close || res.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("answered %v %q", res.Header, body)
 		}
 		conn.Closed()
