@@ -92,11 +92,16 @@ func (f *fake) Decide(ctx context.Context, b *store.Batch) {
 	hold := f.hold
 	f.calls["sent"]++
 	f.mu.Unlock()
-	if hold != nil {
+	for ended := ctx.Done(); hold != nil; {
 		select {
 		case <-hold:
+			hold = nil
 		case <-f.over:
-		case <-ctx.Done():
+			hold = nil
+		case <-ended: // a deadline is the test's, as the time is
+			if ended = nil; errors.Is(ctx.Err(), context.Canceled) {
+				hold = nil
+			}
 		}
 	}
 	f.mu.Lock()

@@ -1,0 +1,115 @@
+package lane
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"weir/proxy/store"
+)
+
+// A quietCourier sends every second batch, and hears nothing until its time is over.
+type quietCourier struct {
+	asked int
+	under []quiet
+}
+
+// quiet is a batch that a quietCourier has sent.
+type quiet struct {
+	batch *store.Batch
+	until time.Time
+	done  func(now time.Time)
+}
+
+func (c *quietCourier) Send(_ time.Time, b *store.Batch, until time.Time, done func(now time.Time)) bool {
+	if c.asked++; c.asked%2 == 0 {
+		return false
+	}
+	c.under = append(c.under, quiet{b, until, done})
+	return true
+}
+
+func (c *quietCourier) End(now time.Time) { c.expire(now.Add(timeoutMax)) }
+
+// next is when the first batch is over; zero: there is none.
+func (c *quietCourier) next() (at time.Time) {
+	if len(c.under) > 0 {
+		at = c.under[0].until
+	}
+	return at
+}
+
+func (c *quietCourier) expire(now time.Time) {
+	for len(c.under) > 0 && !c.under[0].until.After(now) {
+		q := c.under[0]
+		c.under = c.under[1:]
+		for _, g := range q.batch.Groups {
+			g.Err = errLate
+		}
+		q.done(now)
+	}
+}
+
+// In virtual time, with a loop that is woken when it wants to be: while the store is silent each
+// ask is answered at its deadline, not before and not later, whether it was sent by a helper or
+// by a courier or not at all; or earlier, once the store is known to be silent.
+func TestDeadlines(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		f := newFake()
+		f.hold = make(chan struct{})
+		f.spared = "edits"
+		misses := 1 + r.IntN(20)
+		st := newStage(t, f, func(cfg *Config) { cfg.InFlight, cfg.Misses = 1+r.IntN(3), misses })
+		f.set(func(f *fake) { f.fault = errLate }) // the prober does not find it
+		courier := new(quietCourier)
+		if seed%2 > 0 {
+			st.lane.courier = courier
+		}
+		now, end := st.start, st.start.Add(3*timeoutMax)
+		asked, answered, late := 0, 0, 0
+		for arrival := now; now.Before(end) || answered < asked; {
+			now = arrival
+			for _, at := range [...]time.Time{st.lane.Next(), courier.next()} {
+				if !at.IsZero() && at.Before(now) {
+					now = at
+				}
+			}
+			courier.expire(now)
+			st.lane.Expire(now)
+			for len(st.posted) > 0 {
+				(<-st.posted)(now)
+			}
+			if now.Before(arrival) {
+				continue
+			}
+			arrival = arrival.Add(time.Duration(r.ExpFloat64() * float64(20*time.Millisecond)))
+			if !now.Before(end) {
+				continue
+			}
+			began, wasAway := now, st.s.breaker.away.Load()
+			asked++
+			done := func(at time.Time, ans *store.Answer) {
+				answered++
+				waited := at.Sub(began)
+				if waited == timeoutMax {
+					late++
+				}
+				if waited > timeoutMax || waited < timeoutMax && !st.s.breaker.away.Load() || wasAway {
+					t.Errorf("seed %d: an ask waits %v, away %v", seed, waited, wasAway)
+				}
+				if ans.Mode != store.FailOpen || ans.Granted != 1 {
+					t.Errorf("seed %d: %+v", seed, ans)
+				}
+			}
+			c := counter(string(rune('a'+r.IntN(20))), fixed(5))
+			if st.lane.Ask(now, &store.Ask{N: 1, Counters: []store.Counter{c}}, new(store.Answer), done) {
+				answered++
+			}
+		}
+		if answered != asked || late < 50 {
+			t.Errorf("seed %d: %d of %d are answered, %d at their deadline", seed, answered, asked, late)
+		}
+	}
+}
