@@ -20,7 +20,7 @@ func tells(missed, want string) bool {
 
 // played is a failure from 2 s to 6 s: one request in 100 ms of either load.
 func played() *outcome {
-	o := &outcome{loads: []*rig.Loaded{{}, {}}}
+	o := &outcome{loads: []*rig.Loaded{{}, {}}, late: []time.Duration{2 * time.Millisecond}}
 	for due := time.Duration(0); due < failTime; due += 100 * time.Millisecond {
 		status, away := 429, due >= failAfter && due < healAfter
 		if away || due < 10*100*time.Millisecond {
@@ -44,7 +44,8 @@ func TestFailures(t *testing.T) {
 		{"as it should be", "", func(_, _ []rig.Outcome) {}},
 		{"an error", "1 requests were answered 5xx", func(news, _ []rig.Outcome) { news[30].Status = 502 }},
 		{"no answer", "1 requests were answered 5xx, or not", func(_, limited []rig.Outcome) { limited[30].Status = 0 }},
-		{"a long wait", "p99.9 of the wait in ms: 106", func(news, _ []rig.Outcome) { news[30].Done = news[30].Due + 106*time.Millisecond }},
+		{"a wait that the machine explains", "", func(news, _ []rig.Outcome) { news[30].Done = news[30].Due + 106*time.Millisecond }},
+		{"a long wait", "p99.9 of the wait in ms, less the control's: 106", func(news, _ []rig.Outcome) { news[30].Done = news[30].Due + 108*time.Millisecond }},
 		{"late to limit again", "limiting again after ms: 1100", func(_, limited []rig.Outcome) { limited[71].Status = 200 }},
 		{"the failure mode admits nothing", "has admitted nothing", func(_, limited []rig.Outcome) {
 			for i := 20; i < 60; i++ {
