@@ -96,7 +96,8 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	patience := max(1, int32(b.cfg.Timeout.Milliseconds()/2))
 	for _, call := range takes(b.cfg.KeyPrefix, batch) {
 		began := time.Now()
-		result, err := b.pool.query(ctx, b.takeSQL(), takeTypes, call.params(clock, patience)...)
+		sql, types, params := call.statement(b.schema, clock, patience)
+		result, err := b.pool.query(ctx, sql, types, params...)
 		b.counts.commands.Inc()
 		b.counts.exchanges.Observe(time.Since(began))
 		var r taken
@@ -113,16 +114,9 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 				b.lookout.waited()
 			}
 			err = told(err)
-			for _, g := range call.groups {
-				g.Err = err
-			}
+			call.fail(err)
 		}
 	}
-}
-
-// takeSQL calls take_1. Its row is one value: as a table, the function costs a tenth more.
-func (b *backend) takeSQL() string {
-	return "SELECT " + b.schema + "take_1($1,$2,$3,$4,$5,$6)"
 }
 
 // call runs a function, sql being its name and arguments, and returns the first value of
@@ -292,7 +286,7 @@ func (b *backend) probe(ctx context.Context) error {
 	}
 	ctx, cancel = context.WithTimeout(ctx, max(b.cfg.silence, b.cfg.Timeout))
 	defer cancel()
-	probe := "probe_1($1)," + b.schema + "take_1(0,0,'{}','{}','{}','{}')"
+	probe := fmt.Sprintf("probe_1($1),%[1]stake_one_1(0,0,%[2]d,$1,0,0,0,1,0,0,0,'{}'),%[1]stake_many_1(0,0,'{}','{}','{}','{}','{}','{}','{0,0}')", b.schema, locksMax)
 	if _, err := b.call(ctx, b.pool, probe, []uint32{oidBytea}, []byte(b.cfg.KeyPrefix+probeName)); err != nil {
 		if code := codeOf(err); code == codeNoFunction || code == codeNoSchema || code == codeNoTable {
 			b.lacking = true // somebody has removed it

@@ -184,7 +184,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: s.URL("nobody", "weir")}, store.Unauthorized, "grant"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, store.Unauthorized, "grant CREATE"},
 		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, store.NoSchema, "proxy -postgres-schema prints"},
-		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, store.NoSchema, "has version 99, and this program knows 3"},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, store.NoSchema, "has version 99, and this program knows 4"},
 		{Config{URL: s.URL("weir", "weir") + "&ssl_mode=require"}, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 		{Config{URL: s.URL("weir", "weir") + "&search_path=%22"}, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 		{Config{URL: strings.Replace(s.URL("weir", "weir"), "disable", "require", 1)}, store.WrongProtocol, "sslmode"},

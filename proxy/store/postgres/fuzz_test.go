@@ -60,6 +60,10 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(joined(int8Value(limittest.Epoch), int4Value(2), int4Value(1), int8Array([]int64{-1, 0}),
 		int8Array(append(append(make([]int64, stateNumbers), int64(limit.SlidingLog)<<56|window, limittest.Epoch, 2, 2, 0, 0), make([]int64, stateNumbers)...)),
 		int8Array([]int64{2, limittest.Epoch - 5, 0, 2, limittest.Epoch - 1, 1})))
+	both := int8Array([]int64{1, 3})
+	f.Add(joined(int8Value(limittest.Epoch), int4Value(0), int4Value(0), both, int8Array(make([]int64, 3*stateNumbers)), int8Array(nil), int8Array(nil), int8Array(nil), int8Array(nil)))
+	f.Add(joined(int8Value(limittest.Epoch), int4Value(0), int4Value(0), int8Array([]int64{3}), int8Array(make([]int64, 2*stateNumbers)), int8Array(nil),
+		int8Array([]int64{-1}), int8Array([]int64{limittest.Epoch}), int8Array([]int64{5})))
 	f.Add(joined(int8Value(1), int8Value(2), int8Value(3), int4Value(4), int8Value(5), []byte("public.orders")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		row := columns(data)
@@ -78,7 +82,7 @@ func FuzzAnswers(f *testing.F) {
 			if call.deliver(&r) != nil {
 				continue
 			}
-			for _, g := range call.groups {
+			for _, g := range slices.Concat(call.singles, call.groups) {
 				if g.Granted < 0 || g.Granted > g.N {
 					t.Errorf("%d granted of %d", g.Granted, g.N)
 				}

@@ -14,14 +14,17 @@ var stateSQL string
 //go:embed sql/take_1.sql
 var takeSQL string
 
+//go:embed sql/take_many_1.sql
+var takeManySQL string
+
 //go:embed sql/rest_1.sql
 var restSQL string
 
 // schemaVersion is the version of the schema that this program needs. Functions carry
 // the version in their names that has brought them, so that programs of different
 // versions run side by side; one that means the same as before may be made faster under its
-// name, which versions 2 and 3 did with take_1.
-const schemaVersion = 3
+// name, as take_1 was.
+const schemaVersion = 4
 
 // Schema returns the SQL that makes the tables and functions in a schema of that name,
 // for somebody who has the rights to run it. It may be run again. With durable the states
@@ -33,7 +36,7 @@ func Schema(name string, durable bool) string {
 		unlogged, async = "", "PERFORM set_config('synchronous_commit', 'off', true);"
 	}
 	r := strings.NewReplacer("@schema@", quoted(name), "@unlogged@", unlogged, "@durable@", async)
-	return r.Replace(schemaSQL + "\n" + stateSQL + "\n" + takeSQL + "\n" + restSQL)
+	return r.Replace(schemaSQL + "\n" + stateSQL + "\n" + takeSQL + "\n" + takeManySQL + "\n" + restSQL)
 }
 
 // quoted is an identifier. Names are of lower-case letters, digits and _, and some are

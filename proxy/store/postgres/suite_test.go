@@ -59,9 +59,9 @@ func opener(b *backend) storetest.Open {
 				storetest.Answered(g, ans)
 			},
 			Release: func(c *store.Counter, slot int64) bool {
-				call := newTake(cfg.KeyPrefix)
-				call.give(&store.Release{Counter: *c, Slot: slot})
-				result, err := b.pool.query(background, b.takeSQL(), takeTypes, call.params(cfg.clock(), 0)...)
+				call := takes(cfg.KeyPrefix, &store.Batch{Releases: []store.Release{{Counter: *c, Slot: slot}}})[0]
+				sql, types, params := call.statement(b.schema, cfg.clock(), 0)
+				result, err := b.pool.query(background, sql, types, params...)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -26,6 +26,8 @@ const (
 	callCountersMax = 64
 	// stateNumbers are what take_1 tells of a state, entryNumbers of an entry of a log.
 	stateNumbers, entryNumbers = 6, 3
+	// chargeNumbers are what take_many_1 is told of a key.
+	chargeNumbers = 8
 	// exactMax bounds the numbers of package limit.
 	exactMax = 1 << 53
 )
@@ -41,93 +43,165 @@ func appendBase(dst []byte, prefix, rule string, key []byte) []byte {
 // lockOf is the number of the lock of a key.
 func lockOf(base []byte) int32 { return int32(crc32.ChecksumIEEE(base) % locksMax) }
 
-// A take is one call of take_1 that is being put together, and the groups that it decides.
+// A take is one call that is being put together, and the groups that it decides. Those of a
+// key that no other group of the call has are apart if take_many_1 may decide them.
+//
+// Owned by who makes it.
 type take struct {
-	prefix  string
-	groups  []*store.Group
+	prefix string
+	locks  []int32
+	rows   map[string]*row // by name
+	used   []*row          // by counters that are not off, in order, until they are told
+	count  int             // of those
+	buf    []byte
+
+	singles       []*store.Group
+	singleNames   []string
+	singleNumbers []int64 // as take_1 takes their groups
+	charges       []int64 // of singles: the numbers of take_many_1
+
+	groups  []*store.Group // the others, and what take_1 is told of them
 	names   []string
-	places  map[string]int64 // of names, from 1
-	locks   []int32
 	gives   []int64
 	numbers []int64
-	count   int // of counters
-	name    []byte
+}
+
+// A row is that of a key in table keys.
+type row struct {
+	name  string
+	uses  int   // by groups, and by what is given back
+	place int64 // in names, from 1; 0: not there yet
 }
 
 func newTake(prefix string) *take {
-	return &take{prefix: prefix, places: make(map[string]int64)}
+	return &take{prefix: prefix, rows: make(map[string]*row)}
 }
 
 // takes puts a batch into as few calls as there may be, in order.
-func takes(prefix string, b *store.Batch) []*take {
-	t := newTake(prefix)
-	all := []*take{t}
-	for i := range b.Releases {
-		if t.count == callCountersMax {
-			t = newTake(prefix)
-			all = append(all, t)
+func takes(prefix string, b *store.Batch) (all []*take) {
+	releases, groups := b.Releases, b.Groups
+	for len(releases)+len(groups) > 0 || all == nil {
+		t, r, g := newTake(prefix), 0, 0
+		for ; r < len(releases) && t.count < callCountersMax; r++ {
+			t.use(&releases[r].Counter)
 		}
-		t.give(&b.Releases[i])
-	}
-	for _, g := range b.Groups {
-		if t.count+len(g.Counters) > callCountersMax {
-			t = newTake(prefix)
-			all = append(all, t)
+		for ; r == len(releases) && g < len(groups) && t.count+len(groups[g].Counters) <= callCountersMax; g++ {
+			for i := range groups[g].Counters {
+				t.use(&groups[g].Counters[i])
+			}
 		}
-		t.ask(g)
+		for i := range releases[:r] {
+			t.give(&releases[i])
+		}
+		for _, group := range groups[:g] {
+			t.ask(group)
+		}
+		releases, groups = releases[r:], groups[g:]
+		all = append(all, t)
 	}
 	return all
 }
 
-// place returns the number of a key among the names.
-func (t *take) place(c *store.Counter) int64 {
-	t.name = appendBase(t.name[:0], t.prefix, c.Rule, c.Key)
-	lock := lockOf(t.name)
-	t.name = c.Limit.Kind().Append(t.name)
-	if place := t.places[string(t.name)]; place > 0 {
-		return place
+// use notes a counter.
+func (t *take) use(c *store.Counter) {
+	if c.Limit.Algorithm() == limit.Off {
+		return
 	}
-	name := string(t.name)
-	t.names = append(t.names, name)
-	t.places[name] = int64(len(t.names))
-	if at, known := slices.BinarySearch(t.locks, lock); !known {
-		t.locks = slices.Insert(t.locks, at, lock)
+	t.buf = appendBase(t.buf[:0], t.prefix, c.Rule, c.Key)
+	lock := lockOf(t.buf)
+	t.buf = c.Limit.Kind().Append(t.buf)
+	r := t.rows[string(t.buf)]
+	if r == nil {
+		r = &row{name: string(t.buf)}
+		t.rows[r.name] = r
+		if at, known := slices.BinarySearch(t.locks, lock); !known {
+			t.locks = slices.Insert(t.locks, at, lock)
+		}
 	}
-	return int64(len(t.names))
+	r.uses++
+	t.used = append(t.used, r)
+	t.count++
+}
+
+// next returns the row of the next counter that is not off.
+func (t *take) next() *row {
+	r := t.used[0]
+	t.used = t.used[1:]
+	return r
+}
+
+// place returns the number of a row among the names for take_1.
+func (t *take) place(r *row) int64 {
+	if r.place == 0 {
+		t.names = append(t.names, r.name)
+		r.place = int64(len(t.names))
+	}
+	return r.place
 }
 
 // give adds a place in a queue that is given back.
 func (t *take) give(r *store.Release) {
 	c := &r.Counter
 	_, grace := c.Limit.Overshoot()
-	t.gives = append(t.gives, t.place(c), c.Limit.Burst(), c.Limit.Number(), cut(c, c.Cost), r.Slot, grace.Microseconds())
-	t.count++
+	t.gives = append(t.gives, t.place(t.next()), c.Limit.Burst(), c.Limit.Number(), cut(c, c.Cost), r.Slot, grace.Microseconds())
 }
 
 // ask adds a group. Counters that are off are left out.
 func (t *take) ask(g *store.Group) {
+	if t.askSingle(g) {
+		return
+	}
 	t.groups = append(t.groups, g)
 	head := len(t.numbers)
 	t.numbers = append(t.numbers, 0, int64(g.N))
 	for i := range g.Counters {
-		c := &g.Counters[i]
-		l := c.Limit
-		if l.Algorithm() == limit.Off {
-			continue
+		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
+			t.numbers = appendCounter(t.numbers, t.place(t.next()), c)
+			t.numbers[head]++
 		}
-		var gain, delay int64
-		switch l.Algorithm() {
-		case limit.GCRA:
-			gain = l.Permits()
-		case limit.Leaky:
-			delay = min(max(0, c.MaxDelay.Microseconds()), exactMax)
-		}
-		overshoot, grace := l.Overshoot()
-		t.numbers = append(t.numbers, t.place(c), int64(l.Algorithm()), l.Burst(), l.Number(), cut(c, c.Cost),
-			gain, cut(c, c.Reserve), delay, overshoot, grace.Microseconds())
-		t.numbers[head]++
-		t.count++
 	}
+}
+
+// appendCounter appends what take_1 is told of a counter.
+func appendCounter(numbers []int64, place int64, c *store.Counter) []int64 {
+	l := c.Limit
+	var gain, delay int64
+	switch l.Algorithm() {
+	case limit.GCRA:
+		gain = l.Permits()
+	case limit.Leaky:
+		delay = min(max(0, c.MaxDelay.Microseconds()), exactMax)
+	}
+	overshoot, grace := l.Overshoot()
+	return append(numbers, place, int64(l.Algorithm()), l.Burst(), l.Number(), cut(c, c.Cost), gain, cut(c, c.Reserve), delay, overshoot, grace.Microseconds())
+}
+
+// askSingle adds a group if take_many_1 may decide it, and reports whether it does.
+func (t *take) askSingle(g *store.Group) bool {
+	if len(g.Counters) != 1 || g.N < 1 {
+		return false
+	}
+	c := &g.Counters[0]
+	l, n := c.Limit, int64(g.N)
+	overshoot, _ := l.Overshoot()
+	algorithm := l.Algorithm()
+	switch {
+	case algorithm != limit.Token && algorithm != limit.GCRA || overshoot > 0 || t.used[0].uses > 1:
+		return false
+	case c.Cost < 1 || c.Cost > l.Burst()/n || c.Reserve > l.Burst()-n*c.Cost: // nothing may go, or not all
+		return false
+	}
+	permit, gain := l.Parts()
+	room, charge, b := (l.Burst()-c.Reserve)*permit, n*c.Cost*permit, int64(0)
+	if algorithm == limit.GCRA {
+		b = gain
+	}
+	r := t.next()
+	t.singles, t.singleNames = append(t.singles, g), append(t.singleNames, r.name)
+	t.singleNumbers = appendCounter(append(t.singleNumbers, 1, n), 1, c)
+	t.charges = append(t.charges, int64(algorithm)<<56|l.Number(), b, charge, gain,
+		room-charge, exactMax/gain+1, (charge+gain-1)/gain, room-c.Cost*permit)
+	return true
 }
 
 // cut returns a cost or a reserve as it is sent: one above the permits is never admitted,
@@ -143,36 +217,55 @@ func cut(c *store.Counter, permits int64) int64 {
 // binaryFormat has arguments and results sent in PostgreSQL's binary format.
 var binaryFormat = []int16{1}
 
-// takeTypes are the types of params.
-var takeTypes = []uint32{oidInt8, oidInt4, oidInt4Array, oidByteaArray, oidInt8Array, oidInt8Array}
+// The types of the arguments of the functions that decide.
+var (
+	takeTypes     = []uint32{oidInt8, oidInt4, oidInt4Array, oidByteaArray, oidInt8Array, oidInt8Array}
+	takeOneTypes  = []uint32{oidInt8, oidInt4, oidInt4, oidBytea, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8Array}
+	takeManyTypes = []uint32{oidInt8, oidInt4, oidInt4Array, oidByteaArray, oidInt8Array, oidInt8Array, oidByteaArray, oidInt8Array, oidInt8Array}
+)
 
-// params are the arguments of take_1: clock is 0 for the server's, patience is in ms.
-func (t *take) params(clock int64, patience int32) [][]byte {
-	return [][]byte{int8Value(clock), int4Value(patience), int4Array(t.locks), stringArray(oidBytea, t.names),
-		int8Array(t.gives), int8Array(t.numbers)}
+// statement is the call of the function that decides all of it: clock is 0 for the server's,
+// patience is in ms. The row is one value: as a table, the function costs a tenth more.
+func (t *take) statement(schema string, clock int64, patience int32) (sql string, types []uint32, params [][]byte) {
+	params = [][]byte{int8Value(clock), int4Value(patience)}
+	locks, names, gives, groups := int4Array(t.locks), stringArray(oidBytea, t.names), int8Array(t.gives), int8Array(t.numbers)
+	switch others := len(t.groups)+len(t.gives) > 0; {
+	case len(t.singles) == 0:
+		return "SELECT " + schema + "take_1($1,$2,$3,$4,$5,$6)", takeTypes, append(params, locks, names, gives, groups)
+	case len(t.singles) == 1 && !others:
+		params = append(params, int4Value(t.locks[0]), []byte(t.singleNames[0]))
+		for _, n := range t.charges[:chargeNumbers-1] {
+			params = append(params, int8Value(n))
+		}
+		return "SELECT " + schema + "take_one_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)", takeOneTypes, append(params, int8Array(t.singleNumbers))
+	}
+	return "SELECT " + schema + "take_many_1($1,$2,$3,$4,$5,$6,$7,$8,$9)", takeManyTypes,
+		append(params, locks, stringArray(oidBytea, t.singleNames), int8Array(t.charges), int8Array(t.singleNumbers), names, gives, groups)
 }
 
-// A taken is what take_1 returned.
+// A taken is what such a function returned. Only take_many_1 returns the last three.
 type taken struct {
 	instant, waits, given    int64
 	granted, states, entries []int64
+	places, ats, aheads      []int64
 }
 
-// parseTaken reads the one row that take_1 returns, whose columns are the fields of one.
+// parseTaken reads the one row that such a function returns, whose columns are the fields of one.
 func parseTaken(r *pgconn.Result) (res taken, err error) {
 	if len(r.Rows) != 1 || len(r.Rows[0]) != 1 {
 		return res, errForm
 	}
 	row, err := parseRecord(r.Rows[0][0])
-	if err != nil || len(row) != 6 {
+	if err != nil || len(row) != 6 && len(row) != 9 {
 		return res, errForm
 	}
 	waits, err1 := parseInt4(row[1])
 	given, err2 := parseInt4(row[2])
 	res.waits, res.given = int64(waits), int64(given)
 	err = cmp.Or(err1, err2)
-	for i, dst := range []*[]int64{&res.granted, &res.states, &res.entries} {
-		if *dst, err1 = parseInt8Array(row[3+i]); err == nil {
+	lists := [...]*[]int64{&res.granted, &res.states, &res.entries, &res.places, &res.ats, &res.aheads}
+	for i, field := range row[3:] {
+		if *lists[i], err1 = parseInt8Array(field); err == nil {
 			err = err1
 		}
 	}
@@ -184,11 +277,48 @@ func parseTaken(r *pgconn.Result) (res taken, err error) {
 
 // deliver tells the groups what was decided about them.
 func (t *take) deliver(r *taken) error {
-	if len(r.granted) != len(t.groups) || len(r.entries)%entryNumbers != 0 {
+	if len(r.ats) != len(r.places) || len(r.aheads) != len(r.places) || len(r.entries)%entryNumbers != 0 {
+		return errForm
+	}
+	done := make([]bool, len(t.singles))
+	for i, place := range r.places {
+		index := max(place, -place) - 1
+		if index < 0 || index >= int64(len(done)) || done[index] {
+			return errForm
+		}
+		done[index] = true
+		g, charge := t.singles[index], t.charges[index*chargeNumbers:]
+		g.Err, g.Granted, g.At[0], g.Before[0] = nil, 0, r.instant, limit.State{}
+		if place > 0 {
+			g.Granted = g.N
+		}
+		if state := (taken{states: []int64{charge[0], r.ats[i], r.aheads[i], charge[1], 0, 0}}); r.ats[i] != 0 && !state.state(0, &g.Before[0]) {
+			return errForm
+		}
+	}
+	rest := t.groups
+	for i, g := range t.singles {
+		if !done[i] {
+			rest = append(rest, g)
+		}
+	}
+	return r.deliver(rest)
+}
+
+// fail tells all groups the same error.
+func (t *take) fail(err error) {
+	for _, g := range slices.Concat(t.singles, t.groups) {
+		g.Err = err
+	}
+}
+
+// deliver tells groups what take_1 has decided about them.
+func (r *taken) deliver(groups []*store.Group) error {
+	if len(r.granted) != len(groups) {
 		return errForm
 	}
 	counter := 0
-	for i, g := range t.groups {
+	for i, g := range groups {
 		granted := r.granted[i]
 		if granted < -1 || granted > int64(g.N) {
 			return errForm

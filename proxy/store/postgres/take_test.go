@@ -28,7 +28,8 @@ var (
 func run(t testing.TB, conn *pgconn.PgConn, schema string, clock int64, b *store.Batch) (total taken) {
 	t.Helper()
 	for _, call := range takes("", b) {
-		result := conn.ExecParams(background, (&backend{schema: quoted(schema) + "."}).takeSQL(), call.params(clock, 0), takeTypes, binaryFormat, binaryFormat).Read()
+		sql, types, params := call.statement(quoted(schema)+".", clock, 0)
+		result := conn.ExecParams(background, sql, params, types, binaryFormat, binaryFormat).Read()
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
@@ -36,6 +37,7 @@ func run(t testing.TB, conn *pgconn.PgConn, schema string, clock int64, b *store
 		if err == nil {
 			total.given += r.given
 			total.instant = r.instant
+			total.places, total.ats, total.granted = append(total.places, r.places...), append(total.ats, r.ats...), append(total.granted, r.granted...)
 			err = call.deliver(&r)
 		}
 		if err != nil {
@@ -76,6 +78,56 @@ func TestBucketsTakeTurns(t *testing.T) {
 	}
 }
 
+// Many keys of token and gcra, each with one counter and none or few with others, in batches
+// with a few other groups: what is decided by one statement for all keys is the same.
+func TestManyKeys(t *testing.T) {
+	t.Parallel()
+	s, seen := postgrestest.Start(t), map[string]int{}
+	for seed := range uint64(8) {
+		h := &history{r: rand.New(rand.NewPCG(seed, 9)), states: map[string]*limit.State{}, keys: 10, seen: seen}
+		for _, algorithm := range []limit.Algorithm{limit.Token, limit.GCRA, limit.Token, limit.GCRA, limit.Leaky, limit.SlidingLog} {
+			h.limits = append(h.limits, h.familyOf(algorithm, h.r.IntN(3) == 0))
+		}
+		h.play(t, s, fmt.Sprint("keys_", seed))
+	}
+	for _, what := range []string{"taken", "refused", "new", "others"} {
+		if seen[what] < 20 {
+			t.Errorf("%s: seen %d times", what, seen[what])
+		}
+	}
+}
+
+// A part of a permit too few is refused, to each key of a batch and to a single one.
+func TestPartTooFew(t *testing.T) {
+	t.Parallel()
+	now := int64(limittest.Epoch)
+	b := openBackend(t, Config{URL: postgrestest.Start(t).URL("weir", "weir"), Connections: 1, clock: func() int64 { return now }})
+	if err := b.Probe(background); err != nil {
+		t.Fatal(err)
+	}
+	limits := []*limit.Limit{limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 1, FillRate: 1}), limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 1, Burst: 1})}
+	for _, step := range []struct {
+		after   int64 // µs
+		granted int
+	}{{0, 1}, {999_999, 0}, {1, 1}, {999_999, 0}, {1, 1}} {
+		now += step.after
+		for _, keys := range [][]string{{"one"}, {"a", "b", "c"}} {
+			for _, l := range limits {
+				batch := new(store.Batch)
+				for _, key := range keys {
+					batch.Groups = append(batch.Groups, &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Key: []byte(key), Limit: l, Cost: 1}}})
+				}
+				b.Decide(background, batch)
+				for _, g := range batch.Groups {
+					if g.Err != nil || g.Granted != step.granted {
+						t.Errorf("%v, %d keys, %d µs later: %d granted, %v, want %d", l.Algorithm(), len(keys), step.after, g.Granted, g.Err, step.granted)
+					}
+				}
+			}
+		}
+	}
+}
+
 // play compares a history in a schema of its own, and returns how many requests were
 // decided.
 func (h *history) play(t *testing.T, s *postgrestest.Server, schema string) (decided int) {
@@ -103,11 +155,29 @@ func (h *history) play(t *testing.T, s *postgrestest.Server, schema string) (dec
 			t.Fatalf("the instant is %d, want %d", r.instant, now)
 		}
 		h.check(t, fmt.Sprintf("%s, step %d", schema, step), now, b, r.given)
+		h.note(&r)
 		for _, g := range b.Groups {
 			decided += g.N
 		}
 	}
 	return decided
+}
+
+// note counts what take_many_1 has returned.
+func (h *history) note(r *taken) {
+	if h.seen == nil || len(r.places) == 0 {
+		return
+	}
+	h.seen["others"] += len(r.granted)
+	for i, place := range r.places {
+		what := "taken"
+		if place < 0 {
+			what = "refused"
+		} else if r.ats[i] == 0 {
+			what = "new"
+		}
+		h.seen[what]++
+	}
 }
 
 // A history is random batches and what package limit makes of them.
@@ -119,6 +189,8 @@ type history struct {
 	queued []store.Release // places in queues
 	slow   bool            // pauses are of minutes
 	crowds bool            // now and then hundreds ask at once
+	seen   map[string]int  // what take_many_1 has returned
+	keys   int             // of each rule; then there are many groups, most of them of one counter
 }
 
 // pause is how long until the next batch: often nothing, at times long.
@@ -132,12 +204,16 @@ func (h *history) pause() int64 {
 // family returns limits of one kind, of which keys keep what they have consumed when one
 // takes the place of another.
 func (h *history) family() func() *limit.Limit {
+	return h.familyOf(limit.Algorithms()[h.r.IntN(7)], h.r.IntN(2) == 0)
+}
+
+func (h *history) familyOf(algorithm limit.Algorithm, soft bool) func() *limit.Limit {
 	r := h.r
-	c := limit.Config{Algorithm: limit.Algorithms()[r.IntN(7)], Window: [...]float64{0.5, 2.5, 60, 100_000}[r.IntN(4)]}
-	soft, grace := r.IntN(2) == 0, [...]float64{0.5, 2, 30}[r.IntN(3)] // for which a key lives longer
+	c := limit.Config{Algorithm: algorithm, Window: [...]float64{0.5, 2.5, 60, 100_000}[r.IntN(4)]}
+	grace := [...]float64{0.5, 2, 30}[r.IntN(3)] // for which a key lives longer
 	return func() *limit.Limit {
 		c.Limit, c.Capacity, c.Burst = 1+r.Int64N(20), 1+r.Int64N(20), 1+r.Int64N(10)
-		c.FillRate = [...]float64{0.3, 1, 2.5, 7, 1000}[r.IntN(5)]
+		c.FillRate = [...]float64{0.3, 1, 2.5, 7, 1000, 987.654321}[r.IntN(6)]
 		if soft {
 			return limittest.Soft(c, [...]float64{1, 1.5, 2}[r.IntN(3)], grace)
 		}
@@ -147,15 +223,22 @@ func (h *history) family() func() *limit.Limit {
 
 func (h *history) batch() *store.Batch {
 	b := new(store.Batch)
-	for range 1 + h.r.IntN(4) {
+	groups, keys := 1+h.r.IntN(4), 2
+	if h.keys > 0 {
+		groups, keys = 1+h.r.IntN(3*h.keys), h.keys
+		if h.r.IntN(2) == 0 {
+			groups, h.queued = 1, nil // a single key
+		}
+	}
+	for range groups {
 		g := &store.Group{N: 1 + h.r.IntN(6)}
 		if h.crowds && h.r.IntN(4) == 0 {
 			g.N += h.r.IntN(300)
 		}
-		for _, rule := range h.r.Perm(len(h.rules))[:min(len(h.rules), 1+h.r.IntN(1+h.r.IntN(store.CountersMax)))] {
+		for _, rule := range h.r.Perm(len(h.rules))[:h.counters()] {
 			l := h.rules[rule]
 			one := limittest.RandomAsk(h.r, l)
-			g.Counters = append(g.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: []byte{byte('0' + h.r.IntN(2))}, Limit: l,
+			g.Counters = append(g.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: []byte{byte('0' + h.r.IntN(keys))}, Limit: l,
 				Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay})
 		}
 		b.Groups = append(b.Groups, g)
@@ -165,6 +248,14 @@ func (h *history) batch() *store.Batch {
 	}
 	h.queued = nil
 	return b
+}
+
+// counters is how many a group has.
+func (h *history) counters() int {
+	if h.keys > 0 && h.r.IntN(8) > 0 {
+		return 1
+	}
+	return min(len(h.rules), 1+h.r.IntN(1+h.r.IntN(store.CountersMax)))
 }
 
 func (h *history) state(c *store.Counter) *limit.State {

@@ -79,7 +79,7 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.take_1(
   clock int8, patience int4, locks int4[], names bytea[], gives int8[], groups int8[],
   OUT instant int8, OUT waits int4, OUT given int4, OUT granted int8[], OUT states int8[], OUT entries int8[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_indexscan = on AS $$
 DECLARE
   pos int4 := 1;      -- in groups
   told int4 := 0;     -- counters in states
@@ -101,9 +101,6 @@ DECLARE
   k keys;
   held settled_1[];   -- the counters of a group; of a single one it is s
   s settled_1;
-  common int8;
-  part int8;
-  gain int8;
   -- a counter
   algorithm int8;
   permits int8;
@@ -118,25 +115,6 @@ BEGIN
   entries := '{}';
   waits := lock_1(patience, locks);
   instant := now_1(clock);
-
-  -- The usual call for a busy key: one counter of token or gcra, at the limit under which it
-  -- was kept, and all n go. One statement is enough; if it finds no such row it changes nothing.
-  IF cardinality(groups) = 12 AND gives = '{}' AND groups[4] IN (3, 5) AND groups[7] > 0 AND groups[2] BETWEEN 1 AND groups[5] / groups[7] AND groups[11] = 0 THEN
-    common := CASE groups[4] WHEN 3 THEN gcd(groups[6], 1000000000000) ELSE 1 END;
-    part := CASE groups[4] WHEN 3 THEN 1000000000000 / common ELSE groups[6] END;
-    gain := CASE groups[4] WHEN 3 THEN groups[6] / common ELSE groups[8] END;
-    charge := groups[2] * groups[7] * part;
-    UPDATE keys t SET at = greatest(instant, t.at), a = charge + drained_1(t.a, greatest(0, instant - t.at), gain), began = 0, under = 0,
-        expires = margin_1() + greatest(instant, t.at) + micros_1(charge + drained_1(t.a, greatest(0, instant - t.at), gain), gain)
-      WHERE t.name = names[1] AND t.expires > instant AND t.tag = (groups[4] << 56 | groups[6]) AND t.b = CASE groups[4] WHEN 3 THEN 0 ELSE gain END
-        AND drained_1(t.a, greatest(0, instant - t.at), gain) <= (groups[5] - groups[9]) * part - charge
-      RETURNING ARRAY[t.tag, t.at, t.a - charge, t.b, 0, 0] INTO states;
-    IF FOUND THEN
-      granted := ARRAY[groups[2]];
-      RETURN;
-    END IF;
-    states := '{}';
-  END IF;
 
   FOR index IN 1..cardinality(names) LOOP
     SELECT * INTO k FROM keys t WHERE t.name = names[index] AND t.expires > instant;
