@@ -63,7 +63,7 @@ type Failure struct {
 func (a *Answers) Refuse(v *Verdict, id []byte, to *Reader) http1.Answer {
 	values := refusal.Values{Error: "rate limit exceeded", Rule: v.Rule.ID, Limit: v.State.Limit, Remaining: v.State.Remaining, RetryAfter: -1, Decision: id}
 	body := append(a.body[:0], `{"error":"rate limit exceeded","rule":`...)
-	body = strconv.AppendQuote(body, v.Rule.ID)
+	body = appendID(body, v.Rule.ID)
 	if after := v.State.RetryAfter; after == limit.Never {
 		body = append(body, `,"reason":"the limit can never hold this request's cost"`...)
 	} else {
@@ -176,10 +176,21 @@ func (a *Answers) appendCORS(to *Reader) {
 	a.Extra = append(dst, "\r\n"...)
 }
 
-// appendSeconds appends a duration in seconds with exact digits. Duration.Seconds rounds
-// twice: 2.989333 becomes 2.9893330000000002.
-func appendSeconds(b []byte, span time.Duration) []byte {
-	return strconv.AppendFloat(b, float64(span)/float64(time.Second), 'f', -1, 64)
+// appendID appends the id of a rule in quotes. It has no characters to escape.
+func appendID(dst []byte, id string) []byte { return append(append(append(dst, '"'), id...), '"') }
+
+// appendSeconds appends a duration in seconds, with as many digits as it needs.
+func appendSeconds(dst []byte, span time.Duration) []byte {
+	dst = strconv.AppendInt(dst, int64(span/time.Second), 10)
+	rest := span % time.Second
+	if rest > 0 {
+		dst = append(dst, '.')
+	}
+	for ; rest > 0; rest %= time.Second {
+		rest *= 10
+		dst = append(dst, '0'+byte(rest/time.Second))
+	}
+	return dst
 }
 
 // retrySeconds rounds up, so that a client that waits this long is not too early. It is

@@ -62,13 +62,13 @@ func (p *Policy) With(rules *rule.Set, version string) *Policy {
 // capacity, and its window the time that it takes to fill.
 func appendPolicy(dst []byte, id string, l *limit.Limit) []byte {
 	dst = append(dst, "RateLimit-Policy: "...)
-	dst = strconv.AppendQuote(dst, id)
+	dst = appendID(dst, id)
 	dst = append(dst, ";q="...)
 	dst = strconv.AppendInt(dst, l.Permits(), 10)
 	dst = append(dst, ";w="...)
 	dst = strconv.AppendInt(dst, windowSeconds(l), 10)
 	dst = append(dst, "\r\nRateLimit: "...)
-	dst = strconv.AppendQuote(dst, id)
+	dst = appendID(dst, id)
 	return append(dst, ";r="...)
 }
 

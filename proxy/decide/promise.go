@@ -24,7 +24,7 @@ func (a *Answers) Promise(now time.Time, p *Promise, v *Verdict, to *Reader) htt
 	a.Extra = append(a.Extra, "Cache-Control: no-store\r\n"...)
 	body := append(a.body[:0], `{"id":"`...)
 	body = append(append(append(body, id...), `","state":"`...), s.State.String()...)
-	body = strconv.AppendQuote(append(body, `","rule":`...), v.Rule.ID)
+	body = appendID(append(body, `","rule":`...), v.Rule.ID)
 	if s.State == deferred.Waiting {
 		at := v.earliest(now, s)
 		a.Extra = http1.AppendFieldInt(a.Extra, "Retry-After", retrySeconds(at.Sub(now)))
