@@ -56,10 +56,13 @@ func NewRequestReader(l *Limits) Reader { return Reader{bounds: l.bounds()} }
 // means the default ones.
 func NewResponseReader(l *Limits) Reader { return Reader{bounds: l.bounds(), response: true} }
 
-// ResponseTo sets the method of the request that the next response answers. It is
-// to be called before the first byte of the response; the default is the method of
-// the request before, at first one whose response may have a body.
-func (r *Reader) ResponseTo(method Method) { r.method = method }
+// ResponseTo makes the Reader ready for the response to a request with that method,
+// whatever it has read before. Without it the default is the method of the request
+// before, at first one whose response may have a body.
+func (r *Reader) ResponseTo(method Method) {
+	r.begin()
+	r.method = method
+}
 
 // Idle reports whether the Reader is between messages and has seen nothing of the
 // next one but empty lines. Between an interim response and the final one it is not.

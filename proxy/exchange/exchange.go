@@ -36,6 +36,8 @@ type Exchange struct {
 	left     []decide.Counted // asked for a client that left before the store answered
 	from     []byte           // the X-Forwarded-For of a client that is not trusted; nil: not made yet
 
+	reader http1.Reader // of the answer
+
 	clientFull bool // the client takes nothing for the moment
 	progress
 }
@@ -80,7 +82,6 @@ type progress struct {
 	// retryAfter is when a 503 may be tried again; zero: soon.
 	retryAfter time.Duration
 
-	reader   http1.Reader // of the answer
 	status   int
 	size     int64   // of its body; more than any bound: unknown
 	coding   coding  // of its body as the client gets it
@@ -110,7 +111,7 @@ const (
 // that it came by TLS.
 func New(env *Env, remote netip.Addr, secure bool) Exchange {
 	remote = decide.PlainAddr(remote)
-	return Exchange{env: env, Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.trusts(remote)}}
+	return Exchange{env: env, reader: http1.NewResponseReader(&env.Settings.ResponseHead), Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.trusts(remote)}}
 }
 
 // Deadline is when HandleExpired is to be called; the zero time: never.

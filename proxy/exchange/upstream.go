@@ -66,7 +66,6 @@ func (x *Exchange) HandleAcquired(now time.Time, host string, reused bool) bool 
 	}
 	x.outcome.Sent = now
 	x.outcome.Retried = x.replay == replayDone || x.failed != FaultNone
-	x.reader = http1.NewResponseReader(&x.env.Settings.ResponseHead)
 	x.reader.ResponseTo(x.outcome.Method)
 	x.fx.Upstream = x.forward
 	if at := x.hostAt; at > 0 {

@@ -102,7 +102,9 @@ func (c *client) apply(now time.Time) {
 		if len(fx.Upstream) > 0 {
 			c.upstream.write(now, fx.Upstream)
 		}
-		c.end(&fx)
+		if fx.EndUpstream || fx.EndClient {
+			c.end(&fx)
+		}
 		if fx.Release != exchange.ReleaseNone {
 			c.release(now, fx.Release)
 		}
@@ -112,11 +114,15 @@ func (c *client) apply(now time.Time) {
 		if !fx.Wake.IsZero() {
 			c.wake(fx.Wake)
 		}
-		c.close(fx.Close)
+		if fx.Close != session.CloseNone {
+			c.close(fx.Close)
+		}
 		if fx.Stream {
 			c.s.HandleStream(now, c.stream(now))
 		}
-		c.acquire(now, fx.Acquire, fx.Long)
+		if fx.Acquire != exchange.AcquireNone {
+			c.acquire(now, fx.Acquire, fx.Long)
+		}
 		c.read(&fx)
 		again = fx.Stream || fx.Acquire != exchange.AcquireNone || len(fx.Own) > 0 || c.delivery != nil && c.delivery.feed(now)
 	}
@@ -222,8 +228,6 @@ func (c *client) arm() {
 // connection may be needed for a long time.
 func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 	switch how {
-	case exchange.AcquireNone:
-		return
 	case exchange.AcquireCancel:
 		if c.at != nil {
 			c.cancel(now)

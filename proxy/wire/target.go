@@ -124,13 +124,14 @@ func (t *target) answered(now time.Time, mark upstream.Mark, status int, fault e
 // note publishes the pool's numbers.
 func (t *target) note(now time.Time) {
 	t.spend(now)
+	has := gate.Use{Short: t.pool.Short(), Waiting: t.pool.Waiting(), Streams: t.pool.Streams()}
 	publish(&t.Idle, int64(t.pool.Idle()))
 	publish(&t.Busy, int64(t.pool.Busy()))
 	publish(&t.Connecting, int64(t.pool.Connecting()))
-	publish(&t.InFlight, int64(t.pool.InFlight()+t.waiting))
-	publish(&t.Streams, int64(t.pool.Streams()))
-	publish(&t.short, int64(t.pool.Short()))
-	if has := (gate.Use{Short: t.pool.Short(), Waiting: t.pool.Waiting(), Streams: t.pool.Streams()}); has != t.told {
+	publish(&t.InFlight, int64(has.Short+has.Streams+t.waiting))
+	publish(&t.Streams, int64(has.Streams))
+	publish(&t.short, int64(has.Short))
+	if has != t.told {
 		t.gate.Change(t.told, has)
 		t.told = has
 	}
