@@ -62,8 +62,9 @@ chaos: build ## a million exchanges through resets, half closes, tunnels, slow p
 demo: build ## starts everything, plays the scenarios briefly and shows what happened
 	bin/bench demo || test $$? -eq 3
 
-demo-deferred: build ## shops send five times their limits; what is refused is delivered later
-	bin/bench demo-deferred || test $$? -eq 3
+QUEUE ?= file
+demo-deferred: build ## shops send five times their limits; what is refused is delivered later (QUEUE=file, redis or postgres)
+	bin/bench demo-deferred $(QUEUE) || test $$? -eq 3
 
 demo-redis: build ## two proxies, one Redis, killed and restarted under load
 	bin/bench demo-redis || test $$? -eq 3

@@ -34,7 +34,7 @@ const (
 
 // accept has orders stored, none of which is delivered, and starts the proxy again with them.
 func (l *lab) accept(ctx context.Context) error {
-	env, err := l.settings("accept", neverAgain)
+	env, err := l.settings(ctx, "accept", neverAgain)
 	if err != nil {
 		return err
 	}

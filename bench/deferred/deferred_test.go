@@ -12,7 +12,7 @@ import (
 
 // judged is what judge found to be missed.
 func judged(judge func(l *lab)) string {
-	l := &lab{rig.Lab{Out: io.Discard}}
+	l := &lab{Lab: rig.Lab{Out: io.Discard}}
 	judge(l)
 	return strings.Join(l.Missed(), "; ")
 }

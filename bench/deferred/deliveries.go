@@ -120,7 +120,7 @@ func (l *lab) client(ctx context.Context, name, terms string) (*client, error) {
 	}
 	c := &client{to: &warehouse{at: make(map[string][]time.Time), late: make(map[string][]string)}, Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	go func() { _ = rig.Serve(ctx, at, c.to) }() // orders that do not come are noticed
-	env, err := l.settings(name, terms)
+	env, err := l.settings(ctx, name, terms)
 	if err != nil {
 		return nil, err
 	}
@@ -194,8 +194,8 @@ func (l *lab) judgeStarts(late []time.Duration) {
 	p50, p99 := report.Millis(report.Quantile(late, .5)), report.Millis(report.Quantile(late, .99))
 	fmt.Fprintf(l.Out, "### Orders that wait alone\n\n%d come at the target after the instant that the limit allows by: %s.\n\n", len(late), quantiles(late))
 	l.Never(late[0] < 0, "an order came %v before its limit allowed it", -late[0])
-	l.AtMost("start: p50 in ms after the permitted instant", p50, startP50)
-	l.AtMost("start: p99 in ms after the permitted instant", p99, startP99)
+	l.AtMost(l.where()+"start: p50 in ms after the permitted instant", p50, startP50)
+	l.AtMost(l.where()+"start: p99 in ms after the permitted instant", p99, startP99)
 }
 
 // workedOff measures the rate of a backlog.
@@ -238,6 +238,6 @@ func (l *lab) judgeBacklog(arrivals [][]time.Time) {
 	}
 	fmt.Fprintf(l.Out, "### A backlog\n\n%d shops have %d orders each, of which %d/s may pass: worked off in %.1f s, at %.4f of the limit; the shop that is off most at %.4f.\n\n",
 		len(arrivals), backlog, rate, span, sum/float64(len(arrivals)), worst)
-	l.AtMost("backlog: rate of the shop that is off most, of the limit", worst, 1+rateOff)
-	l.AtLeast("backlog: rate of the shop that is off most, of the limit", worst, 1-rateOff)
+	l.AtMost(l.where()+"backlog: rate of the shop that is off most, of the limit", worst, 1+rateOff)
+	l.AtLeast(l.where()+"backlog: rate of the shop that is off most, of the limit", worst, 1-rateOff)
 }

@@ -18,10 +18,14 @@ const (
 	shopSeconds = 5
 )
 
-// Demo shows requests that are delivered later.
-func Demo(ctx context.Context, out io.Writer) error {
-	l := &lab{rig.Lab{Out: out}}
-	return l.Play(ctx, []rig.Part{{Name: "demo", Play: l.demo}}, "every stored order was delivered once, in order, and live and deferred ones together kept the limit.")
+// Demo shows requests that are delivered later, with the queues that args name.
+func Demo(ctx context.Context, args []string, out io.Writer) error {
+	l := &lab{Lab: rig.Lab{Out: out}}
+	parts, err := rig.Choose("demo-deferred", []rig.Part{l.with("file", rig.OwnStore, l.demo), l.with("redis", rig.RedisStore, l.demo), l.with("postgres", rig.PostgresStore, l.demo)}, args)
+	if err != nil {
+		return err
+	}
+	return l.Play(ctx, parts, "every stored order was delivered once, in order, and live and deferred ones together kept the limit.")
 }
 
 func (l *lab) demo(ctx context.Context) error {
@@ -141,7 +145,7 @@ func (l *lab) judgeSales(w *warehouse, s *sales) {
 	l.Never(late != s.stored, "%d orders were stored, %d delivered", s.stored, late)
 	l.Never(live != s.passed, "%d orders passed, %d came", s.passed, live)
 	l.Never(unordered > 0, "%d deferred orders came at another place than they were accepted at", unordered)
-	l.AtMost("orders of one shop in a window", float64(most), float64(mostAllowed))
+	l.AtMost(l.where()+"orders of one shop in a window", float64(most), float64(mostAllowed))
 }
 
 // window is over which the limit is checked: long, as what leaves the proxy in time may come in

@@ -1,4 +1,4 @@
-// Package deferred measures and shows deferred delivery: how fast refused requests are stored, what many
+// Package deferred measures deferred delivery: how fast refused requests are stored, what many
 // that wait cost, when and how fast they are delivered, and what live requests pay.
 package deferred
 
@@ -17,13 +17,61 @@ import (
 // A lab is one run of the experiment.
 //
 // Owned by one goroutine.
-type lab struct{ rig.Lab }
+type lab struct {
+	rig.Lab
+	queue rig.Kind // where deferred requests are kept; OwnStore: in a file
+}
 
-// Run measures all. The error says what was not as it should be.
-func Run(ctx context.Context, out io.Writer) error {
-	l := &lab{rig.Lab{Out: out}}
-	return l.Play(ctx, []rig.Part{{Name: "accept", Play: l.accept}, {Name: "deliveries", Play: l.deliveries}, {Name: "live", Play: l.live}},
-		"what is refused is stored about as fast as the disk can, delivered when and as fast as its limit allows, and live requests pay nothing.")
+// Run plays the parts that args name; without a name those with a queue in a file. The error says
+// what was not as it should be.
+func Run(ctx context.Context, args []string, out io.Writer) error {
+	l := &lab{Lab: rig.Lab{Out: out}}
+	if len(args) == 0 {
+		args = []string{"accept", "deliveries", "live"}
+	}
+	parts, err := rig.Choose("deferred", []rig.Part{{Name: "accept", Play: l.accept}, {Name: "deliveries", Play: l.deliveries}, {Name: "live", Play: l.live},
+		l.with("redis", rig.RedisStore, l.deliveries), l.with("postgres", rig.PostgresStore, l.deliveries)}, args)
+	if err != nil {
+		return err
+	}
+	return l.Play(ctx, parts, "every figure is within its bound.")
+}
+
+// with is a part that is played with another queue.
+func (l *lab) with(name string, queue rig.Kind, play func(ctx context.Context) error) rig.Part {
+	return rig.Part{Name: name, Play: func(ctx context.Context) error {
+		l.queue = queue
+		fmt.Fprintf(l.Out, "## Queue: %s\n\n", name)
+		return play(ctx)
+	}}
+}
+
+// where tells expectations about one queue from those about others.
+func (l *lab) where() string {
+	if l.queue == rig.OwnStore {
+		return ""
+	}
+	return string(l.queue) + ", "
+}
+
+// queueURL is where a proxy of that name keeps deferred requests.
+func (l *lab) queueURL(ctx context.Context, name string) (string, error) {
+	switch l.queue {
+	case rig.RedisStore:
+		r, err := l.Redis(ctx)
+		if err != nil {
+			return "", err
+		}
+		return "redis://" + r.Addr, nil
+	case rig.PostgresStore:
+		p, err := rig.StartPostgres(ctx)
+		if err != nil {
+			return "", err
+		}
+		l.Keep(p.End)
+		return p.URL(), nil
+	}
+	return "file:" + filepath.Join(l.Dir, name), nil
 }
 
 // start starts a proxy of settings with a target until the part ends.
@@ -37,13 +85,17 @@ func (l *lab) start(ctx context.Context, env []string) (*rig.Rig, error) {
 
 // settings are those of a proxy with a rule for POST, and one for PUT if there are two terms: limits
 // and whether they defer.
-func (l *lab) settings(name string, terms ...string) ([]string, error) {
+func (l *lab) settings(ctx context.Context, name string, terms ...string) ([]string, error) {
+	url, err := l.queueURL(ctx, name)
+	if err != nil {
+		return nil, err
+	}
 	file, rules := filepath.Join(l.Dir, name+".yaml"), "rules:\n"
 	for i, t := range terms {
 		method := [...]string{"POST", "PUT"}[i]
 		rules += fmt.Sprintf("- {id: %s, match: {methods: [%s]}, %s}\n", method, method, t)
 	}
-	return []string{"RULES_FILE=" + file, "RATE_LIMIT_ALGORITHM=off", "GATE=off", "DEFER_URL=file:" + filepath.Join(l.Dir, name),
+	return []string{"RULES_FILE=" + file, "RATE_LIMIT_ALGORITHM=off", "GATE=off", "DEFER_URL=" + url,
 		"DEFER_RATE=1000000", "DEFER_MAX=10000000", "DEFER_MAX_BYTES=100GiB"}, os.WriteFile(file, []byte(rules), 0o600)
 }
 

@@ -23,7 +23,7 @@ const (
 // live compares the processor time of requests by a rule that could defer with that by one that
 // cannot. Both are rules of one proxy: two processes differ by more than the goal.
 func (l *lab) live(ctx context.Context) error {
-	env, err := l.settings("live", plenty+", defer: {when: always}", plenty)
+	env, err := l.settings(ctx, "live", plenty+", defer: {when: always}", plenty)
 	if err != nil {
 		return err
 	}
