@@ -174,7 +174,7 @@ func RegisterDecisions(own *service.Endpoints, recall func(id string) (any, bool
 	own.HandleFunc("GET /config/decisions/{id}", func(w http.ResponseWriter, r *http.Request) {
 		found, ok := recall(r.PathValue("id"))
 		if !ok {
-			service.WriteError(w, http.StatusNotFound, errors.New("decision not found: only the latest ones are kept"))
+			service.WriteError(w, http.StatusNotFound, errors.New("no such decision: only the latest ones are kept"))
 			return
 		}
 		service.WriteJSON(w, http.StatusOK, found)

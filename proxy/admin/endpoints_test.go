@@ -91,7 +91,7 @@ func TestEndpointsThatRefuse(t *testing.T) {
 		{"large body", "POST", limits, strings.Repeat(" ", 5<<20), "", 413, "", "larger than"},
 		{"wrong method", "PUT", limits, good, "", 405, "", "PUT is not allowed here"},
 		{"unknown place", "GET", "/config/limit", ``, "", 404, "", "not found: /config/limit"},
-		{"unknown decision", "GET", "/config/decisions/zzz", ``, "", 404, "", "decision not found"},
+		{"unknown decision", "GET", "/config/decisions/zzz", ``, "", 404, "", "no such decision"},
 		{"no decision", "GET", "/config/decisions/", ``, "", 404, "", "not found: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
