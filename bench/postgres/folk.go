@@ -30,9 +30,8 @@ const (
 // A folk is a common way to admit one request per user and period with a table of
 // PostgreSQL, by the clock of the instance.
 type folk struct {
-	name, about string
-	schema      string
-	admit       func(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error)
+	name, schema string
+	admit        func(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error)
 }
 
 // An ask is whether a user may pass at now, when one may in a period; both are in µs.
@@ -43,10 +42,12 @@ type ask struct {
 
 // folks are the ways that are compared.
 var folks = []folk{
-	{"nowait", "SELECT … FOR UPDATE NOWAIT, then UPDATE or INSERT", `CREATE TABLE IF NOT EXISTS limits (name text PRIMARY KEY, last timestamptz NOT NULL)`, nowait},
-	{"upsert", "one INSERT … ON CONFLICT … DO UPDATE … WHERE, which returns a row or not", `CREATE TABLE IF NOT EXISTS limits (name text PRIMARY KEY, last timestamptz NOT NULL)`, upsert},
-	{"range", "INSERT of a tstzrange under a GiST exclusion constraint",
-		`CREATE EXTENSION IF NOT EXISTS btree_gist; CREATE TABLE IF NOT EXISTS limits (name text, span tstzrange, EXCLUDE USING gist (name WITH =, span WITH &&))`, reserve},
+	// SELECT … FOR UPDATE NOWAIT, then UPDATE or INSERT.
+	{"nowait", `CREATE TABLE IF NOT EXISTS limits (name text PRIMARY KEY, last timestamptz NOT NULL)`, nowait},
+	// One INSERT … ON CONFLICT … DO UPDATE … WHERE, which returns a row or not.
+	{"upsert", `CREATE TABLE IF NOT EXISTS limits (name text PRIMARY KEY, last timestamptz NOT NULL)`, upsert},
+	// INSERT of a tstzrange under a GiST exclusion constraint.
+	{"range", `CREATE EXTENSION IF NOT EXISTS btree_gist; CREATE TABLE IF NOT EXISTS limits (name text, span tstzrange, EXCLUDE USING gist (name WITH =, span WITH &&))`, reserve},
 }
 
 func folkNamed(name string) *folk {

@@ -61,6 +61,20 @@ func ReadBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	return nil, false
 }
 
+// ReadJSON decodes the body of r, which is JSON as strict.Decode reads it. When it
+// cannot, it answers 413 or 400 and returns false.
+func ReadJSON(w http.ResponseWriter, r *http.Request, into any) bool {
+	body, ok := ReadBody(w, r)
+	if !ok {
+		return false
+	}
+	if err := strict.Decode(body, into); err != nil {
+		WriteError(w, http.StatusBadRequest, err)
+		return false
+	}
+	return true
+}
+
 var (
 	errBodyTooLarge = errors.New("the body is larger than 4 MiB")
 	errBodyCut      = errors.New("the body ended early")

@@ -146,12 +146,7 @@ func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) {
 		var asked struct {
 			Algorithm string `json:"algorithm"`
 		}
-		body, ok := service.ReadBody(w, r)
-		if !ok {
-			return
-		}
-		if err := strict.Decode(body, &asked); err != nil {
-			l.answer(w, nil, err, "")
+		if !service.ReadJSON(w, r, &asked) {
 			return
 		}
 		word = asked.Algorithm

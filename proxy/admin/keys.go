@@ -209,17 +209,12 @@ func queryValues(r *http.Request) ([]*string, error) {
 }
 
 func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
-	body, ok := service.ReadBody(w, r)
-	if !ok {
-		return
-	}
 	var asked struct {
 		Rule string     `json:"rule"`
 		Key  strict.Raw `json:"key"`
 		Add  int64      `json:"add"`
 	}
-	if err := strict.Decode(body, &asked); err != nil {
-		service.WriteError(w, http.StatusBadRequest, err)
+	if !service.ReadJSON(w, r, &asked) {
 		return
 	}
 	parts, ok := k.parts(w, asked.Rule)

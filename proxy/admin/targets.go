@@ -61,15 +61,10 @@ func (t *Targets) post(w http.ResponseWriter, r *http.Request) {
 		service.WriteError(w, http.StatusConflict, errors.New("nothing is forwarded here: TARGET_URL is none"))
 		return
 	}
-	body, ok := service.ReadBody(w, r)
-	if !ok {
-		return
-	}
 	var asked struct {
 		Targets []string `json:"targets"`
 	}
-	if err := strict.Decode(body, &asked); err != nil {
-		service.WriteError(w, http.StatusBadRequest, err)
+	if !service.ReadJSON(w, r, &asked) {
 		return
 	}
 	if n := len(asked.Targets); n == 0 || n > targetsMax {

@@ -42,6 +42,9 @@ type limited struct {
 	closed bool // the store is unavailable and refuses
 }
 
+// take takes the store's answer to one of the asks.
+func (l *limited) take(index int, ans *store.Answer) { l.closed = !l.Take(index, ans) || l.closed }
+
 // takeLimited returns a limited for a request.
 func (e *Env) takeLimited() *limited {
 	if n := len(e.limited); n > 0 {
@@ -122,29 +125,16 @@ func (s *Session) giveBack(now time.Time) {
 
 // ask asks the store.
 func (s *Session) ask(now time.Time) {
-	e, l := s.env, s.limited
-	s.waits = 0
-	for i := range l.Asks {
-		p := e.take(s, i)
-		if e.Ask(now, &l.Asks[i], &e.answer, p.done) {
-			l.closed = !l.Take(i, &e.answer) || l.closed
-			e.give(p)
-		} else {
-			s.waits++
-		}
+	l := s.limited
+	if s.askAll(now, l.Asks, l.take) {
+		s.respond(now)
 	}
-	if s.waits > 0 {
-		s.cycle.Wait()
-		return
-	}
-	s.respond(now)
 }
 
 // takeLimit handles the store's answer to one of several asks, and reports whether the
 // exchange has ended.
 func (s *Session) takeLimit(now time.Time, index int, ans *store.Answer) bool {
-	l := s.limited
-	l.closed = !l.Take(index, ans) || l.closed
+	s.limited.take(index, ans)
 	if s.waits > 0 {
 		return false
 	}

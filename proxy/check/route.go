@@ -114,11 +114,21 @@ func (s *Session) decide(now time.Time) {
 		r := &q.Releases[i]
 		e.Release(now, &r.Counter, r.Slot, store.Exact)
 	}
-	s.waits, s.parts, s.size = 0, s.room(len(q.Asks)), 0
-	for i := range q.Asks {
+	s.parts, s.size = s.room(len(q.Asks)), 0
+	if s.askAll(now, q.Asks, s.part) {
+		s.decided(now)
+	}
+}
+
+// askAll asks the store. take is given the answers that are there at once; it reports whether
+// all are.
+func (s *Session) askAll(now time.Time, asks []store.Ask, take func(index int, ans *store.Answer)) bool {
+	e := s.env
+	s.waits = 0
+	for i := range asks {
 		p := e.take(s, i)
-		if e.Ask(now, &q.Asks[i], &e.answer, p.done) {
-			s.part(i, &e.answer)
+		if e.Ask(now, &asks[i], &e.answer, p.done) {
+			take(i, &e.answer)
 			e.give(p)
 		} else {
 			s.waits++
@@ -126,9 +136,8 @@ func (s *Session) decide(now time.Time) {
 	}
 	if s.waits > 0 {
 		s.cycle.Wait()
-		return
 	}
-	s.decided(now)
+	return s.waits == 0
 }
 
 // room returns memory for the answers to n asks.

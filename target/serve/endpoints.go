@@ -77,13 +77,8 @@ func (s *Server) endpoints(e *service.Env) *service.Endpoints {
 
 // postModel changes the model in force.
 func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Request) {
-	body, ok := service.ReadBody(w, r)
-	if !ok {
-		return
-	}
 	var change behaviour
-	if err := strict.Decode(body, &change); err != nil {
-		service.WriteError(w, http.StatusBadRequest, err)
+	if !service.ReadJSON(w, r, &change) {
 		return
 	}
 	var dist model.Dist
