@@ -1,5 +1,5 @@
-// Package codec writes numbers as bytes and reads them back. A type has one walk over its
-// numbers for both directions, so that what is written and what is read cannot differ.
+// Package codec encodes numbers as bytes and decodes them. A type has one walk over its
+// numbers for both directions, so encoding and decoding cannot differ.
 package codec
 
 import (
@@ -10,26 +10,26 @@ import (
 	"math"
 )
 
-// A Codec is what a walk hands its numbers to.
+// A Codec is passed each number of a walk.
 //
 // Owned by one walk.
 type Codec struct {
 	Reading bool
-	b       []byte // what was written, or what is left to read
-	bad     bool   // reading: there was too little, or a number that cannot be
+	b       []byte // written bytes, or bytes left to read
+	bad     bool   // reading: too short, or an invalid number
 }
 
-// ErrForm says that bytes are not what is to be read.
+// ErrForm says that bytes do not have the expected form.
 var ErrForm = errors.New("not a state of this version")
 
-// Marshal is what walk writes between a head (a word and a version) and a CRC-32.
+// Marshal returns what walk writes, between a header (a word and a version) and a CRC-32.
 func Marshal(word string, version byte, walk func(*Codec)) []byte {
 	c := &Codec{b: append([]byte(word), version)}
 	walk(c)
 	return binary.LittleEndian.AppendUint32(c.b, crc32.ChecksumIEEE(c.b))
 }
 
-// Unmarshal has walk read what Marshal wrote. The error is ErrForm, and tells why.
+// Unmarshal lets walk read what Marshal wrote. The error wraps ErrForm and says why.
 func Unmarshal(b []byte, word string, version byte, walk func(*Codec)) error {
 	head := len(word) + 1
 	switch {
@@ -48,20 +48,20 @@ func Unmarshal(b []byte, word string, version byte, walk func(*Codec)) error {
 	return nil
 }
 
-// Copy has one walk read what another writes.
+// Copy lets one walk read what another writes.
 func Copy(from, to func(*Codec)) {
 	c := &Codec{}
 	from(c)
 	to(&Codec{Reading: true, b: c.b})
 }
 
-// Require says that what was read cannot be unless ok.
+// Require marks the data as invalid unless ok.
 func (c *Codec) Require(ok bool) bool {
 	c.bad = c.bad || !ok
 	return !c.bad
 }
 
-// next are the next n bytes to write, or to read.
+// next returns the next n bytes to write or to read.
 func (c *Codec) next(n int) []byte {
 	if !c.Reading {
 		c.b = append(c.b, make([]byte, n)...)
@@ -83,14 +83,14 @@ func (c *Codec) u64(v uint64) uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// Float walks over numbers.
+// Float passes numbers.
 func (c *Codec) Float(vs ...*float64) {
 	for _, v := range vs {
 		*v = math.Float64frombits(c.u64(math.Float64bits(*v)))
 	}
 }
 
-// Float32 walks over a number of half the precision.
+// Float32 passes a number in single precision.
 func (c *Codec) Float32(v *float32) {
 	b := c.next(4)
 	if !c.Reading {
@@ -99,28 +99,28 @@ func (c *Codec) Float32(v *float32) {
 	*v = math.Float32frombits(binary.LittleEndian.Uint32(b))
 }
 
-// Floats walks over the numbers of a slice whose length is known.
+// Floats passes the numbers of a slice of known length.
 func (c *Codec) Floats(s []float64) {
 	for i := range s {
 		c.Float(&s[i])
 	}
 }
 
-// Int walks over whole numbers.
+// Int passes integers.
 func (c *Codec) Int(vs ...*int) {
 	for _, v := range vs {
 		*v = int(c.u64(uint64(*v)))
 	}
 }
 
-// Int64 walks over whole numbers.
+// Int64 passes integers.
 func (c *Codec) Int64(vs ...*int64) {
 	for _, v := range vs {
 		*v = int64(c.u64(uint64(*v)))
 	}
 }
 
-// Bool walks over a truth.
+// Bool passes a boolean.
 func (c *Codec) Bool(v *bool) {
 	u := uint64(0)
 	if *v {
@@ -129,7 +129,8 @@ func (c *Codec) Bool(v *bool) {
 	*v = c.u64(u) == 1
 }
 
-// Count walks over a length and returns it; one that is not from 0 to most cannot be, and is 0.
+// Count passes a length and returns it. A length outside 0 to most is invalid, and 0 is
+// returned.
 func (c *Codec) Count(n, most int) int {
 	if c.Int(&n); !c.Require(n >= 0 && n <= most) {
 		return 0
@@ -137,7 +138,7 @@ func (c *Codec) Count(n, most int) int {
 	return n
 }
 
-// Text walks over a text of at most so many bytes.
+// Text passes a string of at most the given number of bytes.
 func (c *Codec) Text(s *string, most int) {
 	b := c.next(c.Count(len(*s), most))
 	if !c.Reading {

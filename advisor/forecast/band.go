@@ -10,43 +10,45 @@ var quantiles = [...]float64{.05, .5, .8, .95, .99}
 
 const (
 	quantilesN = len(quantiles)
-	// The memory of the scale, in forecasts: two hours within these bounds; of errors
-	// in parts of the forecast so many times as long.
+	// The memory of the scale, in forecasts: two hours within these bounds. That of
+	// errors relative to the forecast is longer by a factor.
 	bandSpan            = 7200.0 // seconds
 	bandLeast, bandMost = 30, 240
 	bandSlow            = 8
-	// scoreMax is the largest score that counts for their range.
+	// scoreMax bounds the scores that count for their range.
 	scoreMax = 10.0
-	// gainFirst/√n and then gainLeast are the steps of the quantiles, in parts of that
-	// range; the median, which the mixture has found already, moves gainMedian of that.
+	// gainFirst/√n and then gainLeast are the steps of the quantiles, relative to that
+	// range. The step of the median is gainMedian of that, since the mixture has already
+	// found it.
 	gainFirst, gainLeast = .3, .02
 	gainMedian           = .1
-	// chanceShare is how small the errors may be beside those of counting alone.
+	// chanceShare is how small the errors may be, relative to those of counting alone.
 	chanceShare = .2
-	// extraMax bounds how much wider a band is for a while; that fades by extraFade with
+	// extraMax bounds the temporary widening of a band, which decays by extraFade with
 	// every forecast scored.
 	extraMax  = 2.0
 	extraFade = .8
-	// idleShare of c is the forecast from which an idle slot teaches half of what others do.
+	// idleShare of c is the forecast from which an idle slot counts half as much as
+	// others.
 	idleShare = .2
 )
 
-// A band turns a point forecast into quantiles. It follows scores
+// A band turns a point forecast into quantiles. It tracks scores
 //
 //	u = (y - forecast) / σ
 //
-// and moves each quantile a little up when too many scores lie above it, a little
-// down when too few do: in the long run the share below is right for any sequence
+// and moves each quantile a little up when too many scores lie above it, and a little
+// down when too few do. In the long run the share below is correct for any sequence
 // (Angelopoulos, Candès, Tibshirani: Conformal PID Control, 2023).
 type band struct {
-	n     float64 // forecasts learnt from
+	n     float64 // forecasts learned from
 	fast  float64 // mean |error|, short memory
 	slow  float64 // mean |error|/(forecast+c), long memory
 	width float64 // range of scores
-	extra float64 // factor on σ above 1, fading: after gaps and alarms
+	extra float64 // temporary factor on σ above 1: after gaps and alarms
 	q     [quantilesN]float64
 
-	halfLife, overlap float64 // of the short memory; of the targets: both in forecasts
+	halfLife, overlap float64 // half-life of the short memory, and overlap of the targets: both in forecasts
 }
 
 // newBand begins with the quantiles of a Laplace distribution, in mean errors.
@@ -54,7 +56,7 @@ func newBand(halfLife, overlap float64) band {
 	return band{width: 4, q: [...]float64{-2.3, 0, .92, 2.3, 3.91}, halfLife: halfLife, overlap: overlap}
 }
 
-// sigma is the scale of the errors of a forecast of slots of width dt.
+// sigma returns the scale of the errors of a forecast for slots of width dt.
 func (b *band) sigma(forecast, c, dt float64) float64 {
 	chance := math.Sqrt((forecast + .25/dt) / dt) // of counts without any other noise
 	if b.n < 3 {
@@ -64,9 +66,9 @@ func (b *band) sigma(forecast, c, dt float64) float64 {
 	return (1 + b.extra) * max(s, chanceShare*chance)
 }
 
-// learn takes in what came for a forecast.
-// Where targets overlap the same error is seen again and again, so steps are smaller. That
-// nothing came in an idle slot says the less about errors the less was expected there.
+// learn updates the band with the actual rate for a forecast. Where targets overlap the
+// same error appears repeatedly, so steps are smaller. An idle slot without requests
+// counts the less, the less was expected in it.
 func (b *band) learn(y float64, p *promise, idle bool) {
 	w := 1.0
 	b.extra *= extraFade
@@ -102,9 +104,9 @@ func (b *band) learn(y float64, p *promise, idle bool) {
 	}
 }
 
-// upTo is the probability of what is no more than y, as the quantiles have it: that of the
-// first above y. Of the truths that tie with several quantiles, all cut at 0, a share of
-// τ/upTo lies below the quantile τ.
+// upTo returns the probability of a rate of at most y according to the quantiles: that of
+// the first one above y. If several quantiles are cut off at 0 and tie with y, a share of
+// τ/upTo counts as below the quantile τ.
 func (p *promise) upTo(y float64) float64 {
 	for i, q := range p.quantiles {
 		if q > y {
@@ -121,7 +123,7 @@ func (b *band) fill(out *[quantilesN]float64, point, sigma float64) {
 	}
 }
 
-// widen expects larger errors for a while, by a factor.
+// widen widens the band temporarily by a factor.
 func (b *band) widen(by float64) { b.extra = min(max(b.extra, by-1), extraMax) }
 
 func (b *band) walk(c *codec.Codec) {

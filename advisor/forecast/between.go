@@ -2,11 +2,11 @@ package forecast
 
 import "time"
 
-// shapeMax is by how much the calendar may lift or lower what lies between horizons.
+// shapeMax bounds how much the calendar may raise or lower values between horizons.
 const shapeMax = 10.0
 
-// An outline is what an outlook needs of the moment, worked out once: what is
-// known now, and of every horizon whom its mixture believes.
+// An outline has what an outlook needs at one moment, computed once: the current values,
+// and the shares of the experts for every horizon.
 type outline struct {
 	moment moment
 	shares [][expertsN]float64
@@ -21,10 +21,10 @@ func (f *Forecaster) outline() *outline {
 	return o
 }
 
-// between is the quantiles ahead seconds on, where no horizon is learnt. They lie on
-// the straight line between those of the horizons before and after, times what the
-// experts, asked for this very slot, see there and not on the line: a spike that
-// comes every day at that minute.
+// between returns the quantiles at a time ahead between horizons. They are interpolated
+// linearly between those of the neighbouring horizons, and multiplied by what the experts
+// predict for this slot relative to that line, such as a spike that comes every day at
+// that minute.
 func (f *Forecaster) between(o *outline, ahead float64) [quantilesN]float64 {
 	e := f.eng
 	first, last := e.classes[0], e.classes[len(e.classes)-1]
@@ -57,19 +57,20 @@ func (f *Forecaster) between(o *outline, ahead float64) [quantilesN]float64 {
 	return q
 }
 
-// guess is the mean of what the experts say of a moment, by the shares of a horizon.
+// guess returns the mean of the experts' forecasts for a moment, weighted by the shares
+// of a horizon.
 func (k *class) guess(m *moment, shares *[expertsN]float64) float64 {
 	var p promise
 	k.ask(&p, m)
 	return mean(shares, &p.experts)
 }
 
-// mean is that of the forecasts there are, by shares.
+// mean returns the weighted mean of the available forecasts.
 func mean(shares, forecasts *[expertsN]float64) float64 {
 	return dotOr(shares[:], forecasts[:], forecasts[expertLast])
 }
 
-// underway is the quantiles of a slot of which a part is over.
+// underway returns the quantiles of a slot of which a part is over.
 func (e *engine) underway(ahead float64) [quantilesN]float64 {
 	first := e.classes[0]
 	q := first.now.quantiles
@@ -80,8 +81,8 @@ func (e *engine) underway(ahead float64) [quantilesN]float64 {
 	return q
 }
 
-// Outlook is the forecast at step, 2 step … horizon after the newest observation;
-// nothing before the first. Beyond an hour it stays as it is there.
+// Outlook returns the forecast at step, 2 step … horizon after the newest observation,
+// and nothing before the first. Beyond an hour it is constant.
 func (f *Forecaster) Outlook(horizon, step time.Duration) []Point {
 	if f.eng == nil || step <= 0 || horizon < step {
 		return nil

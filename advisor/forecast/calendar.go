@@ -8,7 +8,7 @@ import (
 	"weir/advisor/series"
 )
 
-// The seasons that a calendar knows.
+// The seasons of a calendar.
 const (
 	seasonYesterday = iota
 	seasonLastWeek
@@ -20,18 +20,18 @@ const (
 	seasonsN
 )
 
-// agoWidth is over how many seconds the rate of a day and of a week ago is taken, at
-// most. Slots that are shorter have courses by the minute as well.
+// agoWidth is the largest width, in seconds, over which the rate a day and a week ago is
+// averaged. Shorter slots also have profiles by the minute.
 const agoWidth = 900.0
 
-// ownWidth is that width for slots of width dt: an odd number of them, with their own in
-// the middle, so that a step between two slots stays one.
+// ownWidth returns that width for slots of width dt: an odd number of them, centred on
+// the slot, so that a step between two slots stays a step.
 func ownWidth(dt float64) float64 {
 	return dt * max(1, 2*math.Floor((agoWidth/dt+1)/2)-1)
 }
 
-// seasons are z of each season at the instants seen: of the newest, and smoothed as
-// the base level and the slow one are.
+// seasons are z of each season: of the newest slot, and smoothed like the base level and
+// the slow level.
 type seasons struct{ now, bar, slow [seasonsN]float64 }
 
 func newSeasons() (s seasons) {
@@ -41,7 +41,7 @@ func newSeasons() (s seasons) {
 	return s
 }
 
-// learn takes in z of the seasons now, k slots' time after the one before.
+// learn updates with z of the seasons now, k slots after the previous call.
 func (s *seasons) learn(now *[seasonsN]float64, k float64) {
 	s.now = *now
 	for j, z := range now {
@@ -60,14 +60,14 @@ func (s *seasons) walk(c *codec.Codec) {
 	c.Floats(s.slow[:])
 }
 
-// A calendar is what the clock on the wall tells of a rate: the courses of the day
-// and of the week, in several ways, and what was there a day and a week ago.
+// A calendar predicts from local time: profiles of the day and the week of several kinds,
+// and the rate a day and a week ago.
 type calendar struct {
 	location *time.Location
 	hist     *series.History
 	day      *profile
 	week     *profile
-	fine     *profile // the day by the minute, for spikes that a schedule makes
+	fine     *profile // the day by the minute, for scheduled spikes
 	hour     *profile // the hour by the minute
 	course   *course
 	events   events
@@ -86,7 +86,7 @@ func newCalendar(set Settings, hist *series.History) calendar {
 	}
 }
 
-// learn takes in z of the slot of width dt that ended at t.
+// learn updates with z of the slot of width dt that ended at t.
 func (k *calendar) learn(t, dt, z float64) {
 	local, mid := k.local(t), t-dt/2
 	k.events.learn(mid, dt, z-k.course.value(local-dt/2))
@@ -99,7 +99,7 @@ func (k *calendar) learn(t, dt, z float64) {
 	}
 }
 
-// local is the reading of the local clock, in seconds since its epoch.
+// local returns the local time in seconds since its epoch.
 func (k *calendar) local(t float64) float64 {
 	if k.location == time.UTC {
 		return t
@@ -108,8 +108,8 @@ func (k *calendar) local(t float64) float64 {
 	return t + float64(offset)
 }
 
-// fill writes z of each season for the slot of width dt that ends at t; NaN where it
-// is not known.
+// fill writes z of each season for the slot of width dt that ends at t, or NaN where it
+// is unknown.
 func (k *calendar) fill(s *[seasonsN]float64, t, dt, c float64) {
 	mid := t - dt/2
 	local := k.local(mid)
@@ -125,11 +125,11 @@ func (k *calendar) fill(s *[seasonsN]float64, t, dt, c float64) {
 	}
 }
 
-// ago is z around the same local time a whole period before, over a width.
+// ago returns z around the same local time a whole period earlier, averaged over a width.
 func (k *calendar) ago(mid, period, width, c float64) float64 {
 	then := mid - period
 	if k.location != time.UTC {
-		then += k.local(mid) - period - k.local(then) // the clocks may have changed between
+		then += k.local(mid) - period - k.local(then) // daylight saving may have changed in between
 	}
 	rate, coverage := k.hist.MeanSeconds(series.FiveMinutes, then-width/2, then+width/2)
 	if coverage < .5 {

@@ -6,33 +6,33 @@ import (
 )
 
 const (
-	// pendingMax is how many forecasts of a horizon wait for their truth.
+	// pendingMax is how many forecasts of a horizon wait for the actual rate.
 	pendingMax = 64
-	// strideFrom is how many slots a horizon has before only some of its forecasts are
-	// kept: an hour in seconds learns once a minute.
+	// strideFrom is the number of slots of a horizon from which only some of its
+	// forecasts are kept: an hour of slots of a second learns once a minute.
 	strideFrom = 60
 
-	// Memories, in forecasts scored. Targets that overlap say the same again, so a
-	// regression over them remembers longer.
+	// Memories, in forecasts scored. Overlapping targets repeat the same information, so
+	// a regression over them has a longer memory.
 	mixerLeast, mixerMost = 10, 150 // a quarter of a day within these
 	ridgeShort            = 300     // and ten targets' length
 	ridgeLong             = 1500    // and two weeks, at most ridgeWeeks, and thirty targets' length
 	ridgeWeeks            = 4000
 
-	// What regressions take for likely: coefficients of about half, hardly a constant.
+	// Priors of regressions: coefficients of about half, and a small constant.
 	tauFeature, tauConstant = .5, .05
-	// robustAt is the error, in usual ones, from which a row counts by its error and not
-	// by its square.
+	// robustAt is the relative error from which a row counts by its error and not by its
+	// square.
 	robustAt = .7
-	// logMax bounds how far a regression goes from its base, in z.
+	// logMax bounds the distance of a regression from its base, in z.
 	logMax = 2.5
 )
 
-// A promise is a forecast made, kept until its truth is known.
+// A promise is a forecast that waits for the actual rate.
 type promise struct {
 	due       float64 // seconds since the epoch
 	c, base   float64
-	heft      float64 // how much errors matter now: the level in parts of its mean
+	heft      float64 // weight of its errors: the level relative to its mean
 	experts   [expertsN]float64
 	ways      [waysN]float64
 	mix       float64
@@ -42,7 +42,7 @@ type promise struct {
 	x         [featuresN]float64
 }
 
-// A class is everything about one horizon: its regressions, the mixture, the band.
+// A class has the regressions, the mixture and the band of one horizon.
 type class struct {
 	steps   float64 // slots ahead
 	ahead   float64 // seconds
@@ -58,7 +58,7 @@ type class struct {
 	now     promise
 }
 
-// measureKeep makes a measure one of about the last thousand.
+// measureKeep makes a measure cover about the last thousand values.
 const measureKeep = .999
 
 // measure is a running measure of errors.
@@ -69,7 +69,7 @@ func newClass(ahead, dt float64) *class {
 	k := &class{steps: steps, ahead: ahead, stride: int(math.Ceil(steps / strideFrom))}
 	k.pending = make([]promise, min(pendingMax, int(steps)/k.stride+2))
 	perDay := max(day/dt/float64(k.stride), 1)
-	overlap := max(1, k.steps/float64(k.stride)) // how many forecasts in a row have targets that overlap
+	overlap := max(1, k.steps/float64(k.stride)) // how many consecutive forecasts have overlapping targets
 	k.mixer = newMixer(expertsN, max(mixerLeast, min(perDay/4, mixerMost))+overlap)
 	long := math.Exp2(-1 / (ridgeLong + min(14*perDay, ridgeWeeks) + 30*overlap))
 	short := math.Exp2(-1 / (ridgeShort + 10*overlap))
@@ -89,8 +89,7 @@ func newClass(ahead, dt float64) *class {
 	return k
 }
 
-// forecast makes the forecast of the slot that is ahead of at, of which m knows the
-// seasons.
+// forecast makes the forecast for the slot after at; m has the seasons.
 func (k *class) forecast(m *moment, at, dt float64) {
 	p := &k.now
 	p.due, p.c, p.base, p.heft = at+k.ahead, m.c, m.levels.ses[levelBase], m.heft
@@ -102,7 +101,7 @@ func (k *class) forecast(m *moment, at, dt float64) {
 	k.band.fill(&p.quantiles, p.point, p.sigma)
 }
 
-// ask lets all experts speak of a moment.
+// ask gets the forecasts of all experts.
 func (k *class) ask(p *promise, m *moment) {
 	for i, e := range experts {
 		p.experts[i] = e.ask(m)
@@ -119,11 +118,11 @@ func (k *class) ask(p *promise, m *moment) {
 	}
 }
 
-// reachBy is by how much a regression may leave what the other experts span: beyond,
-// it extrapolates from what it has never seen.
+// reachBy bounds how far a regression may leave the range of the other experts: beyond,
+// it extrapolates.
 const reachBy = 1.2
 
-// reach is the smallest and the largest of the forecasts there are.
+// reach returns the smallest and the largest available forecast.
 func reach(forecasts []float64) (low, high float64) {
 	low, high = forecasts[0], forecasts[0]
 	for _, f := range forecasts {
@@ -134,7 +133,7 @@ func reach(forecasts []float64) (low, high float64) {
 	return low, high
 }
 
-// keep puts the newest forecast among those that wait.
+// keep stores the newest forecast until the actual rate is known.
 func (k *class) keep() {
 	if k.waiting == len(k.pending) {
 		k.first = (k.first + 1) % len(k.pending)
@@ -144,7 +143,7 @@ func (k *class) keep() {
 	k.waiting++
 }
 
-// settle scores what was forecast for the slot of width dt that ended at at.
+// settle scores the forecast for the slot of width dt that ended at at.
 func (k *class) settle(at, dt, y float64, idle bool) (p *promise) {
 	for k.waiting > 0 {
 		p = &k.pending[k.first]
@@ -182,7 +181,7 @@ func (k *class) learn(p *promise, y float64, idle bool) {
 	k.errs.n++
 }
 
-// solve works out what the rows learnt so far say.
+// solve solves the regressions.
 func (k *class) solve() {
 	for _, r := range k.ridges {
 		r.solve()

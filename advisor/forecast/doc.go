@@ -1,9 +1,9 @@
-// Package forecast says what a rate will be within the next hour, as quantiles.
+// Package forecast predicts a rate over the next hour, as quantiles.
 //
-// No single method is good for all rates: where counts are noise around a daily
-// course a smooth calendar wins, where crowds come and go the last minute does. So
-// a [Forecaster] asks many simple experts and learns, for every horizon by itself,
-// whom to believe.
+// No single method is good for all rates: where counts are noise around a daily profile a
+// smooth calendar is best, where crowds come and go the last minute is. So a [Forecaster]
+// combines many simple experts and learns, separately for every horizon, how to weigh
+// them.
 //
 //	levels       the newest slot, smoothings, a damped trend
 //	calendar     the same time yesterday and last week; profiles of day, week and hour;
@@ -13,11 +13,11 @@
 //	mixer        makes one forecast of all that speak: by recent losses, by losses over
 //	             a long time, by constrained least squares, and by how well these did
 //	band         quantiles around it that track their own coverage, but while idle
-//	shift        notices that the level has changed for good
+//	shift        detects lasting changes of the level
 //
-// Every forecast is kept until its truth comes, and only then learnt from. A missing
-// slot is a gap: forecasts for it are dropped unscored. With little history the
-// experts that need more say nothing, so the same code serves minutes and months.
+// Every forecast is kept until the actual rate is known, and only then learned from. A
+// missing slot is a gap: forecasts for it are dropped unscored. With little history the
+// experts that need more make no forecast, so the same code works for minutes and months.
 //
 // z is log(rate + c) throughout, with c the rate of one event per slot or a
 // twentieth of the mean, whichever is more.

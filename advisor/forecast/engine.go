@@ -5,16 +5,16 @@ import (
 	"weir/advisor/codec"
 )
 
-// horizonsAhead are the horizons in seconds that a forecaster learns besides the
+// horizonsAhead are the horizons in seconds that a forecaster learns in addition to the
 // first two slots.
 var horizonsAhead = [...]float64{15, 60, 300, 600, 900, 1800, 3600}
 
 const (
 	// solvedAllFrom is the width of slots, in seconds, from which all classes are solved
-	// in every step; else one is.
+	// in every step; otherwise one is.
 	solvedAllFrom = 600.0
-	// oddMax is how many intervals in a row must be unlike the width of the slots,
-	// and like each other, before it changes; alike is within oddShare.
+	// oddMax is how many consecutive intervals must differ from the width of the slots,
+	// and agree with each other to within oddShare, before the width changes.
 	oddMax   = 5
 	oddShare = .2
 )
@@ -26,8 +26,8 @@ type engine struct {
 	levels  levels
 	seasons seasons
 	moment  moment // scratch of predict
-	turn    int    // the class whose regressions are solved next
-	odd     int    // intervals unlike dt in a row
+	turn    int    // index of the class whose regressions are solved next
+	odd     int    // consecutive intervals that differ from dt
 	oddDt   float64
 }
 
@@ -42,7 +42,7 @@ func newEngine(dt float64) *engine {
 	return e
 }
 
-// solve works out the regressions and mixtures of some classes, in turn.
+// solve solves the regressions and mixtures of some classes, in turn.
 func (e *engine) solve() {
 	n := 1
 	if e.dt >= solvedAllFrom {
@@ -55,7 +55,7 @@ func (e *engine) solve() {
 	}
 }
 
-// settled says whether the width of slots has changed for good, and to what.
+// settled reports whether the width of slots has changed, and returns the new one.
 func (e *engine) settled(interval float64) (dt float64, changed bool) {
 	if math.Abs(interval-e.dt) <= oddShare*e.dt {
 		e.odd = 0
@@ -71,8 +71,8 @@ func (e *engine) settled(interval float64) (dt float64, changed bool) {
 	return e.oddDt, e.odd >= oddMax
 }
 
-// retimed is an engine for slots of another width that begins with what the horizons
-// nearest to its own have learnt.
+// retimed returns an engine for slots of another width. It starts with what the nearest
+// horizons have learned.
 func (e *engine) retimed(dt float64) *engine {
 	n := newEngine(dt)
 	n.levels, n.seasons = e.levels, e.seasons

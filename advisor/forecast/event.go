@@ -6,25 +6,25 @@ import (
 	"weir/advisor/codec"
 )
 
-// An Event is something announced that moves the rate. What it does is learnt by its
-// name from earlier events of that name; a new name does nothing.
+// An Event is an announced event that changes the rate. Its effect is learned from
+// earlier events of the same name; a new name has no effect yet.
 type Event struct {
 	Name       string
 	Start, End time.Time
 	Ramp       time.Duration // it grows over Ramp before Start, and fades over Ramp after End
 }
 
-// EventNamesMax is how many different names of events are learnt.
+// EventNamesMax bounds the number of different names of events.
 const EventNamesMax = 16
 
 const (
-	// eventPrior is for how long, in slots of five minutes, an event is taken to do
-	// nothing before the first is seen; eventMost bounds how many are remembered.
+	// eventPrior is the weight, in slots of five minutes, of the assumption that an event
+	// has no effect; eventMost bounds the memory.
 	eventPrior, eventMost = 6.0, 600.0
 	eventNameBytes        = 256
 )
 
-// events are what is announced, by start, and what each name was found to do.
+// events are the announced events, by start, and the effects learned by name.
 type events struct {
 	spans []span
 	named []effect // by name
@@ -36,14 +36,14 @@ type span struct {
 	start, end, ramp float64
 }
 
-// An effect is by how much z lies above the course while an event lasts: a
-// regression on how much of the event there is.
+// An effect is how far z lies above the course during an event: a regression on the
+// strength of the event.
 type effect struct {
 	name     string
 	sum, all float64 // Σ v·excess and Σ v², by five minutes
 }
 
-// newEvents leaves out names beyond EventNamesMax.
+// newEvents ignores names beyond EventNamesMax.
 func newEvents(list []Event) (all events) {
 	for _, e := range list {
 		i := slices.IndexFunc(all.named, func(f effect) bool { return f.name == e.Name })
@@ -59,7 +59,7 @@ func newEvents(list []Event) (all events) {
 	return all
 }
 
-// at is how much of the event there is, 0 to 1.
+// at returns the strength of the event at t, 0 to 1.
 func (s span) at(t float64) float64 {
 	away := max(s.start-t, t-s.end)
 	switch {
@@ -71,7 +71,7 @@ func (s span) at(t float64) float64 {
 	return 1 - away/s.ramp
 }
 
-// learn takes in by how much z lay above the course around t, over dt seconds.
+// learn updates with how far z was above the course around t, over dt seconds.
 func (l *events) learn(t, dt, excess float64) {
 	if excess != excess {
 		return
@@ -86,7 +86,7 @@ func (l *events) learn(t, dt, excess float64) {
 	}
 }
 
-// effect is what all events at t do to z.
+// effect returns the effect of all events at t on z.
 func (l *events) effect(t float64) (sum float64) {
 	for _, s := range l.spans {
 		if v := s.at(t); v > 0 {
@@ -97,7 +97,7 @@ func (l *events) effect(t float64) (sum float64) {
 	return sum
 }
 
-// walk keeps what is known of names by the name: the settings may have others by then.
+// walk identifies effects by name, since the settings may list other events by then.
 func (l *events) walk(c *codec.Codec) {
 	n := c.Count(len(l.named), EventNamesMax)
 	for i := range n {

@@ -2,16 +2,16 @@ package forecast
 
 import "math"
 
-// A moment is the input of experts and regressions: what is known now, and what the
-// calendar says of now and of the slot to forecast.
+// A moment is the input of experts and regressions: the current values, and the seasons
+// now and in the slot to forecast.
 type moment struct {
 	levels *levels
 	c      float64          // of z = log(rate + c)
 	z      [levelsN]float64 // of the smoothings
 	past   [recentN]float64 // z of the newest slots
 	seasons
-	heft float64 // how much its errors matter
-	most float64 // no rate above is believed
+	heft float64 // weight of its errors
+	most float64 // upper bound of forecasts
 
 	steps float64           // slots ahead
 	then  [seasonsN]float64 // z of the seasons in the slot ahead
@@ -28,11 +28,12 @@ func newMoment(l *levels, s *seasons, c float64) moment {
 	return m
 }
 
-// rate is the rate whose z this is.
+// rate converts z to a rate.
 func (m *moment) rate(z float64) float64 { return max(0, math.Exp(z)-m.c) }
 
-// moved is the newest rate times how much the season grows until then. A steep season
-// may grow by any factor, and a rate may lie off the season by any; not both.
+// moved returns the newest rate multiplied by the growth of the season until then. A
+// steep season may grow by any factor, and a rate may differ from the season by any
+// factor, but not both.
 func (m *moment) moved(season int) float64 {
 	growth, off := m.then[season]-m.now[season], m.past[0]-m.now[season]
 	over, overOff := beyond(growth, growthMost), beyond(off, growthMost)
@@ -42,23 +43,24 @@ func (m *moment) moved(season int) float64 {
 	return m.rate(m.past[0] + growth - over)
 }
 
-// limited is a growth within bounds.
+// limited returns a bounded growth.
 func limited(growth float64) float64 { return min(max(growth, -growthMost), growthMost) }
 
-// growthMost is ln 5: by how much a season, or the rate beside it, may be larger.
+// growthMost is ln 5: the bound on the growth of a season, or of the rate relative to it.
 const growthMost = 1.6094
 
-// An expert makes a forecast of the moment alone; NaN when it knows nothing yet.
+// An expert makes a forecast from the moment alone. It returns NaN while it has too
+// little history.
 type expert struct {
 	name, formula string
 	ask           func(*moment) float64
 }
 
-// experts are all of them but the regressions. In the formulas y is the newest rate,
-// h the slots ahead and s a season of the calendar, as z.
+// experts are all experts except the regressions. In the formulas y is the newest rate, h
+// the slots ahead and s a season of the calendar, as z.
 //
-// Each was worth its place: of 49, those were left out whose removal together cost
-// less than half a per cent of error over all development series.
+// Of 49 candidates, those were removed whose joint removal cost less than half a per cent
+// of error over all development series.
 var experts = [...]expert{
 	{"last", "y", func(m *moment) float64 { return m.levels.recent[0] }},
 	{"smooth", "Σ α(1-α)^i y_-i, α .05", func(m *moment) float64 { return m.levels.ses[levelSlow] }},
@@ -78,12 +80,12 @@ var experts = [...]expert{
 
 const (
 	expertLast  = 0
-	expertRidge = len(experts) // where the regressions begin
+	expertRidge = len(experts) // index of the first regression
 	expertsN    = expertRidge + len(regressions)
 )
 
-// regressions are the experts that learn for every horizon by itself: z ahead less z of
-// the base level, by the features that they see.
+// regressions are experts that learn separately for every horizon: z ahead minus z of the
+// base level, from the features that they use.
 var regressions = [...]struct {
 	name, formula string
 	features      int
@@ -94,7 +96,7 @@ var regressions = [...]struct {
 	{"regression_levels", "(base + c) exp(θ·x) - c, x without calendar", featuresLevel, false},
 }
 
-// expertName is the name of the expert at place i.
+// expertName returns the name of expert i.
 func expertName(i int) string {
 	if i < expertRidge {
 		return experts[i].name
@@ -102,8 +104,8 @@ func expertName(i int) string {
 	return regressions[i-expertRidge].name
 }
 
-// levelFeatures are what regressions see of the last slots, the same for every
-// horizon, as differences of z.
+// levelFeatures are the features of the last slots, the same for every horizon, as
+// differences of z.
 var levelFeatures = [...]struct {
 	name string
 	of   func(*moment) float64
@@ -127,8 +129,8 @@ const (
 	featuresN       = featuresLevel + 2*seasonsN
 )
 
-// features fills in what regressions see: the last slots, and of each season how it
-// moves from now on, and how far from it the level is.
+// features fills in the features: the last slots, and for each season its change from now
+// on, and the distance of the level from it.
 func (m *moment) features(x *[featuresN]float64) {
 	for i, f := range levelFeatures {
 		x[i] = f.of(m)
@@ -142,8 +144,8 @@ func (m *moment) features(x *[featuresN]float64) {
 	}
 }
 
-// beyond is how far v lies outside of [-bound, bound]: a jump that is more than
-// noise is worth more than one that is not.
+// beyond returns how far v lies outside [-bound, bound]: a jump larger than noise counts
+// more than a smaller one.
 func beyond(v, bound float64) float64 {
 	return v - min(max(v, -bound), bound)
 }

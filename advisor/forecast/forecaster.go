@@ -8,33 +8,33 @@ import (
 )
 
 const (
-	// gapLong is a gap after which levels move on with the calendar, gapWide one
-	// after which errors are expected to be larger; in seconds.
+	// gapLong is a gap in seconds after which levels are moved by the calendar, gapWide
+	// one after which larger errors are expected.
 	gapLong = hour
 	gapWide = 600.0
-	// gapSteps is how many slots a gap counts at most.
+	// gapSteps bounds the slots that a gap counts as.
 	gapSteps = 10.0
-	// pointsMax is how many points an outlook has at most.
+	// pointsMax bounds the points of an outlook.
 	pointsMax = 3600
 	// mostFactor bounds forecasts by the largest rate of about the last week.
 	mostFactor = 10.0
 )
 
-// Settings are what the rates do not tell. The zero value is UTC without events.
+// Settings are inputs other than the rates. The zero value is UTC without events.
 type Settings struct {
 	Location *time.Location
 	Events   []Event
 }
 
 // A Point is the forecast for the slot that ends At after the newest observation:
-// quantiles of its mean rate, ascending, finite, none negative. A slot is as wide as
-// the observations are.
+// quantiles of its mean rate, ascending, finite, none negative. Slots are as wide as the
+// observations.
 type Point struct {
 	At                      time.Duration
 	Q05, Q50, Q80, Q95, Q99 float64
 }
 
-// A Forecaster learns from every rate it observes and forecasts the next hour.
+// A Forecaster learns from every rate that it observes and forecasts the next hour.
 //
 // Owned by one goroutine.
 type Forecaster struct {
@@ -44,25 +44,25 @@ type Forecaster struct {
 	eng     *engine // nil before the first observation
 	shifts  detector
 	mean    float64 // of the rate over about a day
-	meanN   float64 // seconds behind mean
+	meanN   float64 // seconds of data behind mean
 	most    float64 // the largest rate of about the last week
 	now     float64 // end of the newest slot, seconds since the epoch
 	refused int
-	quiet   float64 // requests that the mean would have brought since the last one
+	quiet   float64 // requests expected by the mean since the last request
 }
 
-// idleFrom is how many requests the mean rate must have promised since the last one came
-// before a slot counts as idle: that none of ten comes by chance happens once in 22,000.
+// idleFrom is how many requests must have been expected since the last one for a slot to
+// count as idle. That none of ten comes by chance happens once in 22,000.
 const idleFrom = 10
 
-// New returns a forecaster that knows nothing.
+// New returns a forecaster without history.
 func New(s Settings) *Forecaster {
 	h := series.New()
 	return &Forecaster{set: s, hist: h, cal: newCalendar(s, h)}
 }
 
-// Observe takes in a snapshot: the mean rate over the interval that ended at at. What
-// is not newer than the newest known, and what is no rate, is counted and left out.
+// Observe processes a mean rate over the interval that ended at at. One that is not newer
+// than the newest, or invalid, is counted and ignored.
 func (f *Forecaster) Observe(at time.Time, interval time.Duration, rate float64) {
 	if rate > rateMax || f.hist.Add(at, interval, rate) != nil {
 		f.refused++
@@ -92,10 +92,10 @@ func (f *Forecaster) Observe(at time.Time, interval time.Duration, rate float64)
 	f.predict(t)
 }
 
-// rateMax is the largest rate that is believed, per second.
+// rateMax is the largest plausible rate, per second.
 const rateMax = 1e12
 
-// settle scores the forecasts whose truth this is.
+// settle scores the forecasts for the slot that has ended.
 func (f *Forecaster) settle(t, rate float64) {
 	e := f.eng
 	idle := f.quiet >= idleFrom || rate == 0 && f.mean == 0
@@ -113,7 +113,7 @@ func (f *Forecaster) settle(t, rate float64) {
 	e.solve()
 }
 
-// bridge carries what is known over a gap.
+// bridge carries the state over a gap.
 func (f *Forecaster) bridge(t, dt float64) {
 	gap := t - dt - f.now
 	if gap <= gapWide {
@@ -137,7 +137,7 @@ func (f *Forecaster) bridge(t, dt float64) {
 	}
 }
 
-// learn takes the slot into levels and calendar.
+// learn updates levels and calendar with the slot.
 func (f *Forecaster) learn(t, dt, rate, steps float64) {
 	f.most = max(rate, f.most*math.Exp2(-min(t-f.now, day)/week))
 	f.meanN = min(f.meanN+dt, day)
@@ -166,15 +166,15 @@ func (f *Forecaster) predict(t float64) {
 	}
 }
 
-// heftLeast and heftMost bound how much the errors of a moment matter: the level in
-// parts of its mean.
+// heftLeast and heftMost bound the weight of errors: the level relative to its mean.
 const heftLeast, heftMost = .1, 5
 
-// offset is c of z = log(rate + c): it keeps small rates from mattering too much.
+// offset returns c of z = log(rate + c). It keeps small rates from having too much
+// weight.
 func (f *Forecaster) offset() float64 { return max(1/f.eng.dt, .05*f.mean, 1e-9) }
 
-// Shift is when the rate last left its forecasts for good, and to which side; false
-// when it never did.
+// Shift returns when the rate last left its forecasts for good, and in which direction;
+// known is false if it never did.
 func (f *Forecaster) Shift() (at time.Time, up, known bool) {
 	return instant(f.shifts.last), f.shifts.up, f.shifts.last != 0
 }

@@ -8,16 +8,16 @@ import (
 // alphas are the weights of the newest slot in the simple exponential smoothings.
 var alphas = [...]float64{.02, .05, .1, .2, .35, .6}
 
-// Which smoothings are used by themselves.
+// Smoothings that are used by themselves.
 const (
-	levelSlow = 1 // the one that stands for the last half an hour of minutes
-	levelBase = 4 // the one that regressions start from
+	levelSlow = 1 // corresponds to the last half hour with slots of a minute
+	levelBase = 4 // base of the regressions
 	levelFast = 5
 	levelsN   = len(alphas)
-	recentN   = 3 // newest slots kept as they are
+	recentN   = 3 // newest slots kept unchanged
 )
 
-// The damped trend of z: its weights, its damping, and the most that it may add or take.
+// The damped trend of z: its weights, its damping, and the bound on its effect.
 const (
 	trendAlpha, trendBeta, trendPhi = .3, .05, .95
 	trendMost                       = 1.0986 // ln 3
@@ -32,13 +32,13 @@ func (r *trend) learn(z float64) {
 	r.slope = trendPhi*r.slope + trendBeta*trendAlpha*(z-guess)
 }
 
-// ahead is z in k slots.
+// ahead returns z in k slots.
 func (r *trend) ahead(k float64) float64 {
 	growth := r.slope * trendPhi * (1 - math.Pow(trendPhi, k)) / (1 - trendPhi)
 	return r.level + min(max(growth, -trendMost), trendMost)
 }
 
-// levels are what the last slots say, without any calendar.
+// levels are predictions from the last slots, without a calendar.
 type levels struct {
 	n      float64 // slots seen since the start
 	ses    [levelsN]float64
@@ -48,7 +48,7 @@ type levels struct {
 	swing  float64 // mean |z of the base level - z of a slow one|
 }
 
-// learn takes in the rate of a slot, seen k slots' time after the one before.
+// learn updates with the rate of a slot, k slots after the previous one.
 func (l *levels) learn(y, c, k float64) {
 	copy(l.recent[1:], l.recent[:])
 	l.recent[0] = y
@@ -65,7 +65,7 @@ func (l *levels) learn(y, c, k float64) {
 		return
 	}
 	for i, a := range alphas {
-		// The mean of all until it is remembered longer than that.
+		// The mean of all slots until the memory is longer than that.
 		w := max(share(a, k), 1/l.n)
 		l.ses[i] += w * (y - l.ses[i])
 	}
@@ -76,7 +76,8 @@ func (l *levels) learn(y, c, k float64) {
 	l.swing += w * (math.Abs(base-math.Log(l.ses[levelSlow]+c)) - l.swing)
 }
 
-// scale multiplies all levels: after a gap the calendar knows how far they moved.
+// scale multiplies all levels, after a gap over which the calendar knows how far they
+// moved.
 func (l *levels) scale(by float64) {
 	for i := range l.ses {
 		l.ses[i] *= by
@@ -93,7 +94,7 @@ func (l *levels) walk(c *codec.Codec) {
 	c.Floats(l.recent[:])
 }
 
-// share is the weight of the newest after k slots' time.
+// share returns the weight of the newest value after k slots.
 func share(alpha, k float64) float64 {
 	if k == 1 {
 		return alpha

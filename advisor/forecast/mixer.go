@@ -5,36 +5,36 @@ import (
 	"weir/advisor/codec"
 )
 
-// The ways in which forecasts of experts are made one.
+// The ways to combine the forecasts of experts.
 const (
-	byLately = iota // weights by how large each one's errors were lately
-	byLong          // weights by how large they were for a long time
-	byStack         // weights by least squares, for errors that cancel
+	byLately = iota // weights by recent losses
+	byLong          // weights by losses over a long time
+	byStack         // weights by least squares, so that errors cancel
 	waysN
 )
 
-// How long what a mixer learns is remembered, in its half-lives.
+// The memories of a mixer, in half-lives.
 const longBy, stackBy, waysBy = 12, 4, 2
 
 const (
-	// errorMax bounds an error, in mean ones of the last value. It is large: who is
-	// right about a crowd that comes once a week is worth more than who is a little
-	// better all the other time.
+	// errorMax bounds an error, relative to mean changes of the rate. It is large,
+	// because predicting a crowd that comes once a week is worth more than being slightly
+	// better the rest of the time.
 	errorMax = 20.0
-	// sharpness is how much weight is lost by being worse than the best: at 2 % a
-	// factor of two, where losses are remembered by half in sharpFrom. A mean of fewer
-	// is less sure, as its root.
+	// sharpness is how fast weight is lost with worse losses than the best: at 2 % a
+	// factor of two, for a half-life of sharpFrom. A mean over fewer forecasts is less
+	// certain, by the square root.
 	sharpness, sharpFrom = 40.0, 150.0
 	scaleMin             = .1 // the unit of losses is at least this share of c
-	// ownLeast is the smallest error of the mixture that a row of the stack is weighed by.
+	// ownLeast is the least error of the mixture by which a row of the stack is weighted.
 	ownLeast = .25
-	// stackSteps is how often a stack moves weight each time it is solved, stackShrink
-	// how much it is held to even weights, in parts of the mean squared error.
+	// stackSteps is how often a stack moves weight when it is solved, stackShrink the
+	// penalty for uneven weights, relative to the mean squared error.
 	stackSteps, stackShrink = 20, .005
 )
 
-// A mixer makes one forecast of those of all experts, for one horizon, and learns
-// from what came.
+// A mixer combines the forecasts of all experts for one horizon, and learns from the
+// actual rates.
 type mixer struct {
 	scale  float64 // mean |error| of the last value
 	scaled float64 // weight behind scale
@@ -42,7 +42,7 @@ type mixer struct {
 	long   ranking
 	stack  stack
 	ways   ranking
-	heard  [expertsN]float64 // 1: the expert has made a forecast that was scored
+	heard  [expertsN]float64 // 1: a forecast of the expert has been scored
 }
 
 func newMixer(k int, halfLife float64) *mixer {
@@ -52,7 +52,7 @@ func newMixer(k int, halfLife float64) *mixer {
 	}
 }
 
-// A ranking is the mean loss of each of several, forgetting by half in halfLife.
+// A ranking has the mean loss of each expert, with a half-life of halfLife.
 type ranking struct {
 	decay float64
 	sharp float64
@@ -64,7 +64,7 @@ func newRanking(n int, halfLife float64) ranking {
 	return ranking{sharp: sharpness * min(1, math.Sqrt(halfLife/sharpFrom)), decay: math.Exp2(-1 / halfLife), loss: make([]float64, n)}
 }
 
-// learn takes in losses. Who has none, NaN, keeps the one it has.
+// learn updates with losses. NaN leaves an expert's loss unchanged.
 func (r *ranking) learn(loss []float64) {
 	r.n = r.n*r.decay + 1
 	for i, l := range loss {
@@ -74,8 +74,8 @@ func (r *ranking) learn(loss []float64) {
 	}
 }
 
-// weigh fills w with weights that sum to 1 over those with a forecast: e to the
-// minus sharp times how much worse than the best.
+// weigh fills w with weights that sum to 1 over the experts with a forecast, proportional
+// to exp(-sharp × excess loss over the best).
 func (r *ranking) weigh(w, forecasts []float64) {
 	best := math.Inf(1)
 	for i, f := range forecasts {
@@ -103,8 +103,8 @@ func (r *ranking) weigh(w, forecasts []float64) {
 	}
 }
 
-// A stack finds the weights, none negative and all of them 1, whose mixture has the
-// least squared error, over errors of which large ones count less.
+// A stack finds the non-negative weights with sum 1 whose mixture has the least squared
+// error, with large errors counting less.
 type stack struct {
 	k      int
 	decay  float64
@@ -123,7 +123,7 @@ func newStack(k int, halfLife float64) stack {
 	return s
 }
 
-// learn takes in the errors of all experts; NaN leaves what is known of one as it is.
+// learn updates with the errors of all experts. NaN leaves an expert unchanged.
 func (s *stack) learn(e []float64, weight float64) {
 	s.n = s.n*s.decay + 1
 	by := 1 / s.n
@@ -137,8 +137,8 @@ func (s *stack) learn(e []float64, weight float64) {
 	}
 }
 
-// solve improves the weights of those with a forecast by moving some from the worst to
-// the best, n times. The others have none.
+// solve improves the weights of those with a forecast by moving weight from the worst to
+// the best, n times. The others get none.
 func (s *stack) solve(n int, forecasts []float64) {
 	s.wake(forecasts)
 	mean := 0.0
@@ -179,7 +179,7 @@ func (s *stack) solve(n int, forecasts []float64) {
 	}
 }
 
-// wake shares the weight of those without a forecast among the others.
+// wake distributes the weight of those without a forecast among the others.
 func (s *stack) wake(forecasts []float64) {
 	awake, n := 0.0, 0.0
 	for i, f := range forecasts {
@@ -200,7 +200,7 @@ func (s *stack) wake(forecasts []float64) {
 	}
 }
 
-// blend makes one forecast; ways gets those it is made of.
+// blend returns the combined forecast; ways is set to the forecasts that it combines.
 func (m *mixer) blend(forecasts []float64, ways *[waysN]float64) float64 {
 	var w [expertsN]float64
 	m.lately.weigh(w[:], forecasts)
@@ -213,7 +213,7 @@ func (m *mixer) blend(forecasts []float64, ways *[waysN]float64) float64 {
 	return dot(v[:], ways[:])
 }
 
-// shares is what each expert has in the mixture.
+// shares returns the share of each expert in the mixture.
 func (m *mixer) shares(forecasts []float64, ways *[waysN]float64) (out [expertsN]float64) {
 	var v [waysN]float64
 	m.ways.weigh(v[:], ways[:])
@@ -236,7 +236,7 @@ func (m *mixer) shares(forecasts []float64, ways *[waysN]float64) (out [expertsN
 	return out
 }
 
-// learn takes in what came for a forecast of before.
+// learn updates with the actual rate for an earlier forecast.
 func (m *mixer) learn(y float64, p *promise) {
 	last := math.Abs(y - p.experts[expertLast])
 	m.scaled = min(m.scaled+1, 500)
@@ -288,10 +288,10 @@ func dot(w, f []float64) float64 {
 	return sum
 }
 
-// knownLeast is the weight that experts with a forecast must have together.
+// knownLeast is the least total weight of experts with a forecast.
 const knownLeast = .05
 
-// dotOr is the mean of those that have a forecast; none: what is given.
+// dotOr returns the weighted mean of the available forecasts, or none if there are none.
 func dotOr(w, f []float64, none float64) float64 {
 	sum, n := 0.0, 0.0
 	for i, v := range w {

@@ -14,8 +14,8 @@ const (
 	weekOffset = 3 * day
 )
 
-// A profile is the mean course of z over a day or a week, by five minutes. Each bin
-// is a mean that forgets by half in halfLife seconds; bins with little data lean on
+// A profile is the mean course of z over a day or a week, in bins of five minutes. Each
+// bin is a mean with a half-life of halfLife seconds. Bins with little data borrow from
 // their neighbours.
 type profile struct {
 	halfLife float64
@@ -23,7 +23,7 @@ type profile struct {
 	width    float64 // of a bin
 	sum      []float64
 	weight   []float64 // in slots of five minutes
-	at       []float64 // when the bin was last touched
+	at       []float64 // when the bin was last updated
 }
 
 func newProfile(period, width, halfLife float64) *profile {
@@ -39,7 +39,7 @@ func (p *profile) bin(local float64) int {
 	return min(int(x/p.width), len(p.sum)-1)
 }
 
-// learn takes in the mean z of the span (from, to] of local time.
+// learn updates with the mean z of the span (from, to] of local time.
 func (p *profile) learn(from, to, z float64) {
 	for to-from > 1e-6 {
 		end := min(to, (math.Floor(from/p.width)+1)*p.width)
@@ -60,8 +60,8 @@ func (p *profile) fade(i int, now float64) float64 {
 	return math.Exp2(-max(0, now-p.at[i]) / p.halfLife)
 }
 
-// value is the z of the profile at a local time; NaN when it is not known there.
-// The bin counts with its neighbours, the more the less it has seen itself.
+// value returns z of the profile at a local time, or NaN if it is unknown there. The
+// neighbours of the bin count the more, the less data it has.
 func (p *profile) value(local float64) float64 {
 	n := len(p.sum)
 	i := p.bin(local)
@@ -74,7 +74,7 @@ func (p *profile) value(local float64) float64 {
 	return sum / weight
 }
 
-// exact is the z of the bin alone; NaN when it is not known.
+// exact returns z of the bin alone, or NaN if it is unknown.
 func (p *profile) exact(local float64) float64 {
 	i := p.bin(local)
 	if p.weight[i] < .5 {

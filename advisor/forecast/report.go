@@ -10,18 +10,18 @@ import (
 // A Weight is the share of an expert in a forecast.
 type Weight struct {
 	Expert string
-	Share  float64 // all of a horizon together: 1
+	Share  float64 // shares of a horizon sum to 1
 }
 
-// A Mixture is what the forecast of a horizon is made of, and how well it did.
+// A Mixture says what the forecast of a horizon consists of, and how accurate it was.
 type Mixture struct {
 	Ahead   time.Duration
 	Weights []Weight // largest first
 	Error   float64  // Σ|error| / Σ rate over about the last thousand forecasts; 0 before the first
-	Scored  int64    // forecasts whose truth has come
+	Scored  int64    // forecasts whose actual rate is known
 }
 
-// Weights tells of every horizon what its forecast is made of.
+// Weights returns for every horizon what its forecast consists of.
 func (f *Forecaster) Weights() []Mixture {
 	if f.eng == nil {
 		return nil
@@ -44,10 +44,10 @@ func (f *Forecaster) Weights() []Mixture {
 	return list
 }
 
-// History is what the forecaster knows of the past; for reading only.
+// History returns the forecaster's history. The caller must not modify it.
 func (f *Forecaster) History() *series.History { return f.hist }
 
-// Load takes in imported history, ascending, as if it had been observed.
+// Load processes imported history, ascending, as if it had been observed.
 func (f *Forecaster) Load(rows []series.Row) {
 	for _, r := range rows {
 		if r.Coverage > 0 {

@@ -5,16 +5,17 @@ import (
 	"weir/advisor/codec"
 )
 
-// A ridge is a linear regression that learns one row at a time and forgets old ones:
+// A ridge is a linear regression that learns one row at a time with exponential
+// forgetting:
 //
 //	minimise over θ:  Σ_t decay^(now-t) w_t (y_t - θ·x_t)² + σ² Σ_i θ_i²/τ_i²
 //
-// It keeps the sums of squares, not θ, so forgetting never makes it unstable: where
-// the data say nothing the prior holds θ_i near 0. σ² is what it errs by itself.
+// It keeps the sums of squares, not θ, so forgetting never makes it unstable: without
+// data the prior holds θ_i near 0. σ² is its own mean squared error.
 type ridge struct {
 	p       int
 	decay   float64
-	overlap float64   // rows that say about as much as one: targets of an hour overlap
+	overlap float64   // rows that count as one, because targets of an hour overlap
 	tau     []float64 // prior standard deviation of each coefficient
 	a       []float64 // Σ w x xᵀ, lower triangle by rows
 	b       []float64 // Σ w x y
@@ -34,7 +35,7 @@ func newRidge(tau []float64, decay, overlap float64) *ridge {
 	}
 }
 
-// predict is θ·x.
+// predict returns θ·x.
 func (r *ridge) predict(x []float64) float64 {
 	sum := 0.0
 	for i, v := range r.theta {
@@ -43,7 +44,7 @@ func (r *ridge) predict(x []float64) float64 {
 	return sum
 }
 
-// learn takes a row in.
+// learn adds a row.
 func (r *ridge) learn(x []float64, y, w float64) {
 	e := y - r.predict(x)
 	r.n = r.n*r.decay + w
@@ -61,8 +62,8 @@ func (r *ridge) learn(x []float64, y, w float64) {
 	}
 }
 
-// solve finds θ by Cholesky's factorisation; it keeps the old θ when the numbers
-// allow none.
+// solve computes θ by Cholesky factorisation. It keeps the old θ if the matrix is not
+// positive definite.
 func (r *ridge) solve() {
 	if r.n <= 0 {
 		return
@@ -84,7 +85,7 @@ func (r *ridge) solve() {
 	r.back(l)
 }
 
-// without is s less the product of two rows.
+// without returns s minus the product of two rows.
 func without(s float64, a, b []float64) float64 {
 	b = b[:len(a)]
 	for k, v := range a {

@@ -6,22 +6,23 @@ import (
 )
 
 const (
-	shiftDrift = .5 // standard deviations that are no sign of a shift
+	shiftDrift = .5 // standard deviations that do not indicate a shift
 	shiftAlarm = 5.0
-	shiftClip  = 3.0   // one slot alone is no shift
+	shiftClip  = 3.0   // one slot alone is not a shift
 	shiftPause = 600.0 // seconds between alarms
-	widenBy    = 1.5   // errors after an alarm are expected to be so much larger
+	widenBy    = 1.5   // factor on expected errors after an alarm
 )
 
-// A detector watches whether the rate leaves the forecasts of one step on one side
-// for longer than chance would: a two-sided CUSUM of errors in standard deviations.
+// A detector watches whether the rate stays on one side of the forecasts of one step for
+// longer than chance would allow: a two-sided CUSUM of errors in standard deviations.
 type detector struct {
 	above, below float64
-	last         float64 // when it last gave alarm, seconds; 0: never
+	last         float64 // time of the last alarm, seconds; 0: never
 	up           bool
 }
 
-// learn takes in an error in standard deviations and says whether it gives alarm.
+// learn updates with an error in standard deviations and reports whether it raises an
+// alarm.
 func (d *detector) learn(at, x float64) bool {
 	x = min(max(x, -shiftClip), shiftClip)
 	d.above = max(0, d.above+x-shiftDrift)
@@ -43,6 +44,6 @@ func (d *detector) walk(c *codec.Codec) {
 	c.Bool(&d.up)
 }
 
-// deviation is the standard deviation that goes with a mean absolute error, as for
-// errors with a normal distribution.
+// deviation returns the standard deviation for a mean absolute error, assuming a normal
+// distribution.
 func deviation(mean float64) float64 { return mean * math.Sqrt(math.Pi/2) }

@@ -8,19 +8,20 @@ import (
 	"weir/advisor/series"
 )
 
-// stateWord and stateVersion begin what MarshalBinary writes. The version changes with
-// everything that a walk passes.
+// stateWord and stateVersion are the header written by MarshalBinary. The version changes
+// with every change of a walk.
 const (
 	stateWord    = "weir forecast"
 	stateVersion = 6
 )
 
-// MarshalBinary writes everything but the settings and the history; the error is always nil.
+// MarshalBinary encodes everything except the settings and the history. The error is
+// always nil.
 func (f *Forecaster) MarshalBinary() ([]byte, error) {
 	return codec.Marshal(stateWord, stateVersion, f.walk), nil
 }
 
-// Restore returns the forecaster that was written, with the history that it had then.
+// Restore returns the encoded forecaster, with the history that it had then.
 func Restore(s Settings, h *series.History, b []byte) (*Forecaster, error) {
 	f := New(s)
 	f.hist, f.cal = h, newCalendar(f.set, h)

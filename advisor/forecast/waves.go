@@ -14,14 +14,14 @@ const (
 	wavesN   = 1 + 2*(dailyN+weeklyN+weekendN)
 )
 
-// A course is z as a sum of a few waves over the day and the week, learnt from every
-// five minutes by a regression that forgets. It is smooth where a profile is rough:
-// better where counts are small.
+// A course is z as a sum of a few waves over the day and the week, learned every five
+// minutes by a regression with forgetting. It is smooth where a profile is noisy, and
+// therefore better for small counts.
 type course struct {
 	fit     *ridge
 	span    float64 // seconds of data seen
-	learnt  float64 // when a row was last taken
-	sum     float64 // of z since then, by seconds
+	learnt  float64 // when the last row was learned
+	sum     float64 // of z since then, weighted by seconds
 	seconds float64
 }
 
@@ -61,7 +61,7 @@ func waves(x *[wavesN]float64, local float64) {
 	put(ds, dc, weekendN, weekend)
 }
 
-// learn takes in the mean z of the span (from, to] of local time.
+// learn updates with the mean z of the span (from, to] of local time.
 func (c *course) learn(from, to, z float64) {
 	c.sum += z * (to - from)
 	c.seconds += to - from
@@ -79,7 +79,7 @@ func (c *course) learn(from, to, z float64) {
 	c.learnt, c.sum, c.seconds = to, 0, 0
 }
 
-// value is z at a local time; NaN before there is a day and a half of data.
+// value returns z at a local time, or NaN before there is a day and a half of data.
 func (c *course) value(local float64) float64 {
 	if c.span < 1.5*day {
 		return math.NaN()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What is refused, and why; wrapped with the values.
+// What is refused; wrapped with the values.
 var (
 	ErrOrder = errors.New("not newer than the newest known")
 	ErrValue = errors.New("not a finite rate of at least 0")
@@ -34,21 +34,21 @@ type Row struct {
 	Coverage float64
 }
 
-// sample is a rate as it came.
+// sample is a rate at full resolution.
 type sample struct {
 	at, interval int64 // nanoseconds
 	rate         float64
 }
 
-// A History is what is known of one rate.
+// A History is the history of one rate.
 //
 // Owned by one goroutine.
 type History struct {
-	raw    []sample // from place first on; what is before is let go of now and then
+	raw    []sample // from place first on; earlier ones are dropped now and then
 	first  int
-	first0 int64 // when the oldest ever began, nanoseconds
+	first0 int64 // start of the oldest ever, nanoseconds
 	newest int64 // end of the newest, nanoseconds
-	seen   int64 // how many were ever added
+	seen   int64 // number ever added
 	rings  [len(resolutions)]ring
 }
 
@@ -61,10 +61,10 @@ func New() *History {
 	return h
 }
 
-// Add takes the mean rate over the interval that ended at at. An interval that
-// reaches back over the newest known instant is cut there. It refuses what is not
-// newer than everything before ([ErrOrder]) and what is no rate ([ErrValue],
-// [ErrSpan], [ErrTime]), and is then as before.
+// Add adds the mean rate over the interval that ended at at. An interval that overlaps
+// the newest known instant is cut there. Add refuses a time that is not newer than all
+// before ([ErrOrder]) and invalid values ([ErrValue], [ErrSpan], [ErrTime]); then h is
+// unchanged.
 func (h *History) Add(at time.Time, interval time.Duration, rate float64) error {
 	if math.IsNaN(rate) || math.IsInf(rate, 0) || rate < 0 {
 		return fmt.Errorf("add rate %v at %s: %w", rate, at.UTC().Format(time.RFC3339), ErrValue)
@@ -94,7 +94,7 @@ func (h *History) Add(at time.Time, interval time.Duration, rate float64) error 
 	return nil
 }
 
-// keepRaw appends to the rates as they came and lets go of those too old.
+// keepRaw appends a rate at full resolution and drops those too old.
 func (h *History) keepRaw(s sample) {
 	h.raw = append(h.raw, s)
 	for h.raw[h.first].at < s.at-int64(rawSpan) || len(h.raw)-h.first > rawMax {
@@ -106,14 +106,14 @@ func (h *History) keepRaw(s sample) {
 	}
 }
 
-// Newest is the end of the newest rate; false when there is none.
+// Newest returns the end of the newest rate; ok is false if there is none.
 func (h *History) Newest() (time.Time, bool) { return time.Unix(0, h.newest), h.seen > 0 }
 
-// Seen is how many rates were ever added.
+// Seen returns how many rates were ever added.
 func (h *History) Seen() int64 { return h.seen }
 
-// Age is the time from the beginning of the oldest rate ever added to the end of
-// the newest, also where the oldest is no longer kept.
+// Age returns the time from the start of the oldest rate ever added to the end of the
+// newest, even if the oldest is no longer kept.
 func (h *History) Age() time.Duration {
 	if h.seen == 0 {
 		return 0
@@ -121,8 +121,8 @@ func (h *History) Age() time.Duration {
 	return time.Duration(h.newest - h.first0)
 }
 
-// Mean is the mean rate over (from, to] at a resolution, and which share of the
-// span is known.
+// Mean returns the mean rate over (from, to] at a resolution, and which share of the span
+// is known.
 func (h *History) Mean(r Resolution, from, to time.Time) (rate, coverage float64) {
 	return h.MeanSeconds(r, float64(from.UnixNano())/1e9, float64(to.UnixNano())/1e9)
 }

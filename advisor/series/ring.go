@@ -24,23 +24,23 @@ var resolutions = [...]struct {
 	Hour:        {time.Hour, 400 * 24},
 }
 
-// Width is the width of a bucket.
+// Width returns the width of a bucket.
 func (r Resolution) Width() time.Duration { return resolutions[r].width }
 
-// Span is how far back buckets are kept.
+// Span returns how far back buckets are kept.
 func (r Resolution) Span() time.Duration {
 	return time.Duration(resolutions[r].buckets) * resolutions[r].width
 }
 
-// String names the resolution by its width.
+// String returns the width.
 func (r Resolution) String() string { return r.Width().String() }
 
-// A ring is the newest buckets of one width. Bucket i of all time lies at i modulo
-// the ring's length; what lies outside (newest-length, newest] is forgotten.
+// A ring has the newest buckets of one width. Bucket i is stored at i modulo the ring's
+// length; buckets outside (newest-length, newest] are dropped.
 type ring struct {
 	width   float64 // seconds
 	newest  int64   // number of the newest bucket
-	oldest  int64   // number of the first bucket ever filled, or of the oldest still there
+	oldest  int64   // number of the first bucket ever filled, or of the oldest still kept
 	mean    []float64
 	covered []float32 // seconds of the bucket that the mean stands for; 0: a gap
 }
@@ -53,8 +53,8 @@ func newRing(r Resolution) ring {
 	}
 }
 
-// number is the bucket that holds the instant; an instant on a border belongs to
-// the bucket that ends there.
+// number returns the bucket of an instant. An instant on a boundary belongs to the bucket
+// that ends there.
 func (r *ring) number(at float64) int64 { return int64(math.Ceil(at/r.width)) - 1 }
 
 func (r *ring) slot(number int64) int {
@@ -62,7 +62,7 @@ func (r *ring) slot(number int64) int {
 	return int(((number % n) + n) % n)
 }
 
-// advance makes number the newest bucket and empties what lies between.
+// advance makes number the newest bucket and clears those in between.
 func (r *ring) advance(number int64) {
 	if r.newest == math.MinInt64 {
 		r.newest, r.oldest = number, number
@@ -77,7 +77,7 @@ func (r *ring) advance(number int64) {
 	r.oldest = max(r.oldest, r.newest-n+1)
 }
 
-// add shares out a mean rate over (from, to] among the buckets it touches.
+// add divides a mean rate over (from, to] among the buckets it overlaps.
 func (r *ring) add(from, to, rate float64) {
 	last := r.number(to)
 	first := max(r.number(math.Nextafter(from, to)), last-int64(len(r.mean))+1)
@@ -98,8 +98,8 @@ func (r *ring) add(from, to, rate float64) {
 	}
 }
 
-// at returns mean and covered seconds of a bucket, zero for a gap and for what is
-// not kept.
+// at returns mean and covered seconds of a bucket, zero for a gap and for buckets that
+// are not kept.
 func (r *ring) at(number int64) (mean, covered float64) {
 	if r.newest == math.MinInt64 || number < r.oldest || number > r.newest {
 		return 0, 0
@@ -108,8 +108,8 @@ func (r *ring) at(number int64) (mean, covered float64) {
 	return r.mean[s], float64(r.covered[s])
 }
 
-// over is the mean over (from, to] of what is known there, and for how many seconds
-// it is known. A bucket counts by the part of it that lies in the span.
+// over returns the mean over the known parts of (from, to], and for how many seconds it
+// is known. A bucket counts by the part of it that lies in the span.
 func (r *ring) over(from, to float64) (mean, covered float64) {
 	if r.newest == math.MinInt64 || to <= from {
 		return 0, 0
