@@ -1,5 +1,4 @@
-// Advisor forecasts the rate that arrives at proxies from what they report, and
-// recommends limits.
+// Advisor forecasts the request rate from what proxies report, and recommends limits.
 package main
 
 import (

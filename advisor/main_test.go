@@ -180,7 +180,7 @@ func TestStart(t *testing.T) {
 		want   string
 		args   []string
 	}{
-		{2, `advisor: STATE_FILE: "/proc/x/s" cannot be used: open state: open /proc/x/s.lock: no such file or directory; allowed: a file in a folder`, []string{"-state-file", "/proc/x/s"}},
+		{2, `advisor: STATE_FILE: "/proc/x/s" cannot be used: open state: open /proc/x/s.lock: no such file or directory; allowed: a file in a writable folder, used by one advisor only`, []string{"-state-file", "/proc/x/s"}},
 		{2, `advisor: TIMEZONE: "Nowhere" is not the name of a time zone; allowed: a name of the IANA database`, []string{"-timezone", "Nowhere"}},
 		{2, `advisor: LIMIT_MIN_RPS: "50" is more than LIMIT_MAX_RPS; allowed: at most 10`, []string{"-limit-min-rps", "50", "-limit-max-rps", "10"}},
 		{2, `advisor: EVENTS_FILE: "/nowhere" cannot be used: open: no such file or directory`, []string{"-events-file", "/nowhere"}},

@@ -1,5 +1,4 @@
-// Package config is the advisor's settings: what there is, what it means, and what
-// is allowed.
+// Package config has the advisor's settings: their names, meanings and allowed values.
 package config
 
 import (
@@ -7,31 +6,31 @@ import (
 	"fmt"
 	"net/url"
 	"time"
-	_ "time/tzdata" // an image without a file system knows all time zones
+	_ "time/tzdata" // an image without a file system has all time zones
 
 	"weir/advisor/forecast"
 	"weir/internal/service"
 )
 
-// Config is the settings as given.
+// Config has the settings as given.
 type Config struct {
-	// CapacityRPS is what the target is thought to take, in requests per second;
-	// 0 is unknown.
+	// CapacityRPS is the expected capacity of the target in requests per second; 0 is
+	// unknown.
 	CapacityRPS float64
-	// SLO is the p95 that is still good; 0: three times that at low load.
+	// SLO is the highest acceptable p95; 0: three times the p95 at low load.
 	SLO time.Duration
-	// LimitMin and LimitMax bound what is recommended, in requests per second.
+	// LimitMin and LimitMax bound recommended limits, in requests per second.
 	LimitMin, LimitMax float64
-	// StateFile keeps what was learned; empty: nothing is kept. It is written
-	// whole every StateEvery, and what comes between goes to its journal.
+	// StateFile keeps what was learned; empty: nothing is kept. It is replaced as a whole
+	// every StateEvery, and later snapshots go to its journal.
 	StateFile  string
 	StateEvery time.Duration
-	// HistoryURL is a server to load history from at the start; nil is none.
+	// HistoryURL is a server to load history from at the start, or nil.
 	HistoryURL   *url.URL
 	HistoryQuery string
-	// Zone is whose clock days and weeks follow.
+	// Zone is the time zone of days and weeks.
 	Zone *time.Location
-	// EventsFile lists announced events; Events is what it said at the start.
+	// EventsFile lists announced events; Events is its content at the start.
 	EventsFile string
 	Events     []forecast.Event
 }
@@ -41,20 +40,20 @@ const (
 	queryDef = "sum(rate(ratelimiter_requests_total[1m]))"
 )
 
-// Register registers the settings; c receives them.
+// Register registers the settings. c receives their values.
 func (c *Config) Register(s *service.Settings) {
 	c.Zone = time.UTC
-	s.Float(&c.CapacityRPS, "CAPACITY_RPS", 0, 0, rateMax, "what the target is thought to take, in requests per second; 0 is unknown")
-	s.Duration(&c.SLO, "SLO_P95", 0, 0, time.Hour, "p95 of the latency that is still good; 0 is three times that at low load")
-	s.Float(&c.LimitMin, "LIMIT_MIN_RPS", 5, 0.001, rateMax, "lowest limit that is recommended, in requests per second")
-	s.Float(&c.LimitMax, "LIMIT_MAX_RPS", 100_000, 0.001, rateMax, "highest limit that is recommended, in requests per second")
-	s.String(&c.StateFile, "STATE_FILE", "", "file that keeps what was learned across restarts; its journal and lock stand beside it; empty: nothing is kept")
+	s.Float(&c.CapacityRPS, "CAPACITY_RPS", 0, 0, rateMax, "expected capacity of the target in requests per second; 0: unknown")
+	s.Duration(&c.SLO, "SLO_P95", 0, 0, time.Hour, "highest acceptable p95 latency; 0: three times the p95 at low load")
+	s.Float(&c.LimitMin, "LIMIT_MIN_RPS", 5, 0.001, rateMax, "lowest recommended limit, in requests per second")
+	s.Float(&c.LimitMax, "LIMIT_MAX_RPS", 100_000, 0.001, rateMax, "highest recommended limit, in requests per second")
+	s.String(&c.StateFile, "STATE_FILE", "", "file that keeps what was learned across restarts, with journal and lock next to it; empty: nothing is kept")
 	s.Duration(&c.StateEvery, "STATE_INTERVAL", 5*time.Minute, time.Second, 24*time.Hour,
-		"how often STATE_FILE is written whole; what comes between is in its journal within a second")
+		"interval at which STATE_FILE is replaced; later snapshots are in its journal within a second")
 	s.Func("HISTORY_URL", "", "Prometheus-compatible server to load history from at the start", "an http or https URL", c.setURL)
-	s.String(&c.HistoryQuery, "HISTORY_QUERY", queryDef, "what to ask it: one series, requests per second")
-	s.Func("TIMEZONE", "UTC", "whose clock days and weeks follow", "a name of the IANA database such as Europe/Berlin", c.setZone)
-	s.String(&c.EventsFile, "EVENTS_FILE", "", "YAML list of {name, start, end, ramp}; read again when it changes")
+	s.String(&c.HistoryQuery, "HISTORY_QUERY", queryDef, "query for HISTORY_URL: one series in requests per second")
+	s.Func("TIMEZONE", "UTC", "time zone of days and weeks", "a name of the IANA database such as Europe/Berlin", c.setZone)
+	s.String(&c.EventsFile, "EVENTS_FILE", "", "YAML file with announced events, a list of {name, start, end, ramp}; read again when it changes")
 }
 
 func (c *Config) setURL(text string) error {
@@ -67,7 +66,7 @@ func (c *Config) setURL(text string) error {
 }
 
 func (c *Config) setZone(text string) error {
-	if text == "Local" { // differs from machine to machine
+	if text == "Local" { // would differ from machine to machine
 		return errors.New("is not the name of a time zone")
 	}
 	zone, err := time.LoadLocation(text)
@@ -78,8 +77,8 @@ func (c *Config) setZone(text string) error {
 	return nil
 }
 
-// Complete checks what only the settings together show, and reads the events. The
-// error joins a *service.SettingError for each fault.
+// Complete checks the settings together, and reads the events. The error joins a
+// *service.SettingError for each fault.
 func (c *Config) Complete() (err error) {
 	if c.LimitMin > c.LimitMax {
 		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: fmt.Sprint(c.LimitMin), Problem: "is more than LIMIT_MAX_RPS",

@@ -19,8 +19,8 @@ const (
 	rampMax        = 7 * 24 * time.Hour
 )
 
-// ReadEvents reads a file of events. Times without a zone are those of zone. What
-// is wrong with the content is a strict.Faults.
+// ReadEvents reads a file of events. Times without a zone are in zone. Invalid content is
+// a strict.Faults.
 func ReadEvents(name string, zone *time.Location) ([]forecast.Event, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -34,14 +34,14 @@ func ReadEvents(name string, zone *time.Location) ([]forecast.Event, error) {
 	return ParseEvents(data, zone)
 }
 
-// ParseEvents reads events as YAML (or JSON, which is YAML):
+// ParseEvents parses events in YAML (or JSON, which is YAML):
 //
 //   - name: sale
 //     start: 2026-11-27T08:00:00+01:00   # or 2026-11-27 08:00 in zone
 //     end: 2026-11-27T20:00:00+01:00
 //     ramp: 30m                          # how long it comes and goes; 0 if absent
 //
-// The error is a strict.Faults and tells all that is wrong.
+// The error is a strict.Faults with all faults.
 func ParseEvents(data []byte, zone *time.Location) ([]forecast.Event, error) {
 	r := reader{zone: zone}
 	events := r.file(data)
@@ -51,7 +51,7 @@ func ParseEvents(data []byte, zone *time.Location) ([]forecast.Event, error) {
 	return events, nil
 }
 
-// An eventText is an event as the file has it.
+// An eventText is an event in the form of the file.
 type eventText struct {
 	Name  strict.Word `json:"name"`
 	Start strict.Word `json:"start"`
@@ -92,14 +92,14 @@ func (r *reader) file(data []byte) []forecast.Event {
 		if name := events[i].Name; !slices.Contains(names, name) {
 			names = append(names, name)
 			if len(names) == eventNamesMax+1 {
-				r.Fault(path+".name", "%q is one name too many: at most %d are told apart", name, eventNamesMax)
+				r.Fault(path+".name", "%q is one name too many: at most %d are supported", name, eventNamesMax)
 			}
 		}
 	}
 	return events
 }
 
-// event makes an event of its text.
+// event converts an event.
 func (r *reader) event(path string, text *eventText) forecast.Event {
 	before := r.Count()
 	for _, need := range []struct {
@@ -127,10 +127,10 @@ func (r *reader) event(path string, text *eventText) forecast.Event {
 	return e
 }
 
-// time reads a moment, with its zone or in that of the settings.
+// time parses a time, with its zone or in that of the settings.
 func (r *reader) time(text strict.Word, path string) time.Time {
 	if text == "" {
-		return time.Time{} // told as missing
+		return time.Time{} // reported as missing
 	}
 	if t, err := time.Parse(time.RFC3339, string(text)); err == nil {
 		return t

@@ -72,7 +72,7 @@ func TestWrongEvents(t *testing.T) {
 		{strings.Repeat("[", 1000), "line 1: nested deeper than 32 levels"},
 		{strings.Repeat("- ", 1000) + "x", "nested deeper than 32 levels"},
 		{strings.Repeat("- x\n", eventsMax+1), "there are 1001 events, at most 1000 are allowed"},
-		{names, `line 17: [16].name: "n16" is one name too many: at most 16 are told apart`},
+		{names, `line 17: [16].name: "n16" is one name too many: at most 16 are supported`},
 		{strings.Repeat("#", eventsBytesMax+1), "must be at most 1048576 bytes"},
 		{"- {name: a}\n---\n- {name: b}", "must be one YAML document"},
 	} {

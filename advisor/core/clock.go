@@ -6,42 +6,43 @@ import (
 )
 
 const (
-	// What is further from the newest than that is of another time …
+	// A snapshot that differs from the newest by more than this is of another time …
 	jumpMin   = time.Hour
-	jumpSpans = 10 // … or than so many intervals
-	// … but ahead of proxies that report, so that one wrong clock does not silence them.
+	jumpSpans = 10 // … or by more than this many intervals
+	// … but only this far ahead while other proxies report, so that one wrong clock does
+	// not silence them.
 	crowdMin = 5 * time.Minute
-	// gapMax is the longest silence that the memory outlives.
+	// gapMax is the longest pause after which what was learned is kept.
 	gapMax = 35 * 24 * time.Hour
-	// oldMax is how old a snapshot may be that is answered though another of its proxy
-	// is newer.
+	// oldMax is how much older than its proxy's newest a snapshot may be to be answered.
 	oldMax = time.Minute
-	// aheadMin and backMin are how many snapshots of another time make it believed.
+	// aheadMin and backMin are how many snapshots of another time are needed to accept
+	// it.
 	aheadMin, backMin = 2, 3
 )
 
-// A ruling is what a clock says of a snapshot.
+// A ruling is a clock's verdict about a snapshot.
 type ruling uint8
 
 const (
-	rulingNow    ruling = iota // it is of the time we are in
-	rulingLate                 // it is not newer than its proxy's newest, by less than a minute
-	rulingOld                  // it is older than that
-	rulingAhead                // it is of a time ahead, which is not believed yet
-	rulingBehind               // it is of a time past, which is not believed yet
-	rulingGap                  // a time ahead is believed: there was a silence
-	rulingOther                // another time is believed, to which nothing leads
+	rulingNow    ruling = iota // of the current time
+	rulingLate                 // not newer than its proxy's newest, by less than a minute
+	rulingOld                  // older than that
+	rulingAhead                // of a later time that is not accepted yet
+	rulingBehind               // of an earlier time that is not accepted yet
+	rulingGap                  // a later time is accepted, after a pause
+	rulingOther                // an unrelated time is accepted
 )
 
-// A clock rules which time it is from the times of the snapshots alone. Another time
-// is believed when enough snapshots in a row agree on it, or more proxies than are in
-// ours.
+// A clock determines the current time from the times of the snapshots alone. Another time
+// is accepted when enough snapshots in a row agree on it, or more proxies than those in
+// the current time.
 //
 // Owned by its Core.
 type clock struct {
-	strangers []stranger // one for each proxy, the one heard last at the end
-	run       int        // how many came without one of our time between
-	since     time.Time  // the first of them
+	strangers []stranger // one per proxy, the one heard last at the end
+	run       int        // how many came without one of the current time in between
+	since     time.Time  // time of the first of them
 }
 
 // A stranger is a proxy that reports another time.
@@ -50,7 +51,7 @@ type stranger struct {
 	at   time.Time // of its newest snapshot
 }
 
-// rule takes in a snapshot.
+// rule returns the verdict about a snapshot.
 func (c *clock) rule(s *Snapshot, f *fleet) ruling {
 	newest, own := f.Newest, f.last(s.Instance)
 	if newest.IsZero() {
@@ -84,14 +85,14 @@ func (c *clock) rule(s *Snapshot, f *fleet) ruling {
 	return rulingNow
 }
 
-// interrupt takes in that a proxy is in our time.
+// interrupt records that a proxy is in the current time.
 func (c *clock) interrupt(s *Snapshot) {
 	c.run = 0
 	c.strangers = slices.DeleteFunc(c.strangers, func(o stranger) bool { return o.name == s.Instance })
 }
 
-// believed takes in a snapshot of another time and reports whether enough agree on
-// it. When it is so, the clock begins anew.
+// believed records a snapshot of another time and reports whether enough agree on it. If
+// so, the clock starts anew.
 func (c *clock) believed(s *Snapshot, f *fleet, reach time.Duration, enough int) bool {
 	if !c.agrees(s, reach) {
 		*c = clock{}
@@ -104,7 +105,7 @@ func (c *clock) believed(s *Snapshot, f *fleet, reach time.Duration, enough int)
 	others, _, longest := f.others(func(name string) bool {
 		return slices.ContainsFunc(c.strangers, func(o stranger) bool { return o.name == name })
 	})
-	silent := s.At.Sub(c.since) >= silentAfter*longest // those of our time
+	silent := s.At.Sub(c.since) >= silentAfter*longest // of those in the current time
 	if n := len(c.strangers); c.run < enough || !silent {
 		if n < 2 || n <= others {
 			return false
@@ -114,7 +115,7 @@ func (c *clock) believed(s *Snapshot, f *fleet, reach time.Duration, enough int)
 	return true
 }
 
-// agrees reports whether s goes on from the stranger heard last.
+// agrees reports whether s continues the stranger heard last.
 func (c *clock) agrees(s *Snapshot, reach time.Duration) bool {
 	if len(c.strangers) == 0 {
 		return true

@@ -8,11 +8,11 @@ import (
 	"weir/advisor/policy"
 )
 
-// IntervalMax is the longest interval of a snapshot: a proxy that could not report
-// for long tells all of it.
+// IntervalMax is the longest interval of a snapshot: a proxy that could not report for a
+// long time reports all of it.
 const IntervalMax = 24 * time.Hour
 
-// A Snapshot is what one proxy saw in one interval.
+// A Snapshot is what one proxy observed in one interval.
 type Snapshot struct {
 	At        time.Time     // its end
 	Interval  time.Duration // > 0, ≤ IntervalMax
@@ -23,58 +23,58 @@ type Snapshot struct {
 	Delivered float64       // requests per second that had been refused and stored before, and were forwarded now
 	P95       float64       // of the answers, in seconds; 0: there were none
 	Errors    float64       // share of the answers
-	Ended     float64       // answers, also those that did not come
+	Ended     float64       // answers, including those that did not come
 	Limit     policy.Limit  // in force
 
 	Mode      policy.Mode
-	Unshared  bool    // no other proxy sees its store: it has all of Limit to itself
-	InFlight  float64 // at its targets, mean; 0: it does not say
-	GateLimit float64 // sum of its gates' limits, mean; 0: it has none
-	GateShare float64 // share of the interval in which they held requests back
-	Targets   int     // that it uses; 0: it does not say
+	Unshared  bool    // it has a store of its own, and all of Limit to itself
+	InFlight  float64 // at its targets, mean; 0: not reported
+	GateLimit float64 // sum of its gates' limits, mean; 0: no gates
+	GateShare float64 // share of the interval in which gates held requests back
+	Targets   int     // number in use; 0: not reported
 }
 
-// A Result is what became of a snapshot.
+// A Result says how a snapshot was handled.
 type Result uint8
 
 const (
 	Learned  Result = iota // learned from, and answered
 	Late                   // not newer than its proxy's newest: answered
-	Doubtful               // its rate is not believed yet: answered
-	Old                    // it is of a time that is over: refused
-	Ahead                  // it is of a time that is not believed yet: refused
-	Invalid                // its numbers or its form are wrong: refused, unseen by a Core
+	Doubtful               // its rate is not confirmed yet: answered
+	Old                    // of a past time: refused
+	Ahead                  // of a time that is not accepted yet: refused
+	Invalid                // invalid numbers or form: refused, not seen by a Core
 	Full                   // too many proxies: refused
-	Failed                 // a fault of the advisor's own: answered
+	Failed                 // error of the advisor itself: answered
 	ResultsN = iota
 )
 
-// String names the result as the metric does.
+// String returns the name used in metrics.
 func (r Result) String() string {
 	return [...]string{"learned", "late", "doubtful", "old", "ahead", "invalid", "full", "failed"}[r]
 }
 
-// A Reply is what a snapshot is answered with.
+// A Reply is the answer to a snapshot.
 type Reply struct {
 	Result  Result
-	Limit   policy.Limit          // for the proxy that asks
-	Advice  policy.Recommendation // for all together
+	Limit   policy.Limit          // for the requesting proxy
+	Advice  policy.Recommendation // for all proxies together
 	At      time.Time             // of the forecast
 	Points  []policy.Point        // AnswerStep apart, up to AnswerHorizon
-	Newest  time.Time             // of all snapshots before this one
-	Changed *Change               // the recommendation is another one; the caller's own
-	Sharers int                   // between how many proxies with a store of their own the limit is divided; 0: it is not
-	Anew    bool                  // another time has begun: what was known is gone
-	Err     error                 // when the snapshot is refused
+	Newest  time.Time             // the newest snapshot before this one
+	Changed *Change               // nil unless the recommendation has changed; a copy for the caller
+	Sharers int                   // number of proxies with stores of their own that share the limit; 0: it is not divided
+	Anew    bool                  // another time was accepted, and what was known is lost
+	Err     error                 // if the snapshot is refused
 }
 
-// What of the forecast is in every answer.
+// The part of the forecast in every answer.
 const (
 	AnswerHorizon = 10 * time.Minute
 	AnswerStep    = time.Minute
 )
 
-// A Core is all that the advisor knows, and decides.
+// A Core holds all that the advisor knows, and decides.
 //
 // Owned by one goroutine.
 type Core struct {
@@ -85,10 +85,10 @@ type Core struct {
 	jumps  uint64
 }
 
-// New returns a Core that knows nothing.
+// New returns a Core without knowledge.
 func New(t Tuning) *Core { return &Core{tuning: t, now: newMemory(&t)} }
 
-// Take takes in a snapshot and answers it.
+// Take processes a snapshot and answers it.
 func (c *Core) Take(s *Snapshot) Reply {
 	newest := c.now.newest()
 	anew := false
@@ -119,29 +119,28 @@ func (c *Core) Take(s *Snapshot) Reply {
 
 var (
 	errOld   = errors.New("is more than a minute older than the newest snapshot")
-	errAhead = errors.New("is far ahead of the newest snapshot, and is believed when another follows")
+	errAhead = errors.New("is far ahead of the newest snapshot, and is accepted when another one confirms it")
 )
 
-// Recall takes in a snapshot that was learned from before: nothing about it is in
-// doubt.
+// Recall processes a snapshot that was learned from before: it is not doubted.
 func (c *Core) Recall(s *Snapshot) error {
 	_, err := c.now.learn(s)
 	return err
 }
 
-// answer is the newest recommendation, as an answer to s.
+// answer returns the newest recommendation as an answer to s.
 func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
 	a := &c.now.Advice
 	n := c.now.Fleet.sharers(s)
 	var r Reply
 	switch {
 	case !known(s.Limit):
-		r = Hold(s, what, "unknown_algorithm", "the algorithm is not known here, the limit stays")
+		r = Hold(s, what, "unknown_algorithm", "the algorithm is unknown, the limit stays")
 	case !a.Given:
 		return Hold(s, what, policy.Hold, "nothing is known yet, the limit stays")
 	case !a.meets(s):
 		r = Hold(s, what, Changed, "the limit is not the one that the newest recommendation goes on from, it stays until the next")
-	case n > 1 && c.now.Fleet.first(s.Instance): // the one in whose place it may have come still counts
+	case n > 1 && c.now.Fleet.first(s.Instance): // the proxy that it may have replaced still counts
 		r = Hold(s, what, Unshared, "the proxy is new and has a store of its own, the limit stays until it has reported again")
 	case n > 1:
 		r = divided(s, what, a, n)
@@ -156,15 +155,16 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
 	return r
 }
 
-// Changed is the reason code of a limit that a recommendation was not made for.
+// Changed is the reason code if the recommendation was made for another limit.
 const Changed = "changed"
 
-// rounded is by what share a limit may differ as numbers were made whole.
+// rounded is the share by which a limit may differ because numbers were rounded to
+// integers.
 const rounded = 0.01
 
-// meets reports whether the recommendation was made for the limit of s. It may have
-// been changed since the round, or proxies whose limits were added up may share a store
-// again. A limit on the way to the recommendation was clipped by the proxy.
+// meets reports whether the recommendation was made for the limit of s. That limit may
+// have been changed since the round, or proxies whose limits were added up may share a
+// store again. A limit on the way to the recommendation was clipped by the proxy.
 func (a *Advice) meets(s *Snapshot) bool {
 	before, after, now := a.Sum.Limit.Rate(), a.Rec.Rate(), s.Limit.Rate()
 	switch {
@@ -178,14 +178,14 @@ func (a *Advice) meets(s *Snapshot) bool {
 	return s.Limit.Algorithm == a.Rec.Limit.Algorithm && now >= min(before, after)*(1-rounded) && now <= max(before, after)*(1+rounded)
 }
 
-// Hold answers with the limit in force.
+// Hold returns an answer that keeps the limit in force.
 func Hold(s *Snapshot, what Result, code, reason string) Reply {
 	return Reply{Result: what, Limit: s.Limit, At: s.At, Advice: policy.Recommendation{
 		PredictedRPS: s.Observed, Predicted95: s.Observed, ValidFor: 2 * s.Interval, Codes: []string{code}, Reason: reason,
 	}}
 }
 
-// doubtful answers a snapshot whose rate is not believed.
+// doubtful answers a snapshot whose rate is not confirmed.
 func doubtful(s *Snapshot, most float64) Reply {
 	r := Hold(s, Doubtful, "doubtful_rate", fmt.Sprintf(
 		"%.4g/s is more than %g times what the last week had, the limit stays until another snapshot confirms it", s.Observed, doubtFactor))
@@ -193,7 +193,7 @@ func doubtful(s *Snapshot, most float64) Reply {
 	return r
 }
 
-// known says whether the policy knows the algorithm of l.
+// known reports whether the policy knows the algorithm of l.
 func known(l policy.Limit) bool {
 	switch l.Algorithm {
 	case policy.Fixed, policy.Sliding, policy.Token, policy.SlidingLog, policy.GCRA, policy.Leaky, policy.Off:

@@ -1,8 +1,8 @@
-// Package core is the advisor's thinking, without HTTP, files or a clock: it is fed
-// the proxies' snapshots and answers each with a recommendation.
+// Package core is the advisor's logic, without HTTP, files or a clock. It is given the
+// proxies' snapshots and answers each with a recommendation.
 //
-//	snapshot ─▶ clock    is this the time we are in?
-//	            doubt    can its rate be believed?
+//	snapshot ─▶ clock    is it of the current time?
+//	            doubt    is its rate plausible?
 //	            fleet    adds up the proxies, a round at a time
 //	            forecast ◀── the sum ──▶ policy ──▶ recommendation, track
 //
@@ -10,21 +10,21 @@
 //
 // # Time that jumps
 //
-// A snapshot more than an hour ahead of the newest, or behind it, is of another time
-// (five minutes ahead while other proxies report). It is refused. Another time is
-// believed when two snapshots in a row agree on it, three when it is past; while
-// proxies of our time report, when they have become silent, or fewer than those of
-// the other. A time up to five weeks ahead is the end of a silence, and what is known
-// outlives it. Any other begins with an empty memory.
+// A snapshot more than an hour ahead of the newest or behind it (five minutes ahead while
+// other proxies report) is of another time, and is refused. Another time is accepted when
+// two snapshots in a row agree on it, or three if it is past. While proxies of the
+// current time report, these must also have become silent, or be fewer than those of the
+// other time. A time up to five weeks ahead means a pause, and what is known is kept. Any
+// other starts with an empty memory.
 //
 // # Rates that jump
 //
-// A rate of more than twenty times the largest of the last week is believed when a
+// A rate of more than twenty times the largest of the last week is used only when a
 // second snapshot confirms it.
 //
 // # Several proxies
 //
-// Proxies that share a store enforce one limit together. Those with a store of their
-// own each enforce theirs: their limits are added up, and each is answered with a part
-// of what is recommended.
+// Proxies that share a store enforce one limit together. Proxies with stores of their own
+// enforce separate limits: the limits are added up, and each proxy gets a part of the
+// recommendation.
 package core

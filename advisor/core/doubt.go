@@ -9,30 +9,29 @@ import (
 )
 
 const (
-	// doubtFactor times the largest rate of about the last week is a rate that one
-	// snapshot alone does not make believable; less than doubtMin never is.
+	// doubtFactor times the largest rate of about the last week is a rate that needs
+	// confirmation by a second snapshot. Rates below doubtMin never do.
 	doubtFactor = 20.0
 	doubtMin    = 100.0 // requests per second
-	// doubtAfter is how much history it takes to doubt.
+	// doubtAfter is how much history is required before rates are doubted.
 	doubtAfter = time.Hour
 
 	week = 7 * 24 * time.Hour
 )
 
-// A doubt is a snapshot whose rate is not believed. It is answered with the limit in
-// force and not learned from. When the next of its proxy, or one of another, is as
-// large, that one is believed: a surge is learned an interval late, and a wrong unit
-// not at all.
+// A doubt is a snapshot with an implausible rate. It is answered with the limit in force
+// and not learned from. If the next snapshot of this or another proxy is as large, that
+// one is accepted: a surge is learned one interval late, and a wrong unit not at all.
 //
 // Owned by its Core.
 type doubt struct {
 	name     string
-	at       time.Time // zero: nothing is in doubt
+	at       time.Time // zero: nothing is doubted
 	interval time.Duration
 }
 
-// rule takes in a snapshot and reports whether it is believed, where most is the
-// largest rate that needs no second snapshot.
+// rule reports whether a snapshot is accepted; most is the largest rate that needs no
+// confirmation.
 func (d *doubt) rule(s *Snapshot, most float64) bool {
 	before := *d
 	if s.Observed <= most {
@@ -50,7 +49,7 @@ func (d *doubt) rule(s *Snapshot, most float64) bool {
 	return true
 }
 
-// believable is the largest rate that is believed at once.
+// believable returns the largest rate that is accepted without confirmation.
 func (m *memory) believable() float64 {
 	if m.future.History().Age() < doubtAfter {
 		return math.Inf(1)
@@ -58,13 +57,12 @@ func (m *memory) believable() float64 {
 	return max(doubtMin, doubtFactor*m.Most)
 }
 
-// rate takes a rate into the largest of about the last week: half of it is forgotten
-// in a week.
+// rate updates the largest rate of about the last week, which decays by half in a week.
 func (m *memory) rate(rate float64, passed time.Duration) {
 	m.Most = max(rate, m.Most*math.Exp2(-max(0, passed.Hours())/week.Hours()))
 }
 
-// recall works out the largest rate of the last week from the history.
+// recall computes the largest rate of the last week from the history.
 func (m *memory) recall() {
 	h := m.future.History()
 	newest, _ := h.Newest()
@@ -74,7 +72,7 @@ func (m *memory) recall() {
 	}
 }
 
-// forget keeps the newest of a list.
+// forget keeps the newest elements of a list.
 func forget[T any](list []T, keep int) []T {
 	return slices.Delete(list, 0, max(0, len(list)-keep))
 }

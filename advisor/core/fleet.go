@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// silentAfter is after how many of its intervals a proxy stops counting.
+	// silentAfter is after how many of its intervals without a snapshot a proxy stops
+	// counting.
 	silentAfter = 3
-	// spanMin is the least interval that a proxy is expected to keep: while its gate
-	// holds requests back it reports more often than afterwards.
+	// spanMin is the least interval expected of a proxy. While its gate holds requests
+	// back it reports more often.
 	spanMin = 30 * time.Second
-	// unprovenMax bounds an interval that a proxy only claims.
+	// unprovenMax bounds an interval that was only reported and not observed yet.
 	unprovenMax = 5 * time.Minute
-	// membersMax bounds the proxies that are known; one that is silent makes
-	// room for a new one.
+	// membersMax bounds the known proxies. A silent one makes room for a new one.
 	membersMax = 1000
 )
 
-// errFull says that there is no room for another proxy.
-var errFull = errors.New("1000 proxies report already; give each an instance name that stays the same")
+// errFull means that there is no room for another proxy.
+var errFull = errors.New("1000 proxies report already; give each an instance name that does not change")
 
 // A member is one proxy.
 type member struct {
@@ -34,28 +34,28 @@ type member struct {
 	Interval time.Duration `json:"interval"`
 	Last     sums          `json:"last"`  // per second
 	Limit    float64       `json:"limit"` // in force, permits per second; 0: none
-	// What it cannot add up: whether it has a store of its own, whether the limit
-	// decided, and how many targets it uses (0: it does not say).
+	// Values that cannot be added up: whether it has a store of its own, whether the
+	// limit decided, and how many targets it uses (0: unknown).
 	Unshared bool        `json:"unshared,omitempty"`
 	Mode     policy.Mode `json:"mode,omitempty"`
 	Targets  int         `json:"targets,omitempty"`
-	// Proven is how much of Interval has passed since the snapshot before.
+	// Proven is the part of Interval that has passed since the previous snapshot.
 	Proven time.Duration `json:"proven,omitempty"`
-	// First and Heard are the newest time of all when it reported for the first time
-	// and for the last time, Passed is the fleet's then. Unlike At they do not depend
-	// on its own clock.
+	// First and Heard are the newest time of all proxies at its first and its last
+	// report, Passed is the fleet's at that time. Unlike At they do not depend on its own
+	// clock.
 	First  time.Time     `json:"first"`
 	Heard  time.Time     `json:"heard"`
 	Passed time.Duration `json:"passed"`
-	// What it reported since the round began, in seconds and in counts.
+	// What it reported since the round began, in seconds and counts.
 	Seconds float64 `json:"seconds,omitempty"`
 	Round   sums    `json:"round"`
 }
 
-// sums are what can be added up over time and over proxies.
+// sums are values that can be added up over time and over proxies.
 type sums struct {
 	Observed  float64 `json:"observed"`
-	Forwarded float64 `json:"forwarded"`           // the delivered included
+	Forwarded float64 `json:"forwarded"`           // including the delivered
 	Delivered float64 `json:"delivered,omitempty"` // stored before
 	Rejected  float64 `json:"rejected"`
 	Ended     float64 `json:"ended"`
@@ -68,7 +68,7 @@ type sums struct {
 	Bound  float64 `json:"bound"`
 }
 
-// add adds k times o.
+// add adds o multiplied by k.
 func (s *sums) add(o sums, k float64) {
 	s.Observed += k * o.Observed
 	s.Forwarded += k * o.Forwarded
@@ -82,7 +82,7 @@ func (s *sums) add(o sums, k float64) {
 	s.Bound += k * o.Bound
 }
 
-// rates are a snapshot's sums per second.
+// rates returns a snapshot's sums per second.
 func (s *Snapshot) rates() sums {
 	ended := s.Ended / s.Interval.Seconds()
 	return sums{
@@ -92,24 +92,24 @@ func (s *Snapshot) rates() sums {
 	}
 }
 
-// A fleet adds up what several proxies report. Their snapshots come at different
-// times and may be of different length, so the sum is taken in rounds: one ends when
-// the proxy that ended the last one reports again, or when any other reports twice.
-// Who has not reported in a round is taken to go on as before, and one that has been
-// silent for three of its intervals does not count. One that is late when another has
-// appeared since is taken to have been started anew under another name, and gives way
-// to it. A single proxy ends a round with each snapshot.
+// A fleet adds up the reports of several proxies. Their snapshots come at different times
+// and may differ in length, so the sum is taken in rounds. A round ends when the proxy
+// that ended the last one reports again, or when any other reports twice. A proxy that
+// has not reported in a round is assumed to continue as before; one that has been silent
+// for three of its intervals does not count. If a proxy is late and another has appeared
+// since, it is assumed to have been restarted under another name, and the new one
+// replaces it. A single proxy ends a round with each snapshot.
 //
 // Owned by its Core.
 type fleet struct {
 	Members []*member `json:"members"` // by name
-	// Ended is when the last round did, Ender who ended it.
+	// Ended is the end of the last round, Ender the proxy that ended it.
 	Ended time.Time `json:"ended"`
 	Ender string    `json:"ender"`
-	// Newest is the newest snapshot of all.
+	// Newest is the time of the newest snapshot of all.
 	Newest time.Time `json:"newest"`
 	// Passed is how long the proxies have reported. It does not jump when the clock of
-	// one does: a snapshot moves it on by no more than its interval.
+	// one does: a snapshot advances it by at most its interval.
 	Passed time.Duration `json:"passed"`
 }
 
@@ -117,7 +117,7 @@ func (f *fleet) find(name string) (at int, ok bool) {
 	return slices.BinarySearchFunc(f.Members, name, func(m *member, name string) int { return cmp.Compare(m.Name, name) })
 }
 
-// last is when a proxy's newest snapshot ended; zero when there is none.
+// last returns the end of a proxy's newest snapshot; zero if there is none.
 func (f *fleet) last(name string) time.Time {
 	if i, ok := f.find(name); ok {
 		return f.Members[i].At
@@ -125,24 +125,25 @@ func (f *fleet) last(name string) time.Time {
 	return time.Time{}
 }
 
-// first reports whether a proxy has told no more than one snapshot.
+// first reports whether a proxy has sent at most one snapshot.
 func (f *fleet) first(name string) bool {
 	i, ok := f.find(name)
 	return ok && f.Members[i].Proven == 0
 }
 
-// span is the interval of a proxy that is expected, as far as it is believed.
+// span returns the expected interval of a proxy.
 func (f *fleet) span(m *member) time.Duration {
 	return max(spanMin, min(m.Interval, max(m.Proven, unprovenMax)))
 }
 
-// live says whether a proxy counts at the newest time.
+// live reports whether a proxy counts at the newest time.
 func (f *fleet) live(m *member) bool {
 	span := f.span(m)
 	return f.Passed-m.Passed <= silentAfter*span && f.Newest.Sub(m.Heard) <= max(jumpMin, jumpSpans*span)
 }
 
-// others counts the proxies that count but for some, and says how often they report.
+// others counts the proxies that count, without some, and returns the shortest and
+// longest of their intervals.
 func (f *fleet) others(except func(name string) bool) (n int, shortest, longest time.Duration) {
 	for _, m := range f.Members {
 		if !f.live(m) || except(m.Name) {
@@ -170,8 +171,8 @@ func (f *fleet) room() error {
 	return nil
 }
 
-// add takes in a snapshot that is newer than the last of its proxy. When it ends a
-// round, ok is true and sum is what all of them saw.
+// add processes a snapshot that is newer than the last of its proxy. If it ends a round,
+// ok is true and sum is the total of all proxies.
 func (f *fleet) add(s *Snapshot) (sum policy.Snapshot, ok bool, err error) {
 	m, err := f.member(s)
 	if err != nil {
@@ -183,7 +184,7 @@ func (f *fleet) add(s *Snapshot) (sum policy.Snapshot, ok bool, err error) {
 		m.Limit = rate
 	}
 	if !f.Newest.After(f.Ended) {
-		return sum, false, nil // a straggler of the round that is over
+		return sum, false, nil // a straggler of the previous round
 	}
 	ends := m.Seconds > 0 || m.Name == f.Ender || f.Ended.IsZero()
 	m.Seconds += s.Interval.Seconds()
@@ -194,7 +195,7 @@ func (f *fleet) add(s *Snapshot) (sum policy.Snapshot, ok bool, err error) {
 	return f.end(s, m), true, nil
 }
 
-// member is the one that a snapshot comes from, with Newest moved on.
+// member returns the sender of a snapshot, and advances Newest.
 func (f *fleet) member(s *Snapshot) (*member, error) {
 	at, there := f.find(s.Instance)
 	if !there {
@@ -219,8 +220,8 @@ func (f *fleet) member(s *Snapshot) (*member, error) {
 	return m, nil
 }
 
-// replaced are the proxies that are late, one for each that appeared after they were
-// heard last.
+// replaced returns the proxies that are late and have a successor: one for each that
+// appeared after they were heard last.
 func (f *fleet) replaced() map[*member]bool {
 	var late, there []*member
 	for _, m := range f.Members {
@@ -246,7 +247,7 @@ func (f *fleet) replaced() map[*member]bool {
 	return gone
 }
 
-// end ends the round with s, of m, and adds up.
+// end ends the round with s, sent by m, and adds up.
 func (f *fleet) end(s *Snapshot, m *member) policy.Snapshot {
 	sum := policy.Snapshot{At: f.Newest, Interval: min(time.Duration(m.Seconds*float64(time.Second)), IntervalMax), Limit: s.Limit}
 	replaced := f.replaced()
@@ -277,7 +278,7 @@ func (f *fleet) end(s *Snapshot, m *member) policy.Snapshot {
 	return sum
 }
 
-// into tells sums per second as the policy has them.
+// into writes sums per second to the policy's form.
 func (s *sums) into(sum *policy.Snapshot) {
 	sum.Observed, sum.Forwarded, sum.Delivered = s.Observed, s.Forwarded, s.Delivered
 	sum.RejectedShare, sum.Errors = share(s.Rejected, s.Observed), share(s.Failed, s.Ended)
@@ -288,7 +289,7 @@ func (s *sums) into(sum *policy.Snapshot) {
 	sum.InFlight, sum.GateLimit, sum.GateShare = s.InFlight, s.Places, share(s.Bound, s.Places)
 }
 
-// share is part of whole, from 0 to 1; 0 of nothing.
+// share returns part/whole, from 0 to 1. It is 0 if whole is 0.
 func share(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0
@@ -296,5 +297,5 @@ func share(part, whole float64) float64 {
 	return min(part/whole, 1)
 }
 
-// seconds is v as a Duration.
+// seconds converts v to a Duration.
 func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// changesMax bounds the recommendations that are remembered.
+	// changesMax bounds the recommendations that are kept.
 	changesMax = 100
-	// shiftsMax bounds the changes of level that are remembered.
+	// shiftsMax bounds the changes of level that are kept.
 	shiftsMax = 50
-	// horizon is how far ahead the policy looks, at least.
+	// horizon is the least time that the policy looks ahead.
 	horizon = 20 * time.Minute
-	// stepMin keeps an outlook to 80 points.
+	// stepMin limits an outlook to 80 points.
 	stepMin = 15 * time.Second
 	// stepMax is the coarsest outlook.
 	stepMax = time.Hour
 )
 
-// A memory is all that was learned from one course of time. It is what is written
-// down, and what is begun anew when time jumps.
+// A memory holds all that was learned in one continuous time. It is what is saved, and is
+// replaced by an empty one when time jumps.
 //
 // Owned by its Core.
 type memory struct {
@@ -33,20 +33,20 @@ type memory struct {
 	slot   slot
 }
 
-// kept is the part of a memory that has no form of its own.
+// kept is the part of a memory without an encoding of its own.
 type kept struct {
 	Fleet   fleet    `json:"fleet"`
 	Advice  Advice   `json:"advice"`
 	Changes []Change `json:"changes"` // the oldest first
 	Shifts  []Shift  `json:"shifts"`  // the oldest first
 	Rounds  uint64   `json:"rounds"`  // that were learned from
-	Most    float64  `json:"most"`    // the largest rate of about the last week
-	// Every is how long rounds are while no gate holds requests back.
+	Most    float64  `json:"most"`    // largest rate of about the last week
+	// Every is the length of rounds while no gate holds requests back.
 	Every time.Duration `json:"every"`
-	Zone  string        `json:"zone"` // that the forecast was learned in
+	Zone  string        `json:"zone"` // time zone of the forecast
 }
 
-// An Advice is the newest recommendation, and what it was given for.
+// An Advice is the newest recommendation, and what it was made for.
 type Advice struct {
 	Given bool                  `json:"given"`
 	At    time.Time             `json:"at"`
@@ -54,7 +54,7 @@ type Advice struct {
 	Rec   policy.Recommendation `json:"rec"`
 }
 
-// A Change is a recommendation that differs from the one before.
+// A Change is a recommendation that differs from the previous one.
 type Change struct {
 	At         time.Time    `json:"at"`
 	From       policy.Limit `json:"from"` // in force then
@@ -65,13 +65,13 @@ type Change struct {
 	Confidence float64      `json:"confidence"`
 }
 
-// A Shift is when the level of the rate changed for good.
+// A Shift is a lasting change of the rate's level.
 type Shift struct {
 	At time.Time `json:"at"`
 	Up bool      `json:"up"`
 }
 
-// Tuning is what a Core is made with.
+// Tuning configures a Core.
 type Tuning struct {
 	Forecast forecast.Settings
 	Policy   policy.Settings
@@ -89,7 +89,7 @@ func newMemory(t *Tuning) *memory {
 	return &memory{future: forecast.New(t.Forecast), policy: policy.New(t.Policy), track: newTrack(), kept: kept{Zone: t.zone()}}
 }
 
-// newest is the end of what is known; zero when nothing is.
+// newest returns the end of the known history; zero if there is none.
 func (m *memory) newest() time.Time {
 	at := m.Fleet.Newest
 	if h, ok := m.future.History().Newest(); ok && h.After(at) {
@@ -98,7 +98,7 @@ func (m *memory) newest() time.Time {
 	return at
 }
 
-// forecastAt is when the forecast begins; zero when there is none.
+// forecastAt returns when the forecast begins; zero if there is none.
 func (m *memory) forecastAt() time.Time {
 	at, ok := m.future.History().Newest()
 	if !ok {
@@ -107,8 +107,8 @@ func (m *memory) forecastAt() time.Time {
 	return at
 }
 
-// learn takes in a snapshot of the time we are in. changed is the change of the
-// recommendation that comes of it, nil when there is none; it is the caller's own.
+// learn processes a snapshot of the current time. changed is the resulting change of the
+// recommendation, or nil; it is a copy for the caller.
 func (m *memory) learn(s *Snapshot) (changed *Change, err error) {
 	sum, ended, err := m.Fleet.add(s)
 	if err != nil || !ended {
@@ -135,16 +135,16 @@ func (m *memory) learn(s *Snapshot) (changed *Change, err error) {
 	return changed, nil
 }
 
-// A slot collects rounds that the forecast sees as one: while gates hold requests
-// back rounds are short, and a forecast needs slots of one width.
+// A slot collects rounds that the forecast sees as one. While gates hold requests back
+// rounds are short, but a forecast needs slots of equal width.
 type slot struct {
 	requests float64
 	span     time.Duration
 }
 
 const (
-	// everyFirst is how long rounds are until one is known that no gate made short, and
-	// everyMax bounds a slot.
+	// everyFirst is the assumed length of rounds until one is known that no gate
+	// shortened. everyMax bounds a slot.
 	everyFirst = 30 * time.Second
 	everyMax   = 5 * time.Minute
 )
@@ -177,7 +177,7 @@ func (m *memory) foresee(sum *policy.Snapshot) {
 	m.notice()
 }
 
-// notice remembers a change of level that the forecast has just found.
+// notice records a change of level that the forecast has just found.
 func (m *memory) notice() {
 	at, up, known := m.future.Shift()
 	at = at.UTC()
@@ -186,13 +186,13 @@ func (m *memory) notice() {
 	}
 }
 
-// outlook is the forecast in the form and with the steps of the policy.
+// outlook returns the forecast in the form and with the steps of the policy.
 func (m *memory) outlook(interval time.Duration) policy.Outlook {
 	step := min(max(interval, stepMin), stepMax)
 	return policy.Outlook{Step: step, Points: m.points(max(horizon, step), step)}
 }
 
-// points are the quantiles of the forecast at even steps up to a horizon.
+// points returns the quantiles of the forecast at even steps up to a horizon.
 func (m *memory) points(ahead, step time.Duration) []policy.Point {
 	points := m.future.Outlook(ahead, step)
 	all := make([]policy.Point, len(points))
@@ -202,7 +202,7 @@ func (m *memory) points(ahead, step time.Duration) []policy.Point {
 	return all
 }
 
-// note puts a round on the track.
+// note adds a round to the track.
 func (m *memory) note(sum *policy.Snapshot, recommended float64) {
 	unknown := func(v float64) float32 {
 		if !(v > 0) || math.IsInf(v, 0) {

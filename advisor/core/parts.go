@@ -12,8 +12,8 @@ import (
 	"weir/advisor/series"
 )
 
-// A Part is a piece of what is known, written down. Each can be read without the
-// others, so that a new form of one costs that one alone.
+// A Part is an encoded part of the state. Each can be read without the others, so that a
+// new encoding affects only one part.
 type Part struct {
 	Name string
 	Data []byte
@@ -28,7 +28,7 @@ const (
 	partRest     = "rest"
 )
 
-// Parts writes down what is known.
+// Parts encodes the state.
 func (c *Core) Parts() ([]Part, error) {
 	m := c.now
 	var parts []Part
@@ -52,7 +52,7 @@ func (c *Core) Parts() ([]Part, error) {
 // A Damage is a part that could not be read.
 type Damage struct {
 	Part    string
-	Instead string // what is gone on with
+	Instead string // what is used instead
 	Err     error
 }
 
@@ -63,10 +63,10 @@ func (d *Damage) Error() string {
 
 func (d *Damage) Unwrap() error { return d.Err }
 
-const afresh = "it begins afresh"
+const afresh = "starting without it"
 
-// Restore returns a Core that knows what [Core.Parts] wrote. read looks a part up.
-// It goes on without the parts that cannot be read, and returns them as damages.
+// Restore returns a Core with the state that [Core.Parts] encoded. read returns a part by
+// name. Parts that cannot be read are left out, and returned as damages.
 func Restore(t Tuning, read func(name string) []byte) (*Core, []*Damage) {
 	c := New(t)
 	m := c.now
@@ -77,11 +77,11 @@ func Restore(t Tuning, read func(name string) []byte) (*Core, []*Damage) {
 	}
 	past := series.New()
 	if err := past.UnmarshalBinary(read(partHistory)); err != nil {
-		failed(partHistory, afresh+", and so does the forecast", err)
+		failed(partHistory, afresh+", and without a forecast", err)
 	} else if err := m.restoreFuture(t, past, read(partForecast)); err != nil {
 		rows := rowsOf(past)
 		c.relearn(rows)
-		failed(partForecast, fmt.Sprintf("it is learned again from %d rates", len(rows)), err)
+		failed(partForecast, fmt.Sprintf("learning it again from %d rates", len(rows)), err)
 	}
 	m.Zone = t.zone()
 	var rules policy.State
@@ -98,7 +98,7 @@ func Restore(t Tuning, read func(name string) []byte) (*Core, []*Damage) {
 		m.track = track
 	}
 	if newest, ok := m.future.History().Newest(); ok && m.Rounds == 0 && m.Fleet.Newest.IsZero() && len(read(partRest)) > 0 {
-		// The time we are in is known all the same.
+		// The current time is known all the same.
 		m.Rounds, m.Fleet.Newest, m.Fleet.Ended = uint64(m.future.History().Seen()), newest, newest
 	}
 	if m.Most == 0 {
@@ -107,8 +107,8 @@ func Restore(t Tuning, read func(name string) []byte) (*Core, []*Damage) {
 	return c, damages
 }
 
-// Retune makes c go on with other settings, or returns what keeps it from that and
-// changes nothing.
+// Retune changes the settings of c, or returns why that is impossible and changes
+// nothing.
 func (c *Core) Retune(t Tuning) error {
 	parts, err := c.Parts()
 	if err != nil {
@@ -129,9 +129,9 @@ func (c *Core) Retune(t Tuning) error {
 	return nil
 }
 
-// restoreFuture restores the forecast over a history.
+// restoreFuture restores the forecast for a history.
 func (m *memory) restoreFuture(t Tuning, past *series.History, data []byte) error {
-	if m.Zone != t.zone() { // what it knows of days and weeks is by another clock
+	if m.Zone != t.zone() { // its days and weeks are of another clock
 		return fmt.Errorf("it was learned in the time zone %s, now it is %s", m.Zone, t.zone())
 	}
 	future, err := forecast.Restore(t.Forecast, past, data)
@@ -141,7 +141,7 @@ func (m *memory) restoreFuture(t Tuning, past *series.History, data []byte) erro
 	return err
 }
 
-// restoreRest restores what has no form of its own.
+// restoreRest restores the part without an encoding of its own.
 func (m *memory) restoreRest(data []byte) error {
 	k := kept{Zone: m.Zone}
 	if err := json.Unmarshal(data, &k); err != nil {
@@ -164,7 +164,7 @@ func (c *Core) relearn(rows []series.Row) {
 	m.recall()
 }
 
-// Known returns how much history there is, and when it begins; zero: there is none.
+// Known returns how much history there is, and when it begins; zero if there is none.
 func (c *Core) Known() (age time.Duration, since time.Time) {
 	h := c.now.future.History()
 	if newest, ok := h.Newest(); ok {
@@ -173,13 +173,13 @@ func (c *Core) Known() (age time.Duration, since time.Time) {
 	return 0, time.Time{}
 }
 
-// Import puts rates before what is known. As a forecaster only learns forwards,
-// another one learns both.
+// Import adds rates before the known ones. A forecaster learns in order of time, so a new
+// one learns all of them.
 func (c *Core) Import(rows []series.Row) {
 	c.relearn(append(rows, rowsOf(c.now.future.History())...))
 }
 
-// rowsOf are the rows of a history, as fine as it goes back.
+// rowsOf returns the rows of a history, as fine as available.
 func rowsOf(h *series.History) []series.Row {
 	newest, ok := h.Newest()
 	if !ok {
@@ -198,5 +198,5 @@ func rowsOf(h *series.History) []series.Row {
 	return append(rows, raw...)
 }
 
-// rawSpan is how far back rates are kept as they came.
+// rawSpan is how far back rates are kept at full resolution.
 const rawSpan = 6 * time.Hour

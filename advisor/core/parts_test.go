@@ -21,10 +21,10 @@ func TestPartsAreReadOneByOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ part, want string }{
-		{partForecast, "the part forecast cannot be read, it is learned again from 120 rates: read forecaster"},
-		{partPolicy, "the part policy cannot be read, it begins afresh: "},
-		{partTrack, "the part track cannot be read, it begins afresh: "},
-		{partRest, "the part rest cannot be read, it begins afresh: "},
+		{partForecast, "the part forecast cannot be read, learning it again from 120 rates: read forecaster"},
+		{partPolicy, "the part policy cannot be read, starting without it: "},
+		{partTrack, "the part track cannot be read, starting without it: "},
+		{partRest, "the part rest cannot be read, starting without it: "},
 	} {
 		t.Run(c.part, func(t *testing.T) {
 			b, damages := Restore(Tuning{}, func(name string) []byte {
@@ -63,7 +63,7 @@ func TestWithoutHistory(t *testing.T) {
 	}
 	parts[1].Data = []byte("other")
 	b, damages := Restore(Tuning{}, partOf(parts))
-	if len(damages) != 1 || !strings.HasPrefix(damages[0].Error(), "the part history cannot be read, it begins afresh, and so does the forecast: ") {
+	if len(damages) != 1 || !strings.HasPrefix(damages[0].Error(), "the part history cannot be read, starting without it, and without a forecast: ") {
 		t.Errorf("told %v", damages)
 	}
 	if age, _ := b.Known(); age != 0 || b.now.Rounds != 120 {
@@ -85,7 +85,7 @@ func TestForecastOfAnotherVersion(t *testing.T) {
 	body := other[:len(other)-4]
 	binary.LittleEndian.PutUint32(other[len(body):], crc32.ChecksumIEEE(body))
 	b, damages := Restore(Tuning{}, partOf(parts))
-	if len(damages) != 1 || !strings.Contains(damages[0].Error(), "it is learned again from 120 rates: read forecaster: version") {
+	if len(damages) != 1 || !strings.Contains(damages[0].Error(), "learning it again from 120 rates: read forecaster: version") {
 		t.Errorf("told %v", damages)
 	}
 	if age, _ := b.Known(); age < 2*time.Hour-time.Minute {

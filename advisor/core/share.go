@@ -7,12 +7,12 @@ import (
 	"weir/advisor/policy"
 )
 
-// Unshared is the reason code of a limit that is a part of what all proxies may let
-// through together.
+// Unshared is the reason code of a limit that is a part of the recommendation for all
+// proxies.
 const Unshared = "unshared"
 
-// sharers is between how many proxies the limit is divided for s: those that count
-// and have a store of their own. It is 1 when the proxy of s shares its store.
+// sharers returns the number of proxies between which the limit is divided for s: those
+// that count and have a store of their own. It is 1 if the proxy of s shares its store.
 func (f *fleet) sharers(s *Snapshot) int {
 	if !s.Unshared {
 		return 1
@@ -37,9 +37,9 @@ func divided(s *Snapshot, what Result, a *Advice, n int) Reply {
 	return r
 }
 
-// times is the limit that lets factor times as much through. What must be a whole
-// number, at least 1, is rounded down, so that the parts are no more than the whole;
-// where a part is less than 1 it is the window that grows.
+// times returns the limit l multiplied by factor. Numbers that must be integers of at
+// least 1 are rounded down, so that the parts do not exceed the whole; if a part is less
+// than 1 the window is extended instead.
 func times(l policy.Limit, factor float64) policy.Limit {
 	whole := func(v float64) float64 { return math.Max(1, math.Floor(v*factor*(1+1e-9))) }
 	switch l.Algorithm {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A Mark is what is kept for people of a slot of time. NaN is unknown.
+// A Mark has values of a slot of time for display. NaN is unknown.
 type Mark struct {
 	At     int64 // start of the slot, in seconds since 1970
 	N      float32
 	Values [valuesN]float32
 }
 
-// The values of a mark: means over the slot, but the limits are the newest.
+// The values of a mark: means over the slot, except for the limits, which are the newest.
 const (
 	ValObserved = iota
 	ValForwarded
@@ -29,7 +29,7 @@ const (
 	valuesN = iota
 )
 
-// A ring of marks, the oldest first at next once it is full.
+// A ring of marks; once it is full the oldest is at next.
 type ring struct {
 	width int64 // of a slot, in seconds
 	size  int
@@ -37,7 +37,7 @@ type ring struct {
 	next  int
 }
 
-// add adds values at a moment, to the newest slot or to a new one.
+// add adds values at a time, to the newest slot or to a new one.
 func (r *ring) add(at int64, vals *[valuesN]float32) {
 	slot := at - 1 - (at-1)%r.width // a value belongs to the time before it
 	if n := len(r.marks); n > 0 {
@@ -56,7 +56,7 @@ func (r *ring) add(at int64, vals *[valuesN]float32) {
 	r.next = (r.next + 1) % r.size
 }
 
-// join takes in more values of the slot.
+// join adds further values of the slot.
 func (m *Mark) join(vals *[valuesN]float32) {
 	m.N++
 	for i, v := range vals {
@@ -69,7 +69,7 @@ func (m *Mark) join(vals *[valuesN]float32) {
 	}
 }
 
-// since are the marks whose slots begin at a moment or later, the oldest first.
+// since returns the marks whose slots begin at the given time or later, the oldest first.
 func (r *ring) since(at int64) []Mark {
 	marks := make([]Mark, 0, len(r.marks))
 	for i := range r.marks {
@@ -80,8 +80,8 @@ func (r *ring) since(at int64) []Mark {
 	return marks
 }
 
-// A track is the course of limits and capacity, for people: by the minute for a
-// day and by the quarter of an hour for five weeks.
+// A track is the history of limits and capacity for display: by the minute for a day and
+// by quarters of an hour for five weeks.
 //
 // Owned by its Core.
 type track struct{ minutes, quarters ring }
@@ -90,13 +90,14 @@ func newTrack() *track {
 	return &track{minutes: ring{width: 60, size: 24 * 60}, quarters: ring{width: 900, size: 35 * 96}}
 }
 
-// add adds values at a moment.
+// add adds values at a time.
 func (t *track) add(at time.Time, vals *[valuesN]float32) {
 	t.minutes.add(at.Unix(), vals)
 	t.quarters.add(at.Unix(), vals)
 }
 
-// since are the marks from a moment on, as fine as they go back so far.
+// since returns the marks from the given time on, at the finest resolution that goes back
+// that far.
 func (t *track) since(at time.Time) []Mark {
 	fine := t.minutes.since(at.Unix())
 	if len(fine) > 0 && len(t.minutes.marks) == t.minutes.size && fine[0].At-60 > at.Unix() {
@@ -107,7 +108,7 @@ func (t *track) since(at time.Time) []Mark {
 
 const trackVersion = 1
 
-// encode writes the track.
+// encode encodes the track.
 func (t *track) encode() ([]byte, error) {
 	out, err := []byte{trackVersion}, error(nil)
 	for _, r := range []*ring{&t.minutes, &t.quarters} {
@@ -122,7 +123,7 @@ func (t *track) encode() ([]byte, error) {
 
 var errTrack = errors.New("not a track of this version")
 
-// decodeTrack reads what encode wrote.
+// decodeTrack is the inverse of encode.
 func decodeTrack(b []byte) (*track, error) {
 	t := newTrack()
 	if len(b) == 0 || b[0] != trackVersion {

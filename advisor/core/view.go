@@ -9,14 +9,14 @@ import (
 	"weir/advisor/series"
 )
 
-// A View is a copy of what is known, for people.
+// A View is a copy of the state for display.
 type View struct {
 	Newest   time.Time // snapshot; zero: none
 	Age      time.Duration
 	Rounds   uint64
 	Jumps    uint64 // of time
-	Living   int    // proxies that count
-	Unshared int    // … and have a store of their own
+	Living   int    // number of proxies that count
+	Unshared int    // of those, number with a store of their own
 	Advice   Advice
 	Believed policy.State
 	Mixtures []forecast.Mixture
@@ -25,19 +25,19 @@ type View struct {
 	Changes  []Change // the newest first
 }
 
-// A Proxy is one that has reported.
+// A Proxy is a proxy that has reported.
 type Proxy struct {
 	Name      string    `json:"name"`
 	At        time.Time `json:"at"`
 	Interval  float64   `json:"interval"`
 	Observed  float64   `json:"observedRps"`
 	Forwarded float64   `json:"forwardedRps"`
-	Counts    bool      `json:"counts"` // false: it has been silent for too long
+	Counts    bool      `json:"counts"` // false: silent for too long
 }
 
 const proxiesShown = 200
 
-// View returns what is known.
+// View returns a copy of the state.
 func (c *Core) View() View {
 	m := c.now
 	v := View{
@@ -63,14 +63,14 @@ func (c *Core) View() View {
 	return v
 }
 
-// Forecast returns when the forecast begins, zero when there is none, and its
-// quantiles at even steps up to a horizon.
+// Forecast returns when the forecast begins, zero if there is none, and its quantiles at
+// even steps up to a horizon.
 func (c *Core) Forecast(ahead, step time.Duration) (at time.Time, points []policy.Point) {
 	return c.now.forecastAt(), c.now.points(ahead, step)
 }
 
-// Past returns the rows of a span that ends with the newest; a step of 0: as they
-// came. Without any the times are zero.
+// Past returns the rows of a span that ends with the newest; step 0 means full
+// resolution. Without rows the times are zero.
 func (c *Core) Past(span, step time.Duration) (rows []series.Row, from, to time.Time, err error) {
 	h := c.now.future.History()
 	newest, ok := h.Newest()
@@ -84,13 +84,13 @@ func (c *Core) Past(span, step time.Duration) (rows []series.Row, from, to time.
 	}
 	end := to.Truncate(step)
 	if end.Before(to) {
-		end = end.Add(step) // the slot that is not over
+		end = end.Add(step) // the slot in progress
 	}
 	rows, err = h.View(from, end, step)
 	return rows, from, to, err
 }
 
-// Recent returns the rows of a span before the newest, or of as much as is known.
+// Recent returns the rows of a span before the newest, or as much as is known.
 func (c *Core) Recent(span, step time.Duration) []series.Row {
 	h := c.now.future.History()
 	newest, ok := h.Newest()
@@ -101,8 +101,8 @@ func (c *Core) Recent(span, step time.Duration) []series.Row {
 	return rows
 }
 
-// Track returns the course of limits and capacity: of a span as fine as it goes back
-// so far, and of a longer one coarsely.
+// Track returns the history of limits and capacity: a span at the finest available
+// resolution, and a longer one coarsely.
 func (c *Core) Track(span, long time.Duration) (fine, coarse []Mark) {
 	newest := c.now.newest()
 	return c.now.track.since(newest.Add(-span)), c.now.track.quarters.since(newest.Add(-long).Unix())

@@ -2,8 +2,8 @@ package policy
 
 import "math"
 
-// Capacity is what is believed of the highest rate at which the target answers well,
-// in requests/s. All zero: nothing is known.
+// Capacity is the estimate of the highest rate that the target answers well, in
+// requests/s. The zero value is unknown.
 type Capacity struct {
 	Q05        float64 `json:"q05"`
 	Q20        float64 `json:"q20"`
@@ -14,33 +14,33 @@ type Capacity struct {
 }
 
 // A Belief is a normal distribution over the logarithm of the capacity. A measurement
-// moves it as a Kalman filter does; a bound, that the capacity is at least or at most
-// so much, cuts it off softly, and what is left is described by its mean and variance.
+// updates it like a Kalman filter. A lower or upper bound on the capacity truncates it
+// softly, and the result is approximated by its mean and variance.
 type Belief struct {
 	Mean     float64 `json:"mean"`
-	Variance float64 `json:"variance"` // 0: nothing is known
+	Variance float64 `json:"variance"` // 0: unknown
 }
 
 const (
 	hintSpread    = 0.3   // deviation of ln C around the operator's hint
 	blindSpread   = 1.0   // around the limit in force
 	driftMinute   = 0.015 // deviation of ln C after a minute
-	spreadMax     = 1.0   // nothing is forgotten beyond this deviation
-	spreadMin     = 0.02  // nothing is known better
-	surprise      = 3.0   // deviations from which a measurement says that C has jumped
+	spreadMax     = 1.0   // the deviation does not grow beyond this
+	spreadMin     = 0.02  // the deviation does not fall below this
+	surprise      = 3.0   // deviations from which a measurement means that C has jumped
 	z80           = 0.8416212335729143
 	z95           = 1.6448536269514722
 	atLeastSpread = 0.05 // deviation of a bound's error in ln C
 )
 
-// blur lets seconds pass in which the capacity may have changed.
+// blur increases the variance for the time in which the capacity may have changed.
 func (b *Belief) blur(seconds float64) {
 	if b.Variance > 0 {
 		b.Variance = min(b.Variance+driftMinute*driftMinute*min(seconds, 3600)/60, max(b.Variance, spreadMax*spreadMax))
 	}
 }
 
-// measured takes in that the capacity is rate, give or take a deviation of its logarithm.
+// measured updates with a measured rate, with a deviation of its logarithm.
 func (b *Belief) measured(rate, deviation float64) {
 	d, v := math.Log(rate)-b.Mean, deviation*deviation
 	if d*d > surprise*surprise*(b.Variance+v) {
@@ -51,11 +51,12 @@ func (b *Belief) measured(rate, deviation float64) {
 	b.Variance = max(b.Variance*(1-gain), spreadMin*spreadMin)
 }
 
-// bounded takes in that the capacity is at least rate (side 1) or at most rate (side -1).
+// bounded updates with the knowledge that the capacity is at least rate (side 1) or at
+// most rate (side -1).
 func (b *Belief) bounded(rate, side float64) {
 	deviation := math.Sqrt(b.Variance + atLeastSpread*atLeastSpread)
 	z := side * (b.Mean - math.Log(rate)) / deviation
-	if !(z < 5) { // nothing new, or no rate
+	if !(z < 5) { // no new information, or no rate
 		return
 	}
 	// Of a normal distribution above a soft edge: z is how far inside its mean is, and
@@ -69,7 +70,7 @@ func (b *Belief) bounded(rate, side float64) {
 	b.Variance = max(b.Variance*(1-share*min(1, hazard*(hazard+z))), spreadMin*spreadMin)
 }
 
-// quantile is the rate that the capacity is below with a normal score of z.
+// quantile returns the quantile of the capacity for a normal score of z.
 func (b *Belief) quantile(z float64) float64 { return math.Exp(b.Mean + z*math.Sqrt(b.Variance)) }
 
 // capacity returns the quantiles.
@@ -82,7 +83,7 @@ func (b *Belief) capacity() Capacity {
 	return c
 }
 
-// believe takes r into the belief about the capacity.
+// believe updates the estimate of the capacity with r.
 func (p *Policy) believe(r reading, elapsed float64) {
 	b := &p.st.Belief
 	if b.Variance == 0 {
@@ -102,12 +103,12 @@ func (p *Policy) believe(r reading, elapsed float64) {
 	noise := 1 / math.Sqrt(r.Ended)
 	switch slow := r.p95 / p.slo(); {
 	case r.good <= 0 || r.Forwarded <= 0:
-	case r.gated && r.Errors > badErrors: // by how much it fails is not what it can take
+	case r.gated && r.Errors > badErrors: // the number of failures does not give the capacity
 	case r.gated && r.GateShare >= gateBinds:
 		b.measured(r.good, gateNoise+noise)
 	case r.Errors > badErrors && !r.calm:
 		b.bounded(r.Forwarded, -1)
-	case r.Errors > badErrors: // it refuses what is too much, or is at fault
+	case r.Errors > badErrors: // it refuses excess load, or is faulty
 	case r.gated || slow < easy:
 		b.bounded(min(r.good, p.st.Good), 1)
 	case slow < badSlow:
@@ -118,8 +119,8 @@ func (p *Policy) believe(r reading, elapsed float64) {
 }
 
 const (
-	few       = 20.0 // answers, below which a snapshot says nothing
-	gateBinds = 0.7  // share of the interval from which good answers are what the target can do
+	few       = 20.0 // answers, below which a snapshot is ignored
+	gateBinds = 0.7  // share of the interval from which good answers are the capacity
 	gateNoise = 0.03 // deviation of the logarithm of a capacity measured that way
-	kneeNoise = 0.08 // the same where a target that nobody protects becomes slow
+	kneeNoise = 0.08 // likewise, when an unprotected target becomes slow
 )

@@ -8,21 +8,21 @@ import (
 
 const (
 	headroom  = 1.1             // above the demand
-	planSpan  = 5 * time.Minute // that a limit rises ahead of a forecast
-	room      = 2.0             // × proven rate, where a gate protects the target
-	above     = 1.2             // × what the target can take, as the gate has measured it
-	used      = 0.85            // share of a limit that is used when more is wanted than crowds bring
+	planSpan  = 5 * time.Minute // how far ahead of a forecast a limit rises
+	room      = 2.0             // × proven rate, if a gate protects the target
+	above     = 1.2             // × the capacity that the gate has measured
+	used      = 0.85            // share of a limit from which demand exceeds that of short crowds
 	stepUp    = 1.0             // of the limit in force, per update
-	gateIdle  = 0.1             // share of the interval up to which the gate holds back passing crowds only
-	stepDown  = 0.3             // of the limit in force, per update, to what the target is known to take
+	gateIdle  = 0.1             // share of the interval up to which the gate only holds back short crowds
+	stepDown  = 0.3             // of the limit in force, per update, towards the known capacity
 	gateFull  = 0.25            // share from which it holds back more than those
 	fullSpan  = 25.0            // seconds for which it must have been full before a limit falls
-	fullFade  = 10.0            // times as long as that it takes until they are forgotten: many crowds count like one
+	fullFade  = 10.0            // times as long as that until they are forgotten: many crowds count like one
 	fullMax   = 60.0            // seconds that are remembered
 	bindsFrom = 0.002           // share of requests that a limit refuses when it binds
 )
 
-// A target is the sustained rate to recommend, with why.
+// A target is the recommended sustained rate and the reasons.
 type target struct {
 	rate  float64
 	codes []string
@@ -34,8 +34,8 @@ func (t *target) because(code string) {
 	}
 }
 
-// wanted is the rate that the demand asks for, now or soon, if it is more than the
-// limit in force; else that, and no code.
+// wanted returns the rate needed for the demand, now or soon, and a code, if it exceeds
+// the limit in force; otherwise the limit and no code.
 func wanted(r reading, o Outlook) (rate float64, code string) {
 	rate = r.rate
 	for _, q := range o.within(planSpan) {
@@ -49,7 +49,7 @@ func wanted(r reading, o Outlook) (rate float64, code string) {
 	return rate, code
 }
 
-// raise lifts t as far as the demand needs, but no further than most and a step.
+// raise raises t as far as the demand needs, but not beyond most and one step.
 func (t *target) raise(r reading, o Outlook, most, step float64) {
 	rate, code := wanted(r, o)
 	if code == "" {
@@ -69,15 +69,15 @@ func (t *target) raise(r reading, o Outlook, most, step float64) {
 	}
 }
 
-// ceiling finds the limit of a target that a gate protects: a little above what it can
-// take. The gate reacts within a few answers. The limit holds back crowds before they
-// reach it, and falls only when the gate stays full or is full again and again: a limit
-// that falls with every short slowness comes back too late.
+// ceiling computes the limit of a target protected by a gate: a little above its
+// capacity. The gate reacts within a few answers. The limit stops crowds before they
+// reach the gate, and falls only when the gate stays full or is full repeatedly: a limit
+// that falls with every short slowdown recovers too late.
 func (p *Policy) ceiling(r reading, o Outlook, t *target) {
 	top := above * max(p.st.Capacity.Q50, r.good) // what is answered well now is possible
 	switch {
 	case r.Errors > badErrors:
-		if f := &p.st.Guard.Fault; r.GateShare <= gateIdle && !f.Active { // too much would have closed the gate
+		if f := &p.st.Guard.Fault; r.GateShare <= gateIdle && !f.Active { // overload would have filled the gate
 			*f = Fault{Active: true, Since: r.At, Errors: r.Errors}
 		}
 		t.because(BackendFault)
@@ -93,7 +93,7 @@ func (p *Policy) ceiling(r reading, o Outlook, t *target) {
 	}
 }
 
-// bounded applies the dead band, and the bounds last.
+// bounded applies the dead band, and finally the bounds.
 func (p *Policy) bounded(r reading, t *target) {
 	if math.Abs(t.rate/r.rate-1) < deadBand {
 		t.rate = r.rate
@@ -108,7 +108,7 @@ func (p *Policy) bounded(r reading, t *target) {
 	}
 }
 
-// deadBand is the share of the limit by which a change is not worth making.
+// deadBand is the relative change of the limit that is not worth making.
 const deadBand = 0.015
 
 // within returns the points up to span ahead.

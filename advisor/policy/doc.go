@@ -1,9 +1,9 @@
-// Package policy turns what a proxy saw and what a forecast expects into one
+// Package policy combines what a proxy observed and what a forecast expects into one
 // recommendation: which limit should be in force now, for how long, and why.
 //
-// A [Policy] is told a [Snapshot] (what arrived, what was let through, how the
-// target answered, what its gate did, which limit is in force) and an [Outlook]
-// (quantiles of the demand to come), and answers with a [Recommendation].
+// A [Policy] takes a [Snapshot] (what arrived, what was forwarded, how the target
+// answered, what its gate did, which limit is in force) and an [Outlook] (quantiles of
+// the future demand), and returns a [Recommendation].
 //
 //   - The belief (capacity.go) is a distribution over what the target can take. While
 //     the gate binds that is measured; else answers only bound it.
@@ -32,8 +32,8 @@
 //   - has the algorithm in force, finite numbers, and counts in whole permits;
 //   - depends on the settings, the state and the two arguments only.
 //
-// It goes on from the limit that is in force, not from what it recommended before:
-// somebody may have changed it, the proxy may have clipped it.
+// It starts from the limit that is in force, not from the previous recommendation:
+// somebody may have changed the limit, or the proxy may have clipped it.
 //
 // # Units
 //

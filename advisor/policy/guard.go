@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// How the target is.
+// The state of the target.
 const (
 	stateOK   = "ok"
 	stateWarn = "warn" // slower than the SLO, or errors above 1 %
@@ -13,43 +13,43 @@ const (
 )
 
 const (
-	easy       = 0.62 // × SLO: no queue worth mentioning
+	easy       = 0.62 // × SLO: no significant queue
 	badSlow    = 1.5  // × SLO
 	badErrors  = 0.05 // share of answers
 	warnErrors = 0.01 // share of answers
 )
 
-// What is done without a gate.
+// Constants for targets without a gate.
 const (
-	stepBold  = 0.25             // up, below what the target is thought to take
-	stepShy   = 0.12             // up, beyond it, × (easy − p95 ÷ SLO)
-	roomAlone = 1.1              // × proven rate, as far as a limit rises that alone protects the target
-	stepBad   = 0.5              // down at most, while the target suffers
-	warnCut   = 0.95             // × the limit of a target that gets slow
-	drain     = 0.8              // of what the target takes, while a queue is worked off
-	trialDeep = 0.4              // the same for slowness
-	unmoved   = 0.7              // of the slowness is left: lowering the limit did not help
-	restore   = 4                // × the limit in force, up, at most, when it is given back
-	hopeless  = 0.5              // share of errors, from which nothing is worked off
-	sure      = 0.5              // confidence from which the belief decides
-	trialCut  = 0.85             // of what was let in before, from which errors of a calm target tell
-	faultLeft = 0.25             // of the errors is left: the fault is over
-	gapMax    = 10 * time.Minute // without snapshots, after which what was going on is over
-	sloFactor = 3                // how much slower than at low load is still good, when nobody says
-	baseClimb = 0.01             // per hour: a base that rises faster would call an overload normal
-	baseDoubt = 100              // answers with which a lower p95 is believed by half
+	stepBold  = 0.25             // step up while below the expected capacity
+	stepShy   = 0.12             // step up beyond it, × (easy − p95 ÷ SLO)
+	roomAlone = 1.1              // × proven rate: bound of a limit that alone protects the target
+	stepBad   = 0.5              // largest step down while the target suffers
+	warnCut   = 0.95             // × the limit of a target that becomes slow
+	drain     = 0.8              // of the capacity, while a queue is worked off
+	trialDeep = 0.4              // likewise for slowness
+	unmoved   = 0.7              // of the slowness remains: lowering the limit did not help
+	restore   = 4                // × the limit in force: largest step up when a limit is restored
+	hopeless  = 0.5              // share of errors from which nothing is worked off
+	sure      = 0.5              // confidence from which the estimate decides
+	trialCut  = 0.85             // of what was admitted before, from which errors of a calm target are conclusive
+	faultLeft = 0.25             // of the errors remains: the fault is over
+	gapMax    = 10 * time.Minute // without snapshots, after which an episode is over
+	sloFactor = 3                // acceptable factor over the p95 at low load, without an SLO
+	baseClimb = 0.01             // per hour: a base that rises faster would treat an overload as normal
+	baseDoubt = 100              // answers with which a lower p95 gets half the weight
 )
 
-// A Guard is what is remembered of a target in trouble.
+// A Guard is the state of an episode of trouble.
 type Guard struct {
 	State string  `json:"state"`
-	Rest  bool    `json:"rest,omitempty"` // the last snapshot had a cut: this one shows the queue of before
-	Trial Trouble `json:"trial"`          // before the first cut
-	Last  Trouble `json:"last"`           // before the last
+	Rest  bool    `json:"rest,omitempty"` // the last snapshot had a cut, so this one shows the earlier queue
+	Trial Trouble `json:"trial"`          // at the first cut
+	Last  Trouble `json:"last"`           // at the last cut
 	Fault Fault   `json:"fault"`
 }
 
-// Trouble is what a bad snapshot showed. All zero: there is none.
+// Trouble is what a bad snapshot showed. The zero value means none.
 type Trouble struct {
 	At       time.Time `json:"at,omitzero"`
 	Rate     float64   `json:"rate,omitempty"`     // the limit
@@ -61,8 +61,8 @@ type Trouble struct {
 // over ends the episode.
 func (g *Guard) over() { g.Rest, g.Trial, g.Last = false, Trouble{}, Trouble{} }
 
-// A Fault is errors that limits do not cure: as many requests fail when fewer are let
-// through. While it is active so many errors are overlooked, and nothing is learned
+// A Fault is errors that limits do not reduce: as many requests fail when fewer are
+// admitted. While it is active, that share of errors is ignored, and nothing is learned
 // about the capacity.
 type Fault struct {
 	Active bool      `json:"active"`
@@ -70,7 +70,7 @@ type Fault struct {
 	Errors float64   `json:"errors,omitempty"` // share
 }
 
-// slo is the p95 in seconds that is still good; +Inf while nothing is known.
+// slo returns the highest acceptable p95 in seconds; +Inf while it is unknown.
 func (p *Policy) slo() float64 {
 	switch {
 	case p.set.SLO > 0:
@@ -81,11 +81,11 @@ func (p *Policy) slo() float64 {
 	return p.st.LearnedSLO()
 }
 
-// LearnedSLO is the p95 in seconds that counts as good when nobody says one; 0 while
-// nothing is known.
+// LearnedSLO returns the highest acceptable p95 in seconds if none is configured; 0 while
+// it is unknown.
 func (s *State) LearnedSLO() float64 { return sloFactor * s.Base }
 
-// baseline follows the p95 at low load: down at once, up slowly.
+// baseline tracks the p95 at low load: down at once, up slowly.
 func (p *Policy) baseline(r reading, elapsed float64) {
 	base := &p.st.Base
 	switch {
@@ -99,8 +99,8 @@ func (p *Policy) baseline(r reading, elapsed float64) {
 	}
 }
 
-// severity names the state that r shows. Few answers say nothing, and a fault that is
-// known counts only where it got worse.
+// severity returns the state that r shows. Few answers are not conclusive, and a known
+// fault counts only if it got worse.
 func (p *Policy) severity(r reading) string {
 	slow, errors := r.p95/p.slo(), r.Errors
 	if f := &p.st.Guard.Fault; f.Active && errors <= 1.5*f.Errors+0.02 {
@@ -117,7 +117,7 @@ func (p *Policy) severity(r reading) string {
 	return stateOK
 }
 
-// protect finds the limit of a target that nothing else protects.
+// protect computes the limit of a target without other protection.
 func (p *Policy) protect(r reading, o Outlook, t *target) {
 	g := &p.st.Guard
 	switch {
@@ -135,9 +135,9 @@ func (p *Policy) protect(r reading, o Outlook, t *target) {
 	}
 }
 
-// lift raises the limit of a target that is well: boldly to what it is thought to take,
-// then in steps that get smaller as its queue grows. When there is a queue, a limit beyond
-// what it is known to take falls to that.
+// lift raises the limit of a healthy target: quickly up to its expected capacity, then in
+// steps that shrink as its queue grows. If there is a queue, a limit beyond its known
+// capacity falls to that.
 func (p *Policy) lift(r reading, o Outlook, t *target) {
 	most := max(p.set.CapacityHint, roomAlone*p.st.Proven)
 	safe := p.st.Belief.quantile(-1)
@@ -179,7 +179,7 @@ func (p *Policy) cut(r reading, t *target) {
 	t.because(Overload)
 	takes := drain * min(r.rate, r.Forwarded)
 	switch {
-	case r.calm: // it refuses what is too much: what it answers is what it takes
+	case r.calm: // it refuses excess load: what it answers is its capacity
 		takes = r.good
 		if r.good > 0 {
 			p.st.Belief.measured(r.good, kneeNoise)
@@ -190,7 +190,7 @@ func (p *Policy) cut(r reading, t *target) {
 	t.rate = min(warnCut*r.rate, max(takes, r.rate*(1-stepBad)))
 }
 
-// giveBack restores the limit of before the first cut: what the cuts taught was wrong.
+// giveBack restores the limit from before the first cut, and drops what the cuts taught.
 func (p *Policy) giveBack(r reading, t *target) {
 	g := &p.st.Guard
 	t.rate = min(max(r.rate, g.Trial.Rate), r.rate*restore)
@@ -202,9 +202,9 @@ func (p *Policy) giveBack(r reading, t *target) {
 	g.over()
 }
 
-// isFault reports whether as many requests of a calm target fail although fewer are let
-// through. Of a target that refuses what is too much the good answers stay as many and
-// the share of errors falls; of one that is at fault the share stays.
+// isFault reports whether as many requests of a calm target fail although fewer are
+// admitted. If a target refuses excess load, the number of good answers stays and the
+// share of errors falls; if it is faulty, the share stays.
 func (p *Policy) isFault(r reading) bool {
 	b := &p.st.Guard.Trial
 	overload := max(0, 1-b.Admitted*(1-b.Errors)/max(r.Forwarded, 1e-9))
@@ -212,14 +212,14 @@ func (p *Policy) isFault(r reading) bool {
 		r.Forwarded <= trialCut*b.Admitted && r.Errors > (b.Errors+overload)/2
 }
 
-// isSlow reports whether answers take as long although far fewer requests are let through,
-// for the second time: the target is like that now.
+// isSlow reports whether answers take as long although far fewer requests are admitted,
+// for the second time: then the target has become slow.
 func (p *Policy) isSlow(r reading) bool {
 	b := &p.st.Guard.Trial
 	return max(r.Forwarded, p.st.Guard.Last.Admitted) <= trialDeep*b.Admitted && b.P95 > p.slo() && r.p95 >= unmoved*b.P95
 }
 
-// faultEnds clears the flag when the errors are gone.
+// faultEnds clears the fault when the errors are gone.
 func (p *Policy) faultEnds(r reading) {
 	if f := &p.st.Guard.Fault; f.Active && r.Ended >= few && r.Errors <= max(warnErrors, faultLeft*f.Errors) {
 		*f = Fault{}

@@ -2,7 +2,7 @@ package policy
 
 import "math"
 
-// The algorithms, in the words of the limit configuration.
+// The algorithms, as in the limit configuration.
 const (
 	Fixed      = "fixed"
 	Sliding    = "sliding"
@@ -13,33 +13,33 @@ const (
 	Off        = "off"
 )
 
-// A Limit is a limit configuration in its JSON form. The fields that the
-// algorithm does not use may be zero.
+// A Limit is a limit configuration in its JSON form. Fields that the algorithm does not
+// use may be zero.
 type Limit struct {
 	Algorithm string  `json:"algorithm"`
 	Limit     float64 `json:"limit,omitempty"`    // permits per window, a whole number
 	Window    float64 `json:"window,omitempty"`   // seconds
 	Capacity  float64 `json:"capacity,omitempty"` // tokens, or places in a queue; a whole number
 	FillRate  float64 `json:"fillRate,omitempty"` // permits per second
-	Burst     float64 `json:"burst,omitempty"`    // gcra: how many may come at once; 0 is 1
+	Burst     float64 `json:"burst,omitempty"`    // gcra: how many may pass at once; 0 is 1
 }
 
-// A Number is one of a limit's, under its name in JSON.
+// A Number is one of a limit's numbers, with its JSON name.
 type Number struct {
 	Name   string
 	Value  float64
-	Needed bool // by the algorithm, greater than 0
+	Needed bool // required by the algorithm, greater than 0
 }
 
-// Numbers are all of them.
+// Numbers returns all numbers.
 func (l Limit) Numbers() [5]Number {
 	window := l.Algorithm == Fixed || l.Algorithm == Sliding || l.Algorithm == SlidingLog || l.Algorithm == GCRA
 	bucket := l.Algorithm == Token || l.Algorithm == Leaky
 	return [...]Number{{"limit", l.Limit, window}, {"window", l.Window, window}, {"capacity", l.Capacity, bucket}, {"fillRate", l.FillRate, bucket}, {"burst", l.Burst, false}}
 }
 
-// Rate is how many permits per second l lets through in the long run: +Inf when
-// it is off, 0 when it is not valid.
+// Rate returns how many permits per second l admits in the long run: +Inf if it is off, 0
+// if it is invalid.
 func (l Limit) Rate() float64 {
 	switch l.Algorithm {
 	case Fixed, Sliding, SlidingLog, GCRA:
@@ -56,14 +56,14 @@ func (l Limit) Rate() float64 {
 	return 0
 }
 
-// numberMax bounds every number of a snapshot and of a limit: far above all that
-// is real, far below where sums of squares overflow.
+// numberMax bounds every number of a snapshot and of a limit: far above real values, far
+// below where sums of squares overflow.
 const numberMax = 1e12
 
 func usable(v float64) bool { return v > 1e-6 && v < numberMax }
 
-// valid says whether l is a limit that the policy can go on from. Fields that the
-// algorithm does not use must be numbers too, since they are handed on.
+// valid reports whether the policy can start from l. Fields that the algorithm does not
+// use must be valid numbers too, since they are passed on.
 func (l Limit) valid() bool {
 	for _, n := range l.Numbers() {
 		if !within(n.Value, numberMax) {
@@ -73,8 +73,8 @@ func (l Limit) valid() bool {
 	return l.Algorithm == Off || usable(l.Rate())
 }
 
-// scaled returns the limit l with another sustained rate. What may come at once grows
-// and falls with it, and windows stay as long as they are.
+// scaled returns l with another sustained rate. Its burst scales with the rate, and
+// windows keep their length.
 func (s Settings) scaled(l Limit, rate float64) Limit {
 	before := l.Rate()
 	switch l.Algorithm {
@@ -92,13 +92,13 @@ func (s Settings) scaled(l Limit, rate float64) Limit {
 	return l
 }
 
-// permitsMin is how many permits a window holds at least when it must change, so that
-// rounding to whole ones moves the rate by little.
+// permitsMin is the least number of permits in a window that is changed, so that rounding
+// to integers changes the rate little.
 const permitsMin = 10
 
-// whole returns the whole number of permits in window for rate, rounded towards
-// the rate from, so that a step stays in its bounds. Where no whole number lies
-// within the bounds, or none between the two rates, the window gives way.
+// whole returns the integer number of permits in window for rate, rounded towards the
+// rate from, so that a step stays in its bounds. If no integer lies within the bounds, or
+// none between the two rates, the window is changed.
 func (s Settings) whole(rate, window, from float64) (permits, seconds float64) {
 	permits = math.Round(rate * window)
 	if at := permits / window; at > rate && rate > from {

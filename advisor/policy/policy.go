@@ -5,45 +5,45 @@ import (
 	"time"
 )
 
-// Settings say within which bounds a [Policy] recommends. Zero means the default.
+// Settings are the bounds of a [Policy]. Zero means the default.
 type Settings struct {
 	LimitMin     float64       // permits/s; 5
 	LimitMax     float64       // permits/s; 100,000
-	CapacityHint float64       // requests/s that the target is thought to take; 0: unknown
-	SLO          time.Duration // the p95 that is still good; 0: three times the p95 at low load
+	CapacityHint float64       // requests/s that the target is expected to serve; 0: unknown
+	SLO          time.Duration // highest acceptable p95; 0: three times the p95 at low load
 }
 
-// A Snapshot is what the proxies saw in one interval, summed over them.
+// A Snapshot is what the proxies observed in one interval, summed up.
 type Snapshot struct {
 	At            time.Time     // the end of the interval
 	Interval      time.Duration //
 	Observed      float64       // requests/s that arrived
-	Forwarded     float64       // requests/s that were let through, the delivered included
-	Delivered     float64       // requests/s of them that had arrived in an earlier interval, and are no demand
+	Forwarded     float64       // requests/s that were forwarded, including the delivered
+	Delivered     float64       // requests/s of those that arrived in an earlier interval and are not demand
 	RejectedShare float64       // 0 to 1, of those that arrived
 	P95           time.Duration // of the forwarded requests' answers; 0: none
 	Errors        float64       // 0 to 1, share of the forwarded that failed
 	Limit         Limit         // in force at At
 
 	Mode           Mode    // whether Limit decided
-	Ended          float64 // answers in the interval, also those that did not come; Forwarded × Interval where proxies do not tell
-	InFlight       float64 // requests at the targets, mean of the interval; 0: not told
-	GateLimit      float64 // what the gates let in at a time, mean of the interval, all targets together; 0: no gates
+	Ended          float64 // answers in the interval, including those that did not come; Forwarded × Interval if not reported
+	InFlight       float64 // requests at the targets, mean of the interval; 0: not reported
+	GateLimit      float64 // limit of the gates, mean of the interval, all targets together; 0: no gates
 	GateShare      float64 // 0 to 1, share of the interval in which gates held requests back
-	HealthyTargets int     // targets in use; 0: none, or not told
+	HealthyTargets int     // targets in use; 0: none, or not reported
 }
 
 // A Mode says whether the limit decided what was forwarded. Of several proxies the
-// largest counts.
+// largest value counts.
 type Mode uint8
 
 const (
 	Normal   Mode = iota // it did
-	Shadow               // it did; recommendations are told and tried, but not put in force
-	FailOpen             // for a while the store was unavailable: all was let through, or nothing
+	Shadow               // it did; recommendations are shown and tried, but not applied
+	FailOpen             // for a while the store was unavailable: everything was admitted, or nothing
 )
 
-// A Point is quantiles of the demand at one time ahead, in requests/s.
+// A Point has quantiles of the demand at one time ahead, in requests/s.
 type Point struct{ Q05, Q50, Q80, Q95, Q99 float64 }
 
 // An Outlook is a forecast: Points[i] is (i+1) steps ahead. Empty: no forecast.
@@ -57,17 +57,17 @@ type Recommendation struct {
 	Limit
 	PredictedRPS float64       // highest median of the demand within ValidFor
 	Predicted95  float64       // highest 95 % quantile of it
-	ValidFor     time.Duration // how long this is expected to be right
-	Codes        []string      // why, most important first; see the constants
-	Reason       string        // why, in one sentence
+	ValidFor     time.Duration // how long this is expected to be valid
+	Codes        []string      // reasons, most important first; see the constants
+	Reason       string        // the reason in one sentence
 	Confidence   float64       // 0 to 1: how well the target's capacity is known
-	// Shortage is how long it takes until the 95 % quantile of the demand passes what
-	// the target is known to take; 0: it does not within 20 minutes, or is not known.
+	// Shortage is the time until the 95 % quantile of the demand exceeds the target's
+	// known capacity. It is 0 if that is not within 20 minutes, or unknown.
 	Shortage time.Duration
 }
 
-// A Policy learns a target's capacity from snapshots and recommends limits. The
-// only clock it knows is [Snapshot.At].
+// A Policy learns a target's capacity from snapshots and recommends limits. Its only
+// clock is [Snapshot.At].
 //
 // Owned by one goroutine.
 type Policy struct {
@@ -75,8 +75,8 @@ type Policy struct {
 	st  State
 }
 
-// New returns a policy that knows nothing yet. Settings that make no sense
-// (negative, not a number, bounds the wrong way round) count as absent.
+// New returns a policy without knowledge. Invalid settings (negative, not a number,
+// inverted bounds) count as absent.
 func New(s Settings) *Policy {
 	return &Policy{set: s.completed(), st: State{Version: stateVersion}}
 }
@@ -104,11 +104,11 @@ func (s Settings) completed() Settings {
 }
 
 const (
-	delayMax    = time.Hour      // longest p95 that is believed
+	delayMax    = time.Hour      // longest plausible p95
 	intervalMax = 24 * time.Hour // longest interval
 )
 
-// valid says whether s can have happened.
+// valid reports whether s is possible.
 func (s Snapshot) valid() bool {
 	return s.At.Year() >= 1970 && s.At.Year() < 9999 &&
 		s.Interval > 0 && s.Interval <= intervalMax &&
@@ -118,10 +118,10 @@ func (s Snapshot) valid() bool {
 		within(s.Ended, numberMax) && within(s.InFlight, numberMax) && within(s.GateLimit, numberMax) && within(s.GateShare, 1)
 }
 
-// within says whether 0 ≤ v ≤ bound; it is false for NaN.
+// within reports whether 0 ≤ v ≤ bound. It is false for NaN.
 func within(v, bound float64) bool { return v >= 0 && v <= bound }
 
-// valid says whether o is a forecast that can be used.
+// valid reports whether o is a usable forecast.
 func (o Outlook) valid() bool {
 	if o.Step <= 0 || o.Step > intervalMax || len(o.Points) == 0 {
 		return false
@@ -136,9 +136,9 @@ func (o Outlook) valid() bool {
 	return true
 }
 
-// Advise learns from s and recommends a limit. Snapshots are told in the order of
-// their times; one that is not newer than the last is answered with the limit in
-// force and not learned from. A forecast with impossible numbers counts as none.
+// Advise learns from s and recommends a limit. Snapshots must be in the order of their
+// times; one that is not newer than the last is answered with the limit in force and not
+// learned from. A forecast with impossible numbers is ignored.
 func (p *Policy) Advise(s Snapshot, o Outlook) Recommendation {
 	switch {
 	case !s.valid():
@@ -168,7 +168,7 @@ func (p *Policy) Advise(s Snapshot, o Outlook) Recommendation {
 	return p.recommend(r, o, t)
 }
 
-// hold recommends what is in force, for the reason of code.
+// hold recommends the limit in force, for the reason code.
 func (p *Policy) hold(s Snapshot, code string) Recommendation {
 	limit := s.Limit
 	if !limit.valid() {
@@ -183,7 +183,7 @@ func (p *Policy) hold(s Snapshot, code string) Recommendation {
 	return r
 }
 
-// fallback is a limit for when not even the one in force is known.
+// fallback returns a limit if not even the one in force is known.
 func (p *Policy) fallback() Limit {
 	if p.st.Advised.valid() {
 		return p.st.Advised
@@ -191,7 +191,7 @@ func (p *Policy) fallback() Limit {
 	return p.set.scaled(Limit{Algorithm: Token, Capacity: 100, FillRate: 100}, min(max(100, p.set.LimitMin), p.set.LimitMax))
 }
 
-// A reading is a snapshot with what follows from it.
+// A reading is a snapshot with derived values.
 type reading struct {
 	Snapshot
 	dt       float64 // s
@@ -200,7 +200,7 @@ type reading struct {
 	p95      float64 // s; 0: none
 	rate     float64 // of the limit
 	calm     bool    // what was answered was answered in time
-	binds    bool    // the limit refused some
+	binds    bool    // the limit refused some requests
 	enforced bool    // the limit decided
 	gated    bool    // a gate protects the target
 }
@@ -209,7 +209,7 @@ func (p *Policy) reading(s Snapshot) reading {
 	s.At = s.At.UTC().Round(0)
 	r := reading{Snapshot: s, dt: s.Interval.Seconds(), demand: max(s.Observed, s.Forwarded-s.Delivered), p95: s.P95.Seconds(),
 		rate: s.Limit.Rate(), enforced: s.Mode != FailOpen, gated: s.GateLimit > 0}
-	if r.Ended == 0 && (r.p95 > 0 || r.Errors > 0) { // the proxy does not tell how many there were
+	if r.Ended == 0 && (r.p95 > 0 || r.Errors > 0) { // the proxy does not report how many there were
 		r.Ended = r.Forwarded * r.dt
 	}
 	r.good = r.Ended / r.dt * (1 - r.Errors)
@@ -218,7 +218,7 @@ func (p *Policy) reading(s Snapshot) reading {
 	return r
 }
 
-// learn takes r into what is known.
+// learn updates the state with r.
 func (p *Policy) learn(r reading) {
 	elapsed := r.dt
 	if p.st.Count > 0 {
@@ -229,7 +229,7 @@ func (p *Policy) learn(r reading) {
 		g.over()
 	}
 	if r.rate < p.st.Advised.Rate()*(1-deadBand) {
-		g.over() // somebody has lowered the limit: what it was before is not to come back
+		g.over() // somebody has lowered the limit: the former one must not return
 	}
 	p.st.Count++
 	p.st.At = r.At

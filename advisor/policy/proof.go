@@ -3,14 +3,14 @@ package policy
 import "math"
 
 const (
-	// proofSpan is over how many seconds a rate must have been answered well to count:
-	// within two, a third more may be by chance.
+	// proofSpan is how many seconds a rate must have been answered well to count: within
+	// two seconds, a third more may be chance.
 	proofSpan = 30.0
-	// proofHalf is how many seconds it takes until half of a proof is forgotten.
+	// proofHalf is the half-life of a proof in seconds.
 	proofHalf = 86400.0
 )
 
-// prove notes the rate of good answers of r, if the target was well.
+// prove records the rate of good answers of r, if the target was healthy.
 func (p *Policy) prove(r reading, elapsed float64) {
 	p.st.Proven *= math.Exp2(-elapsed / proofHalf)
 	if r.Ended == 0 {

@@ -9,13 +9,13 @@ import (
 const (
 	Hold          = "hold"          // nothing asks for a change
 	ForecastRise  = "forecast_rise" // raised ahead of a predicted rise
-	Refusing      = "refusing"      // raised because the limit refuses while the target is well
-	AtCapacity    = "capacity"      // not raised, or lowered: it is what the target can take
-	Unproven      = "unproven"      // only so far beyond what the target has shown to take
+	Refusing      = "refusing"      // raised because the limit refuses while the target is healthy
+	AtCapacity    = "capacity"      // not raised, or lowered: it is the target's capacity
+	Unproven      = "unproven"      // raised only so far beyond the rate that the target has proven to serve
 	Overload      = "overload"      // lowered because the target suffers
-	Slow          = "slow"          // lowered a little because the target gets slow, or not raised
-	Recovering    = "recovering"    // the queue of before is worked off
-	BackendFault  = "backend_fault" // the target fails for another reason than load
+	Slow          = "slow"          // lowered a little because the target becomes slow, or not raised
+	Recovering    = "recovering"    // an earlier queue is worked off
+	BackendFault  = "backend_fault" // the target fails for reasons other than load
 	StepLimited   = "step_limited"  // more follows with the next update
 	BoundMin      = "bound_min"
 	BoundMax      = "bound_max"
@@ -24,17 +24,17 @@ const (
 	LittleTraffic = "little_traffic"
 	LimiterOff    = "limiter_off"
 	Stale         = "stale"         // the snapshot is not newer than the last
-	InvalidInput  = "invalid_input" // the snapshot cannot have happened
+	InvalidInput  = "invalid_input" // the snapshot is impossible
 )
 
 const (
 	validForMax = 10 * time.Minute
-	// shortageSpan is how far ahead a shortage is looked for: the time that it takes to
-	// start more of a target.
+	// shortageSpan is how far ahead a shortage is looked for: the time needed to start
+	// more instances of a target.
 	shortageSpan = 20 * time.Minute
 )
 
-// recommend puts the answer together.
+// recommend assembles the recommendation.
 func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
 	out := Recommendation{Limit: r.Limit, Codes: t.codes, Confidence: p.st.Capacity.Confidence}
 	if t.rate == r.rate {
@@ -60,7 +60,7 @@ func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
 	return out
 }
 
-// enough is how long a limit is above the demand that is expected.
+// enough returns how long a limit exceeds the expected demand.
 func (p *Policy) enough(o Outlook, rate float64) (span time.Duration) {
 	for _, q := range o.within(validForMax) {
 		if headroom*q.Q95 > rate {
@@ -71,7 +71,7 @@ func (p *Policy) enough(o Outlook, rate float64) (span time.Duration) {
 	return span
 }
 
-// shortage is Recommendation.Shortage.
+// shortage computes Recommendation.Shortage.
 func (p *Policy) shortage(o Outlook) time.Duration {
 	if p.st.Capacity.Confidence < sure {
 		return 0
@@ -84,7 +84,7 @@ func (p *Policy) shortage(o Outlook) time.Duration {
 	return 0
 }
 
-// explain says why in one sentence.
+// explain returns the reason in one sentence.
 func (p *Policy) explain(r reading, out Recommendation) string {
 	code := out.Codes[0]
 	if code == Hold && len(out.Codes) > 1 {
@@ -95,9 +95,9 @@ func (p *Policy) explain(r reading, out Recommendation) string {
 	case Overload, Slow, BackendFault:
 		return fmt.Sprintf("%s (p95=%.3g s of %.3g s, errors=%.1f %%)", sentences[code], r.p95, p.slo(), 100*r.Errors)
 	case AtCapacity:
-		return fmt.Sprintf("%s, the target can take %s req/s", forecast, digits(p.st.Capacity.Q50))
+		return fmt.Sprintf("%s, the target can serve %s req/s", forecast, digits(p.st.Capacity.Q50))
 	case Refusing:
-		return fmt.Sprintf("%s, %.1f %% refused while the target is well", forecast, 100*r.RejectedShare)
+		return fmt.Sprintf("%s, %.1f %% refused while the target is healthy", forecast, 100*r.RejectedShare)
 	case ForecastRise:
 		return forecast + ", raised ahead of it"
 	case Hold:
@@ -108,16 +108,16 @@ func (p *Policy) explain(r reading, out Recommendation) string {
 	return sentences[code]
 }
 
-// sentences say what a code means, for those that need no figures.
+// sentences explain the codes that need no numbers.
 var sentences = map[string]string{
 	Overload:      "the target is overloaded",
-	Slow:          "the target gets slow",
-	BackendFault:  "the target fails for another reason than load, limits do not cure that",
+	Slow:          "the target becomes slow",
+	BackendFault:  "the target fails for reasons other than load, which limits cannot change",
 	Recovering:    "the target works off a queue, the limit stays",
-	Unproven:      "the target has not shown yet that it takes more",
-	BoundMin:      "the bounds allow no other",
-	BoundMax:      "the bounds allow no other",
-	NotEnforced:   "the limit did not decide what was let through, it stays",
+	Unproven:      "the target has not yet proven to serve more",
+	BoundMin:      "the bounds allow no other limit",
+	BoundMax:      "the bounds allow no other limit",
+	NotEnforced:   "the limit did not decide what was forwarded, it stays",
 	NoForecast:    "no forecast yet, the limit stays",
 	LittleTraffic: "too little traffic to learn from, the limit stays",
 	LimiterOff:    "the limiter is off and stays off",
@@ -125,7 +125,7 @@ var sentences = map[string]string{
 	InvalidInput:  "the snapshot has impossible numbers, the limit stays",
 }
 
-// digits prints a rate with three digits, without an exponent.
+// digits formats a rate with three digits, without an exponent.
 func digits(v float64) string {
 	if v >= 100 {
 		return fmt.Sprintf("%.0f", v)

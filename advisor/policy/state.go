@@ -8,17 +8,17 @@ import (
 
 const stateVersion = 2
 
-// State is everything a [Policy] has learned, for the state file and for looking
-// at. It can be written as JSON and read back without loss.
+// State is everything a [Policy] has learned, for the state file and for display. It can
+// be written as JSON and read back without loss.
 type State struct {
 	Version  int       `json:"version"`
 	At       time.Time `json:"at"`    // newest snapshot
 	Count    int       `json:"count"` // of snapshots
 	Capacity Capacity  `json:"capacity"`
 	Base     float64   `json:"base"`   // p95 at low load in seconds; 0: unknown
-	Good     float64   `json:"good"`   // good answers per second, of the last half minute
-	Proven   float64   `json:"proven"` // the highest of them while the target was well; a day halves it
-	Full     float64   `json:"full"`   // seconds for which a gate has held back much, of late
+	Good     float64   `json:"good"`   // good answers per second over the last half minute
+	Proven   float64   `json:"proven"` // highest of them while the target was healthy; half-life of a day
+	Full     float64   `json:"full"`   // seconds for which a gate has recently held back much
 	Guard    Guard     `json:"guard"`
 	Advised  Limit     `json:"advised"` // the newest recommendation
 	Belief   Belief    `json:"belief"`
@@ -27,7 +27,7 @@ type State struct {
 // State returns what was learned.
 func (p *Policy) State() State { return p.st }
 
-// Restore goes on from s, or says what is wrong with it and changes nothing.
+// Restore continues from s, or reports what is wrong with it and changes nothing.
 func (p *Policy) Restore(s State) error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("restore policy: %w", err)
