@@ -19,13 +19,14 @@ import (
 // answerMax bounds an answer, in bytes: a point takes about 40.
 const answerMax = 4 << 20
 
-// A point is a value of the answer.
+// A point is a value of an answer.
 type point struct {
 	at   time.Time
 	rate float64
 }
 
-// answer is the API's JSON: https://prometheus.io/docs/prometheus/latest/querying/api/
+// answer is the JSON of the API:
+// https://prometheus.io/docs/prometheus/latest/querying/api/
 type answer struct {
 	Status    string `json:"status"`
 	ErrorType string `json:"errorType"`
@@ -41,7 +42,7 @@ type vector struct {
 	Values [][2]any          `json:"values"`
 }
 
-// ask sends one question and returns its points.
+// ask sends one query and returns its points.
 func (s Source) ask(ctx context.Context, p piece) ([]point, error) {
 	question := url.Values{
 		"query": {s.expression(p.step)},
@@ -81,7 +82,7 @@ func (s Source) ask(ctx context.Context, p piece) ([]point, error) {
 	return read(res, body)
 }
 
-// read takes the points out of an answer.
+// read returns the points of an answer.
 func read(res *http.Response, body []byte) ([]point, error) {
 	var a answer
 	err := json.Unmarshal(body, &a)
@@ -103,13 +104,13 @@ func read(res *http.Response, body []byte) ([]point, error) {
 	return a.Data.Result[0].points()
 }
 
-// points reads pairs of seconds and a number as text.
+// points parses pairs of seconds and a number as text.
 func (s vector) points() ([]point, error) {
 	points := make([]point, 0, len(s.Values))
 	for i, pair := range s.Values {
 		seconds, ok1 := pair[0].(float64)
 		text, ok2 := pair[1].(string)
-		rate, err := strconv.ParseFloat(text, 64) // NaN and +Inf as well
+		rate, err := strconv.ParseFloat(text, 64) // accepts NaN and +Inf as well
 		if !ok1 || !ok2 || err != nil {
 			return nil, fmt.Errorf("point %d of the answer is %v, not seconds and a number in quotes", i, pair)
 		}
@@ -124,7 +125,7 @@ func (s vector) points() ([]point, error) {
 
 func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
-// oneLine keeps a message of the server from filling the log.
+// oneLine shortens a message of the server for the log.
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 300 {

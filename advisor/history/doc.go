@@ -1,7 +1,7 @@
-// Package history loads a rate's past from a server that speaks Prometheus' HTTP
-// API, so that an advisor that starts for the first time knows the week already.
+// Package history loads the past of a rate from a server with Prometheus' HTTP API, so
+// that an advisor that starts for the first time knows the last weeks.
 //
-// Two spans are asked for: the last two days by the minute, and what lies up to
-// five weeks back by five minutes. Each is asked for in pieces, as a server
-// refuses more than 11,000 points in one answer, and times out on long ranges.
+// It requests two spans: the last two days by the minute, and up to five weeks back by
+// five minutes. Each is requested in pieces, because servers refuse more than 11,000
+// points in one answer, and time out on long ranges.
 package history

@@ -18,29 +18,27 @@ const (
 	coarseStep = 5 * time.Minute
 	coarseSpan = 35 * 24 * time.Hour
 
-	// pointsMax is how many points one question may be about; servers refuse
-	// more than 11,000.
+	// pointsMax bounds the points of one query; servers refuse more than 11,000.
 	pointsMax = 2016 // a week by five minutes
-	// questionTimeout bounds one question.
+	// questionTimeout bounds one query.
 	questionTimeout = 15 * time.Second
-	// rateMax is more than any rate; what is beyond is not one.
+	// rateMax is above any plausible rate.
 	rateMax = 1e9
 )
 
 // A Source is a query of a server.
 type Source struct {
-	// URL is the server's, with what stands before /api/v1.
+	// URL is the server's, including what precedes /api/v1.
 	URL *url.URL
-	// Query is an expression of one series: requests per second.
+	// Query is an expression for one series in requests per second.
 	Query string
-	// Client asks; nil is http.DefaultClient.
+	// Client sends the queries; nil means http.DefaultClient.
 	Client *http.Client
 }
 
-// Load returns what the server knows of the time up to now and before until, by
-// ascending time; a zero until is no bound. Points that are no rates are left
-// out, and so are whole pieces that the server has nothing of. Rows that came
-// before an error are returned with it: they are good.
+// Load returns what the server has for the time up to now and before until, by ascending
+// time. A zero until means no bound. Points that are not rates are left out, and pieces
+// without data are skipped. Rows loaded before an error are valid and returned with it.
 func (s Source) Load(ctx context.Context, now, until time.Time) ([]series.Row, error) {
 	end := now.Truncate(coarseStep)
 	fineFrom := end.Add(-fineSpan)
@@ -55,7 +53,7 @@ func (s Source) Load(ctx context.Context, now, until time.Time) ([]series.Row, e
 	return older(rows, until), nil
 }
 
-// older are the rows that end at until at the latest.
+// older returns the rows that end at until or earlier.
 func older(rows []series.Row, until time.Time) []series.Row {
 	if until.IsZero() {
 		return rows
@@ -63,13 +61,13 @@ func older(rows []series.Row, until time.Time) []series.Row {
 	return slices.DeleteFunc(rows, func(r series.Row) bool { return r.At.After(until) })
 }
 
-// A piece is the steps that end after From and not after To.
+// A piece has the steps that end after From and not after To.
 type piece struct {
 	from, to time.Time
 	step     time.Duration
 }
 
-// pieces cuts (from, to] so that each has at most pointsMax steps.
+// pieces splits (from, to] into pieces of at most pointsMax steps.
 func pieces(from, to time.Time, step time.Duration) (all []piece) {
 	for from.Before(to) {
 		end := from.Add(pointsMax * step)
@@ -82,7 +80,7 @@ func pieces(from, to time.Time, step time.Duration) (all []piece) {
 	return all
 }
 
-// piece asks for one piece.
+// piece loads one piece.
 func (s Source) piece(ctx context.Context, p piece) ([]series.Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
@@ -103,12 +101,12 @@ func (s Source) piece(ctx context.Context, p piece) ([]series.Row, error) {
 	return rows, nil
 }
 
-// expression is what is asked for a step: the query, averaged over the step when
-// that is longer than the query's own minute.
+// expression returns the expression for a step: the query, averaged over the step if that
+// is longer than a minute.
 func (s Source) expression(step time.Duration) string {
 	if step == fineStep {
 		return s.Query
 	}
-	// A line of its own, in case the query ends with a comment.
+	// On a separate line, in case the query ends with a comment.
 	return fmt.Sprintf("avg_over_time((%s\n)[%ds:%ds])", s.Query, int(step.Seconds()), int(fineStep.Seconds()))
 }

@@ -9,7 +9,7 @@ import (
 	"weir/internal/service"
 )
 
-// A believed is the JSON of GET /v1/state. Times are seconds.
+// A believed is the JSON of GET /v1/state. Times are in seconds.
 type believed struct {
 	Newest         *time.Time    `json:"newest"`
 	Rounds         uint64        `json:"rounds"`
@@ -24,16 +24,17 @@ type believed struct {
 	Instances      []core.Proxy  `json:"instances"`
 	Changes        []core.Change `json:"changes"` // the newest first
 	Jumps          uint64        `json:"jumps"`
-	Unshared       int           `json:"unshared,omitempty"` // proxies with a store of their own, when they are several
+	Unshared       int           `json:"unshared,omitempty"` // proxies with stores of their own, if there are several
 }
 
-// A capacityJSON is what the target is believed to take; no quantiles: unknown.
+// A capacityJSON is the estimate of the target's capacity; without quantiles it is
+// unknown.
 type capacityJSON struct {
 	Known bool `json:"known"`
 	policy.Capacity
 }
 
-// A mixtureJSON is what the forecast of one horizon is made of.
+// A mixtureJSON describes the forecast of one horizon.
 type mixtureJSON struct {
 	Horizon float64            `json:"horizon"`
 	Error   float64            `json:"error"` // sum of errors over sum of rates
@@ -46,7 +47,7 @@ func (s *Server) serveState(w http.ResponseWriter, _ *http.Request) {
 	service.WriteJSON(w, http.StatusOK, newBelieved(&v))
 }
 
-// newBelieved tells what is known.
+// newBelieved converts a view.
 func newBelieved(v *core.View) *believed {
 	known := &v.Believed
 	b := &believed{

@@ -79,7 +79,7 @@ func TestShed(t *testing.T) {
 	for range postsMax {
 		r.places <- struct{}{}
 	}
-	if a := r.want(503, "POST", "/v1/limit-config", contract); a["error"] != "too many snapshots at a time" || r.shed.Load() != 1 {
+	if a := r.want(503, "POST", "/v1/limit-config", contract); a["error"] != "too many concurrent snapshots" || r.shed.Load() != 1 {
 		t.Errorf("answered %v", a)
 	}
 	<-r.places
@@ -127,7 +127,7 @@ func TestImport(t *testing.T) {
 	server.Close()
 	cfg.StateFile = ""
 	d := start(t, cfg)
-	if text := d.log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "History cannot be loaded, going on without") || !strings.Contains(text, "connection refused") {
+	if text := d.log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "History cannot be loaded, continuing without it") || !strings.Contains(text, "connection refused") {
 		t.Errorf("the log is\n%s", text)
 	}
 	d.post(snapAt(monday))

@@ -1,14 +1,14 @@
-// Package serve is the advisor as a program: HTTP, a lock, files and pages around
-// package core, which thinks.
+// Package serve is the advisor as a program: HTTP, a lock, files and pages around package
+// core, which has the logic.
 //
 //	POST /v1/limit-config
-//	   │ snapshot: read and checked, no lock
+//	   │ snapshot: parsed and validated, without the lock
 //	   ▼
-//	 mind: the core behind a mutex, about 100 µs a snapshot
+//	 mind: the core behind a mutex, about 100 µs per snapshot
 //	   │ record, image
 //	   ▼
 //	 keeper: journal and state file
 //
-// The clock of the machine paces writing the state, and bounds how long an answer
-// waits; what is learned depends on the snapshots' times alone.
+// The system clock determines when the state is written, and bounds how long an answer
+// waits. What is learned depends only on the snapshots' times.
 package serve

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// keeperPause is between two looks at what there is to do.
+	// keeperPause is the interval of checking what there is to do.
 	keeperPause = time.Second
-	// retryPause is until a state that could not be saved is tried again.
+	// retryPause is the time until a failed save is tried again.
 	retryPause = 10 * time.Second
-	// journalMax is how many bytes of journal make a new image due: it bounds how
-	// long a start takes.
+	// journalMax is the size of the journal, in bytes, at which a new image is written.
+	// It bounds how long a start takes.
 	journalMax = 4 << 20
 )
 
-// A keeper writes down what the core knows, in the background.
+// A keeper saves the core's state in the background.
 //
 // Owned by its goroutine; the figures are atomic.
 type keeper struct {
@@ -39,13 +39,13 @@ type keeper struct {
 	tried   time.Time
 	written state.Figures // of the journal, when the image was taken
 
-	troubled         atomic.Bool // the disk takes nothing, and somebody was told
+	troubled         atomic.Bool // the disk accepts no writes, and that was logged
 	writes, failures metric.Counter
 	size             metric.Gauge // of the last image, in bytes
 }
 
-// openKeeper restores m from the files at cfg.StateFile, says what was found and starts to
-// journal. The error says why the path cannot be used.
+// openKeeper restores m from the files at cfg.StateFile, logs what was found and starts
+// the journal. The error says why the path cannot be used.
 func openKeeper(now time.Time, cfg *config.Config, m *mind, log *slog.Logger) (*keeper, error) {
 	store, found, err := state.Open(now, cfg.StateFile)
 	if err != nil {
@@ -79,8 +79,8 @@ func openKeeper(now time.Time, cfg *config.Config, m *mind, log *slog.Logger) (*
 	return k, nil
 }
 
-// damaged tells what of the image could not be read, and keeps the image aside then:
-// the next one has not got it.
+// damaged logs which parts of the image could not be read, and keeps a copy of it, since
+// the next image lacks them.
 func (k *keeper) damaged(now time.Time, damages []*core.Damage) error {
 	if len(damages) == 0 {
 		return nil
@@ -122,12 +122,12 @@ func (k *keeper) save(now time.Time) error {
 	return nil
 }
 
-// setAside keeps the image of the time before, as another has begun.
+// setAside keeps the old image under another name, since another time has begun.
 func (k *keeper) setAside(now time.Time) {
 	if aside, err := k.store.SetAside(now, "before"); err != nil {
-		k.log.Warn("The state of the time before is not kept", "error", err)
+		k.log.Warn("The previous state could not be kept", "error", err)
 	} else {
-		k.log.Warn("Another time has begun: nothing is known of it yet, and what was known is kept as " + aside)
+		k.log.Warn("The snapshots are of another time; starting from scratch, and keeping the previous state as " + aside)
 	}
 }
 
@@ -136,8 +136,8 @@ func (k *keeper) run(ctx context.Context) {
 	every.Pause(ctx.Done(), keeperPause, k.look)
 }
 
-// look writes the journal, saves when it is due, and tells when the disk takes nothing, once, and when
-// it does again.
+// look writes the journal, saves when it is due, and logs once when the disk accepts no
+// writes, and when it does again.
 func (k *keeper) look(now time.Time) {
 	fault := k.store.Flush()
 	if k.due(now, k.store.Figures()) {
@@ -148,14 +148,14 @@ func (k *keeper) look(now time.Time) {
 	if fault != nil {
 		k.trouble(fault)
 	} else if k.troubled.Swap(false) {
-		k.log.Info("State is written again")
+		k.log.Info("State can be written again")
 	}
 }
 
-// trouble tells that the disk takes nothing, once.
+// trouble logs once that the disk accepts no writes.
 func (k *keeper) trouble(fault error) {
 	if !k.troubled.Swap(true) {
-		k.log.Warn("State cannot be written, going on without and trying again", "error", fault)
+		k.log.Warn("State cannot be written, will try again", "error", fault)
 	}
 }
 
@@ -170,7 +170,7 @@ func (k *keeper) health() any {
 	}{status}
 }
 
-// due says whether an image is to be taken.
+// due reports whether an image must be written.
 func (k *keeper) due(now time.Time, figures state.Figures) bool {
 	if k.tried.After(k.savedAt) {
 		return now.Sub(k.tried) >= retryPause
@@ -181,10 +181,10 @@ func (k *keeper) due(now time.Time, figures state.Figures) bool {
 	return anew || fresh && (now.Sub(k.savedAt) >= k.every || figures.Lost > k.written.Lost || figures.JournalBytes-k.written.JournalBytes >= journalMax)
 }
 
-// close saves for the last time, when no more snapshots come.
+// close saves for the last time, after the last snapshot.
 func (k *keeper) close(now time.Time) {
 	if err := k.save(now); err != nil {
-		k.log.Warn("State cannot be written at the end; the journal has what was learned", "error", err)
+		k.log.Warn("State cannot be written at shutdown; the journal has what was learned", "error", err)
 	}
 	k.store.Close()
 }

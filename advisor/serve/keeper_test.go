@@ -159,7 +159,7 @@ func TestDiskAway(t *testing.T) {
 	testkit.Eventually(t, "the state is written again", func() bool {
 		now = now.Add(3 * time.Hour)
 		k.look(now)
-		return strings.Contains(log.String(), "State is written again")
+		return strings.Contains(log.String(), "State can be written again")
 	})
 	r.post(snapAt(monday.Add(60 * time.Second)))
 	r.stop()
@@ -190,11 +190,11 @@ func TestStartOnFullDisk(t *testing.T) {
 		t.Errorf("the health is %s", text)
 	}
 	k.look(now.Add(retryPause - time.Second))
-	if strings.Contains(log.String(), "State is written again") || !k.troubled.Load() {
+	if strings.Contains(log.String(), "State can be written again") || !k.troubled.Load() {
 		t.Errorf("too early the log is\n%s", log)
 	}
 	k.look(now.Add(retryPause))
-	if !strings.Contains(log.String(), "State is written again") || k.troubled.Load() || read(t, path) == "" {
+	if !strings.Contains(log.String(), "State can be written again") || k.troubled.Load() || read(t, path) == "" {
 		t.Errorf("with room again the log is\n%s", log)
 	}
 	if text := testkit.JSON(k.health()); !strings.Contains(text, "UP") {

@@ -9,14 +9,14 @@ import (
 	"weir/internal/metric"
 )
 
-// registerMetrics registers what is counted here and what the core knows.
+// registerMetrics registers the counters and the metrics of the core.
 func (s *Server) registerMetrics(set *metric.Set) {
 	for r := range core.Result(core.ResultsN) {
-		set.Counter("advisor_snapshots_total"+metric.Labels("result", r.String()), "Snapshots by what became of them.", s.results[r].Load)
+		set.Counter("advisor_snapshots_total"+metric.Labels("result", r.String()), "Snapshots by result.", s.results[r].Load)
 	}
-	set.Counter("advisor_snapshots_shed_total", "Snapshots that were answered 503 as too many were dealt with at a time.", s.shed.Load)
-	set.Histogram("advisor_post_duration_seconds", "How long answering a snapshot took.", s.posts)
-	set.Histogram("advisor_fit_duration_seconds", "How long fitting the forecast to a snapshot, and the recommendation, took.", s.fits)
+	set.Counter("advisor_snapshots_shed_total", "Snapshots answered 503 because too many were in progress.", s.shed.Load)
+	set.Histogram("advisor_post_duration_seconds", "Time to answer a snapshot.", s.posts)
+	set.Histogram("advisor_fit_duration_seconds", "Time to update the forecast and the recommendation with a snapshot.", s.fits)
 	set.Counter("advisor_clock_jumps_total", "How often snapshots led to another time.", func() uint64 { return s.mind.view().Jumps })
 	s.registerBeliefs(set)
 	if k := s.keeper; k != nil {
@@ -25,12 +25,12 @@ func (s *Server) registerMetrics(set *metric.Set) {
 			return k.failures.Load() + k.store.Figures().JournalErrors
 		})
 		set.Counter("advisor_state_journal_bytes_total", "Bytes written to the journal.", func() uint64 { return k.store.Figures().JournalBytes })
-		set.Counter("advisor_state_journal_lost_total", "Records that found no room while the disk took none.", func() uint64 { return k.store.Figures().Lost })
+		set.Counter("advisor_state_journal_lost_total", "Records dropped while the disk accepted no writes.", func() uint64 { return k.store.Figures().Lost })
 		set.Gauge("advisor_history_bytes", "Size of STATE_FILE when it was written last.", k.size.Load)
 	}
 }
 
-// registerBeliefs registers what the core believes. What is not known has no sample.
+// registerBeliefs registers metrics of the estimates. Unknown values have no sample.
 func (s *Server) registerBeliefs(set *metric.Set) {
 	one := func(name, help string, read func(f *core.View) float64) {
 		set.Gauges(name, help, func(yield func(string, float64) bool) {
@@ -51,12 +51,12 @@ func (s *Server) registerBeliefs(set *metric.Set) {
 	one("advisor_observed_rps", "Requests per second that arrive, all proxies together.", func(f *core.View) float64 { return given(f, f.Advice.Sum.Observed) })
 	one("advisor_predicted_rps", "Highest median of the demand while the recommendation is valid.", func(f *core.View) float64 { return given(f, f.Advice.Rec.PredictedRPS) })
 	one("advisor_confidence", "How well the target's capacity is known, from 0 to 1.", func(f *core.View) float64 { return f.Believed.Capacity.Confidence })
-	one("advisor_capacity_estimate", "Median of what the target is believed to take, in requests per second.", func(f *core.View) float64 { return positive(f.Believed.Capacity.Q50) })
-	set.Gauges("advisor_capacity_estimate_quantile", "Quantiles of what the target is believed to take.", s.capacities())
-	one("advisor_shortage_seconds", "Time until the demand, by its 95 % quantile, passes what the target is known to take; no sample: not within 20 minutes.", func(f *core.View) float64 {
+	one("advisor_capacity_estimate", "Median of the target's estimated capacity, in requests per second.", func(f *core.View) float64 { return positive(f.Believed.Capacity.Q50) })
+	set.Gauges("advisor_capacity_estimate_quantile", "Quantiles of the target's estimated capacity.", s.capacities())
+	one("advisor_shortage_seconds", "Time until the 95 % quantile of the demand exceeds the target's known capacity; no sample: not within 20 minutes.", func(f *core.View) float64 {
 		return given(f, positive(f.Advice.Rec.Shortage.Seconds()))
 	})
-	one("advisor_target_fault", "1 while the target fails for another reason than load.", func(f *core.View) float64 {
+	one("advisor_target_fault", "1 while the target fails for reasons other than load.", func(f *core.View) float64 {
 		if f.Believed.Guard.Fault.Active {
 			return 1
 		}
@@ -80,7 +80,7 @@ func positive(v float64) float64 {
 	return v
 }
 
-// capacities are the quantiles of the capacity that are known.
+// capacities returns the known quantiles of the capacity.
 func (s *Server) capacities() iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
 		c := s.mind.view().Believed.Capacity
@@ -98,7 +98,7 @@ func (s *Server) capacities() iter.Seq2[string, float64] {
 	}
 }
 
-// errors are the errors of the forecasts whose truth has come.
+// errors returns the errors of the scored forecasts.
 func (s *Server) errors() iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
 		for _, m := range s.mind.view().Mixtures {

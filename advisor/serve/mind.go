@@ -10,45 +10,45 @@ import (
 	"weir/advisor/state"
 )
 
-// A mind is the core for all goroutines.
+// A mind is the core with a lock.
 //
-// Safe for concurrent use: mu guards the fields below it; nothing is waited for and
-// no more than about 100 µs is computed while it is held, but when an image is taken.
+// Safe for concurrent use: mu guards the fields below it. While it is held nothing
+// blocks, and at most about 100 µs are computed, except for taking an image.
 type mind struct {
-	keep   func(state.Record)       // in the journal; nil: there is none
-	fitted func(took time.Duration) // told how long the core took to learn from a snapshot
+	keep   func(state.Record)       // appends to the journal; nil: none
+	fitted func(took time.Duration) // called with the time that learning from a snapshot took
 
 	mu       sync.Mutex
 	core     *core.Core
 	sequence uint64 // of the last snapshot that was learned from
-	anew     bool   // the core has forgotten what the state file has
+	anew     bool   // the core has dropped what the state file has
 }
 
 func newMind(t core.Tuning) *mind {
 	return &mind{core: core.New(t), fitted: func(time.Duration) {}}
 }
 
-// with has f read or change the core, which it does not keep.
+// with lets f read or change the core. f must not keep it.
 func (m *mind) with(f func(c *core.Core)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f(m.core)
 }
 
-// view copies what is known.
+// view returns a copy of the state.
 func (m *mind) view() (v core.View) {
 	m.with(func(c *core.Core) { v = c.View() })
 	return v
 }
 
-// post takes in a snapshot and answers it.
+// post processes a snapshot and answers it.
 func (m *mind) post(s *core.Snapshot) (r core.Reply, stack string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.take(s)
 }
 
-// take is post with mu held. A fault of ours costs an answer, not the program: the
+// take is post for callers that hold mu. A panic costs an answer, not the program: the
 // limit in force stays.
 func (m *mind) take(s *core.Snapshot) (r core.Reply, stack string) {
 	defer func() {
@@ -71,8 +71,7 @@ func (m *mind) take(s *core.Snapshot) (r core.Reply, stack string) {
 	return r, ""
 }
 
-// image takes down everything known; the journal goes on behind it. It is called
-// with mu held.
+// image encodes the state; the journal continues after it. The caller holds mu.
 func (m *mind) image() (state.Image, error) {
 	parts, err := m.core.Parts()
 	image := state.Image{Sequence: m.sequence}
@@ -82,7 +81,7 @@ func (m *mind) image() (state.Image, error) {
 	return image, err
 }
 
-// replay takes in what the journal holds.
+// replay processes the records of the journal.
 func (m *mind) replay(records []state.Record) (taken, refused int) {
 	for _, r := range records {
 		s, err := readSnapshot(r.Data)

@@ -26,17 +26,17 @@ import (
 var pageText string
 
 const (
-	// pageFresh is how long a page is not drawn again, however many look.
+	// pageFresh is how long a drawn page is reused.
 	pageFresh = time.Second
 	// changesShown bounds the recommendations in the table.
 	changesShown = 20
 	// proxiesShown bounds the proxies in the table.
 	proxiesShown = 20
-	// expertsShown bounds the experts that are told apart.
+	// expertsShown bounds the experts that are shown separately.
 	expertsShown = 5
 )
 
-// A page is the page as it was drawn last.
+// A page is the page as drawn last.
 //
 // Safe for concurrent use: mu lets one draw at a time.
 type page struct {
@@ -75,7 +75,7 @@ const (
 	limitSpan = 24 * time.Hour
 )
 
-// A look is what the page shows, copied out of the core.
+// A look has the data of the page, copied from the core.
 type look struct {
 	core.View
 	minutes      []series.Row // the last hours
@@ -84,7 +84,7 @@ type look struct {
 	track, daily []core.Mark    // the last hours; the last days
 }
 
-// look copies what the page shows.
+// look copies the data of the page.
 func (s *Server) look() *look {
 	l := new(look)
 	s.mind.with(func(c *core.Core) {
@@ -100,20 +100,20 @@ func (s *Server) look() *look {
 	return l
 }
 
-// A sheet is what the template shows.
+// A sheet is the input of the template.
 type sheet struct {
 	*look
 	Zone        *time.Location
 	State, Tone string // of the target, and as a colour
 	Figures     []figure
 	Plots       []template.HTML
-	More        int // proxies that are not shown
+	More        int // number of proxies that are not shown
 }
 
-// A figure is a number for the eye.
+// A figure is a highlighted number.
 type figure struct{ Name, Value, Note, Tone string }
 
-// drawPage draws a look.
+// drawPage draws the page.
 func drawPage(l *look, zone *time.Location, slo time.Duration) ([]byte, error) {
 	sh := sheet{look: l, Zone: zone, Figures: figuresOf(l), More: max(0, len(l.Proxies)-proxiesShown)}
 	sh.State, sh.Tone = guardWord(&l.Believed)
@@ -138,7 +138,7 @@ func drawPage(l *look, zone *time.Location, slo time.Duration) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// guardWord is the state of the target in a word and a colour.
+// guardWord returns the state of the target as a word and a colour.
 func guardWord(s *policy.State) (word, tone string) {
 	switch {
 	case s.Guard.Fault.Active:
@@ -150,12 +150,12 @@ func guardWord(s *policy.State) (word, tone string) {
 	case "bad":
 		return "target overloaded", "red"
 	case "warn":
-		return "target gets slow", "amber"
+		return "target becomes slow", "amber"
 	}
-	return "target at ease", "green"
+	return "target healthy", "green"
 }
 
-// figuresOf are the numbers that one looks for first.
+// figuresOf returns the highlighted numbers.
 func figuresOf(l *look) []figure {
 	a, c := &l.Advice, l.Believed.Capacity
 	figures := []figure{{"Arriving", rate(a.Sum.Observed) + "/s", percent(a.Sum.RejectedShare) + " refused", "blue"}}
@@ -183,7 +183,7 @@ type share struct {
 	Tone  string
 }
 
-// sharesOf tells the experts with the largest shares, and the others as one.
+// sharesOf returns the experts with the largest shares, and the others as one.
 func sharesOf(m forecast.Mixture) (all []share) {
 	tones := [...]string{"blue", "green", "violet", "amber", "red"}
 	rest := 1.0
@@ -200,7 +200,7 @@ func sharesOf(m forecast.Mixture) (all []share) {
 	return all
 }
 
-// rate writes requests per second with three digits.
+// rate formats requests per second with three digits.
 func rate(v float64) string {
 	switch {
 	case v >= 99.5:
@@ -211,7 +211,7 @@ func rate(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// thousands parts a whole number by commas.
+// thousands inserts commas into an integer.
 func thousands(v float64) string {
 	digits := strconv.FormatFloat(v, 'f', 0, 64)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -227,7 +227,7 @@ func percent(v float64) string {
 	return strconv.FormatFloat(100*v, 'f', 0, 64) + " %"
 }
 
-// spanWord writes a span of time as people say it.
+// spanWord formats a duration in words.
 func spanWord(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

@@ -150,7 +150,7 @@ func TestEventsOfTheStart(t *testing.T) {
 	cfg.EventsFile = t.TempDir() + "/events.yaml"
 	write(t, cfg.EventsFile, "- {name: sale, start: 2026-01-20, end: 2026-01-21}") // cfg.Events are those before
 	r := start(t, cfg)
-	if log := r.log.String(); !strings.Contains(log, "Read the events again") || !strings.Contains(log, "events=1") {
+	if log := r.log.String(); !strings.Contains(log, "Loaded the events") || !strings.Contains(log, "events=1") {
 		t.Errorf("the log is\n%s", log)
 	}
 }
@@ -170,6 +170,6 @@ func TestReload(t *testing.T) {
 	}
 	write(t, cfg.EventsFile, "- {name: sale}")
 	testkit.Eventually(t, "the fault is told", func() bool {
-		return strings.Contains(r.log.String(), "The events cannot be read again") && strings.Contains(r.log.String(), "[0].start: is missing")
+		return strings.Contains(r.log.String(), "Events cannot be reloaded") && strings.Contains(r.log.String(), "[0].start: is missing")
 	})
 }

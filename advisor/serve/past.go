@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// importMax is how long loading history may keep the advisor from serving.
+	// importMax bounds how long loading history may delay serving.
 	importMax = 20 * time.Second
-	// enough is how much history of our own makes that of others superfluous.
+	// enough is how much history of our own makes loading unnecessary.
 	enough = 34 * 24 * time.Hour
-	// gain is how much older the others' must be to be worth it.
+	// gain is how much older the loaded history must be to be used.
 	gain = 6 * time.Hour
 )
 
-// loadPast imports what a server knows of the time before our own history. That it
-// is away is no reason not to start.
+// loadPast imports what a server has for the time before our own history. If it is
+// unavailable the advisor starts without it.
 func (m *mind) loadPast(ctx context.Context, now time.Time, from history.Source, log *slog.Logger) {
 	age, until := m.core.Known()
 	if age >= enough {
@@ -28,7 +28,7 @@ func (m *mind) loadPast(ctx context.Context, now time.Time, from history.Source,
 	defer cancel()
 	rows, err := from.Load(ctx, now, until)
 	if err != nil {
-		log.Warn("History cannot be loaded, going on without", "error", err, "rows", len(rows))
+		log.Warn("History cannot be loaded, continuing without it", "error", err, "rows", len(rows))
 	}
 	if len(rows) == 0 {
 		if err == nil && until.IsZero() {

@@ -9,7 +9,7 @@ import (
 	"weir/internal/chart"
 )
 
-// The size of a plot in pixels: wide ones have a row to themselves.
+// The size of a plot in pixels; wide ones have a row to themselves.
 const (
 	wideWidth  = 1230
 	wideHeight = 300
@@ -17,8 +17,7 @@ const (
 	halfHeight = 230
 )
 
-// A painter turns a look into plots. Times are drawn as the clocks of the zone go
-// at the newest moment.
+// A painter turns a look into plots. Times are in the zone's offset at the newest moment.
 type painter struct {
 	*look
 	offset float64 // of the zone, in seconds
@@ -31,10 +30,10 @@ func newPainter(l *look, zone *time.Location, slo time.Duration) *painter {
 	return &painter{look: l, offset: float64(offset), zone: name, slo: slo}
 }
 
-// x is the place of a moment.
+// x returns the position of a time.
 func (p *painter) x(at time.Time) float64 { return float64(at.UnixMilli())/1e3 + p.offset }
 
-// plots are the plots of the page, in its order; empty without history.
+// plots returns the plots of the page in order; none without history.
 func (p *painter) plots() []chart.Chart {
 	if len(p.minutes) == 0 {
 		return nil
@@ -53,12 +52,12 @@ func (p *painter) plots() []chart.Chart {
 	return append(all, halves...)
 }
 
-// over is an axis of time.
+// over returns a time axis.
 func (p *painter) over(from, to time.Time) chart.Axis {
 	return chart.Axis{Unit: chart.Clock, Min: p.x(from), Max: p.x(to), Label: p.zone}
 }
 
-// hours are the last hours and the next one.
+// hours plots the last hours and the next one.
 func (p *painter) hours() chart.Chart {
 	from := p.Newest.Add(-min(max(p.Age, 10*time.Minute), hoursSpan))
 	c := chart.Chart{Title: "The last hours and the next", X: p.over(from, p.Newest.Add(forecastMax)), Y: chart.Axis{Label: "requests per second"}}
@@ -76,8 +75,8 @@ func (p *painter) hours() chart.Chart {
 	return c
 }
 
-// ceiling keeps limits that are far above all traffic off the plot, so that the
-// traffic is to be seen.
+// ceiling keeps limits far above all traffic out of the plot, so that the traffic is
+// visible.
 func ceiling(traffic, limits float64) float64 {
 	const times = 3
 	if traffic <= 0 {
@@ -97,7 +96,7 @@ func highest(rows ...[]float64) (most float64) {
 	return most
 }
 
-// forecast is the next hour: where nine of ten values are expected, and the middle.
+// forecast returns the next hour: the band with nine of ten values, and the median.
 func (p *painter) forecast() (band chart.Band, median chart.Series) {
 	band = chart.Band{Name: "nine of ten forecasts", Tone: chart.Violet}
 	median = chart.Series{Name: "forecast", Tone: chart.Violet}
@@ -110,9 +109,9 @@ func (p *painter) forecast() (band chart.Band, median chart.Series) {
 	return band, median
 }
 
-// believedBand is what the target is believed to take.
+// believedBand returns the estimated capacity.
 func (p *painter) believedBand(from time.Time) chart.Band {
-	b := chart.Band{Name: "what the target is believed to take", Tone: chart.Green}
+	b := chart.Band{Name: "estimated capacity of the target", Tone: chart.Green}
 	for _, m := range p.track {
 		if m.At >= from.Unix() {
 			b.X = append(b.X, p.place(m))
@@ -122,12 +121,12 @@ func (p *painter) believedBand(from time.Time) chart.Band {
 	return b
 }
 
-// place is where a mark is drawn: at the end of its slot, but not after the newest.
+// place returns the position of a mark: the end of its slot, but not after the newest.
 func (p *painter) place(m core.Mark) float64 {
 	return min(float64(m.At)+60+p.offset, p.x(p.Newest))
 }
 
-// rates are the rows of a history; gaps are gaps.
+// rates returns a series from the rows of a history, with gaps.
 func (p *painter) rates(name string, tone chart.Tone, rows []series.Row) chart.Series {
 	s := chart.Series{Name: name, Tone: tone}
 	for _, r := range rows {
@@ -141,12 +140,12 @@ func (p *painter) rates(name string, tone chart.Tone, rows []series.Row) chart.S
 	return s
 }
 
-// marked is one value of the track.
+// marked returns a series from one value of the track.
 func (p *painter) marked(name string, tone chart.Tone, marks []core.Mark, value int) chart.Series {
 	s := chart.Series{Name: name, Tone: tone}
 	for _, m := range marks {
 		x := p.place(m)
-		if n := len(s.X); n > 0 && x-s.X[n-1] > gapMin { // nobody reported
+		if n := len(s.X); n > 0 && x-s.X[n-1] > gapMin { // no reports
 			s.X, s.Y = append(s.X, s.X[n-1]), append(s.Y, math.NaN())
 		}
 		s.X, s.Y = append(s.X, x), append(s.Y, float64(m.Values[value]))
@@ -154,10 +153,10 @@ func (p *painter) marked(name string, tone chart.Tone, marks []core.Mark, value 
 	return s
 }
 
-// gapMin is how long a silence is a gap in a line, in seconds.
+// gapMin is the length in seconds from which a silence is a gap in a line.
 const gapMin = 2.5 * 3600
 
-// markers are the lasting changes of level.
+// markers returns the lasting changes of level.
 func (p *painter) markers(from time.Time) (spans []chart.Span) {
 	for _, s := range p.Shifts {
 		name, tone := "the level fell", chart.Green
@@ -165,7 +164,7 @@ func (p *painter) markers(from time.Time) (spans []chart.Span) {
 			name, tone = "the level rose", chart.Red
 		}
 		if s.At.After(from) && !s.At.After(p.Newest) {
-			// As wide as a line, to be seen.
+			// as wide as a line, to be visible
 			width := p.Newest.Sub(from).Seconds() / wideWidth
 			spans = append(spans, chart.Span{Name: name, Tone: tone, From: p.x(s.At) - 2*width, To: p.x(s.At) + 2*width})
 		}
@@ -173,7 +172,7 @@ func (p *painter) markers(from time.Time) (spans []chart.Span) {
 	return spans
 }
 
-// course is the last days.
+// course plots the last days.
 func (p *painter) course() chart.Chart {
 	from := p.Newest.Add(-min(p.Age, daysSpan))
 	c := chart.Chart{Title: "The last days", X: p.over(from, p.Newest), Y: chart.Axis{Label: "requests per second"}, Spans: p.markers(from)}
@@ -184,7 +183,7 @@ func (p *painter) course() chart.Chart {
 	return c
 }
 
-// limited is an axis of the last day, or of what there is of it.
+// limited returns an axis of the last day, or of the part that is known.
 func (p *painter) limited() chart.Axis {
 	from := p.Newest.Add(-limitSpan)
 	if len(p.track) > 0 {
@@ -196,9 +195,9 @@ func (p *painter) limited() chart.Axis {
 	return p.over(from, p.Newest)
 }
 
-// capacity is what the target takes, and what it is believed to take.
+// capacity plots the load on the target and its estimated capacity.
 func (p *painter) capacity() chart.Chart {
-	c := chart.Chart{Title: "Capacity", X: p.limited(), Y: chart.Axis{Label: "requests per second that the target takes"}}
+	c := chart.Chart{Title: "Capacity", X: p.limited(), Y: chart.Axis{Label: "requests per second at the target"}}
 	middle := p.marked("estimate", chart.Green, p.track, core.ValMid)
 	forwarded := p.marked("forwarded", chart.Blue, p.track, core.ValForwarded)
 	band := p.believedBand(time.Unix(0, 0))
@@ -209,7 +208,7 @@ func (p *painter) capacity() chart.Chart {
 	return c
 }
 
-// latency is how the target answers.
+// latency plots the latency of the target.
 func (p *painter) latency() chart.Chart {
 	c := chart.Chart{Title: "Latency", X: p.limited(), Y: chart.Axis{Label: "p95 of what was forwarded", Unit: chart.Seconds, Scale: chart.Log}}
 	p95 := p.marked("p95", chart.Blue, p.track, core.ValP95)
@@ -220,7 +219,7 @@ func (p *painter) latency() chart.Chart {
 	return c
 }
 
-// good is the p95 in seconds that is still good; 0: unknown.
+// good returns the highest acceptable p95 in seconds; 0: unknown.
 func (p *painter) good() float64 {
 	if p.slo > 0 {
 		return p.slo.Seconds()

@@ -20,7 +20,7 @@ import (
 const (
 	// bodyMax bounds a snapshot, in bytes.
 	bodyMax = 64 << 10
-	// postsMax bounds the snapshots that are dealt with at a time; beyond: 503.
+	// postsMax bounds the snapshots in progress at a time; beyond: 503.
 	postsMax = 4096
 
 	forecastStep    = time.Minute
@@ -38,7 +38,7 @@ const (
 //	POST /v1/limit-config   a snapshot → the recommended limit
 //	GET  /v1/forecast       ?horizon=600 (seconds, up to 3600)
 //	GET  /v1/history        ?span=86400&resolution=300 (seconds; resolution=raw)
-//	GET  /v1/state          what is believed
+//	GET  /v1/state          the advisor's state
 //	GET  /                  a page for people
 func (s *Server) register(own *service.Endpoints) {
 	own.HandleFunc("POST /v1/limit-config", s.servePost)
@@ -60,7 +60,7 @@ type advised struct {
 	Forecast   *predicted `json:"forecast"`
 }
 
-// A predicted is the JSON of a forecast. T is seconds after At.
+// A predicted is the JSON of a forecast. T is in seconds after At.
 type predicted struct {
 	At     *time.Time       `json:"at"`
 	Step   float64          `json:"step"`
@@ -94,7 +94,7 @@ func adviceJSON(r *core.Reply) advised {
 }
 
 var (
-	errBusy   = errors.New("too many snapshots at a time")
+	errBusy   = errors.New("too many concurrent snapshots")
 	errLarge  = fmt.Errorf("the body is larger than %d KiB", bodyMax>>10)
 	errCut    = errors.New("the body ended early")
 	errFormat = errors.New("the body must be application/json")
@@ -142,7 +142,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	s.posts.Observe(time.Since(start))
 }
 
-// speak tells the log what is worth it.
+// speak logs what is worth logging.
 func (s *Server) speak(snap *core.Snapshot, r *core.Reply, stack string) {
 	switch {
 	case r.Result == core.Failed:
@@ -153,7 +153,7 @@ func (s *Server) speak(snap *core.Snapshot, r *core.Reply, stack string) {
 		s.voice.refuse(r.Result, fmt.Sprintf("%v instance %q", r.Err, snap.Instance))
 	}
 	if r.Anew && s.keeper == nil {
-		s.log.Warn("Another time has begun: nothing is known of it yet, and what was known is forgotten", "newest", snap.At, "before", r.Newest)
+		s.log.Warn("The snapshots are of another time; starting from scratch, and what was known is lost", "newest", snap.At, "before", r.Newest)
 	}
 	if r.Changed != nil {
 		s.voice.changed(r.Changed)
@@ -161,10 +161,10 @@ func (s *Server) speak(snap *core.Snapshot, r *core.Reply, stack string) {
 	s.voice.stores(r.Sharers)
 }
 
-// readBody reads the body of a snapshot; with an error comes the status.
+// readBody reads the body of a snapshot; an error comes with the status.
 func readBody(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
-		// What curl says of its own accord is let pass.
+		// What curl sends by default is accepted.
 		kind, _, _ = mime.ParseMediaType(kind)
 		if kind != "application/json" && !strings.HasSuffix(kind, "+json") && kind != "application/x-www-form-urlencoded" {
 			return nil, http.StatusUnsupportedMediaType, errFormat
@@ -208,7 +208,7 @@ type pastRow struct {
 	Coverage float64   `json:"coverage"` // share of the interval that is known
 }
 
-// serveHistory answers the rates of the past.
+// serveHistory answers past rates.
 func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 	span, err := secondsOf(r, "span", within{historyDefault, time.Minute, historyMax})
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if n := span / step; n > historyRows {
-			err := strict.Fault{Path: "resolution", Message: fmt.Sprintf("gives %d rows, at most %d are answered: a longer one or a shorter span", n, historyRows)}
+			err := strict.Fault{Path: "resolution", Message: fmt.Sprintf("gives %d rows, at most %d are allowed: use a longer one or a shorter span", n, historyRows)}
 			service.WriteError(w, http.StatusBadRequest, err)
 			return
 		}
@@ -247,7 +247,7 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 	service.WriteJSON(w, http.StatusOK, p)
 }
 
-// resolutionFor is the resolution at which a span has about 300 rows, or more.
+// resolutionFor returns the resolution at which a span has at least about 300 rows.
 func resolutionFor(span time.Duration) time.Duration {
 	for _, step := range []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute} {
 		if span/step <= 600 {
@@ -257,10 +257,10 @@ func resolutionFor(span time.Duration) time.Duration {
 	return time.Hour
 }
 
-// within are the values that a parameter may have, and the one that it has when absent.
+// within has the bounds of a parameter and its default.
 type within struct{ otherwise, min, max time.Duration }
 
-// secondsOf reads a parameter of the query, in seconds.
+// secondsOf parses a parameter of the query, in seconds.
 func secondsOf(r *http.Request, name string, w within) (time.Duration, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

@@ -331,7 +331,7 @@ func TestJump(t *testing.T) {
 	}
 	r.post(snapAt(monday.Add(time.Minute - 50*time.Hour)))
 	r.stop()
-	if names, err := filepath.Glob(path + ".before-*"); err != nil || len(names) != 1 || !strings.Contains(r.log.String(), "what was known is kept as "+names[0]) {
+	if names, err := filepath.Glob(path + ".before-*"); err != nil || len(names) != 1 || !strings.Contains(r.log.String(), "keeping the previous state as "+names[0]) {
 		t.Errorf("kept aside: %v, %v\n%s", names, err, r.log)
 	}
 	again := start(t, cfg)

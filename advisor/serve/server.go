@@ -21,29 +21,29 @@ import (
 
 // A Server is a running advisor.
 //
-// Safe for concurrent use: the mind has a lock, the voice and the page have theirs,
-// figures are atomic, the rest is set before the first request.
+// Safe for concurrent use: mind, voice and page have locks, figures are atomic, the rest
+// is set before the first request.
 type Server struct {
 	env    *service.Env
 	cfg    config.Config
 	log    *slog.Logger
 	mind   *mind
-	keeper *keeper // nil: nothing is kept
+	keeper *keeper // nil: nothing is saved
 	voice  *voice
 	page   page
-	places chan struct{} // one for each snapshot that is dealt with
+	places chan struct{} // one per snapshot in progress
 
 	results  [core.ResultsN]metric.Counter
 	shed     metric.Counter
 	posts    *metric.Histogram
 	fits     *metric.Histogram
 	listener net.Listener
-	events   *watch.Watcher // nil: there is no file of them
-	others   sync.WaitGroup // goroutines beside the HTTP server
+	events   *watch.Watcher // nil: no file of events
+	others   sync.WaitGroup // goroutines other than the HTTP server
 }
 
-// Run is the advisor: it serves until ctx ends, then answers what is under way and
-// writes down what it knows.
+// Run runs the advisor: it serves until ctx ends, then answers requests in flight and
+// saves its state.
 func Run(ctx context.Context, e *service.Env, cfg config.Config) error {
 	s, err := New(ctx, e, cfg)
 	if err != nil {
@@ -52,9 +52,8 @@ func Run(ctx context.Context, e *service.Env, cfg config.Config) error {
 	return s.Serve(ctx)
 }
 
-// New listens on e.Addr, restores what was learned and imports history; Serve then
-// answers. When the state cannot be kept where it should the error is a
-// *service.SettingError.
+// New listens on e.Addr, restores the state and imports history. If the state cannot be
+// saved as configured the error is a *service.SettingError.
 func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error) {
 	l, err := net.Listen("tcp", e.Addr)
 	if err != nil {
@@ -70,17 +69,17 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 		if s.keeper, err = openKeeper(time.Now(), &cfg, s.mind, e.Logger("State")); err != nil {
 			l.Close()
 			return nil, &service.SettingError{Name: "STATE_FILE", Value: cfg.StateFile, Problem: "cannot be used: " + err.Error(),
-				Allowed: "a file in a folder that can be written, of one advisor only"}
+				Allowed: "a file in a writable folder, used by one advisor only"}
 		}
 	} else {
-		log.Info("Without STATE_FILE nothing that is learned survives a restart")
+		log.Info("STATE_FILE is not set: what is learned does not survive a restart")
 	}
 	if cfg.HistoryURL != nil {
 		s.mind.loadPast(ctx, time.Now(), history.Source{URL: cfg.HistoryURL, Query: cfg.HistoryQuery}, e.Logger("History"))
 	}
 	if cfg.EventsFile != "" {
 		s.events = watch.New(cfg.EventsFile)
-		// Of what was written since the start has read it nothing else tells.
+		// A change of the file since the start would otherwise go unnoticed.
 		if now, err := config.ReadEvents(cfg.EventsFile, cfg.Zone); err != nil || !slices.EqualFunc(now, cfg.Events, sameEvent) {
 			s.follow()
 		}
@@ -89,7 +88,7 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	return s, nil
 }
 
-// tuningOf are the settings of the thinking part.
+// tuningOf returns the settings of the core.
 func tuningOf(c *config.Config) core.Tuning {
 	return core.Tuning{
 		Forecast: forecast.Settings{Location: c.Zone, Events: c.Events},
@@ -97,12 +96,12 @@ func tuningOf(c *config.Config) core.Tuning {
 	}
 }
 
-// Addr is the address served on.
+// Addr returns the listening address.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers until ctx ends, and then ends the Server.
+// Serve answers until ctx ends, and then closes the Server.
 func (s *Server) Serve(ctx context.Context) error {
-	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last answer is given
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last answer is sent
 	s.others.Go(func() { s.voice.run(beside) })
 	if s.keeper != nil {
 		s.others.Go(func() { s.keeper.run(beside) })
@@ -133,14 +132,14 @@ func sameEvent(a, b forecast.Event) bool {
 	return a.Name == b.Name && a.Start.Equal(b.Start) && a.End.Equal(b.End) && a.Ramp == b.Ramp
 }
 
-// follow reads the events again, as their file has changed.
+// follow reads the events again after their file has changed.
 func (s *Server) follow() {
 	if err := s.reload(); err != nil {
-		s.log.Error("The events cannot be read again, going on with those known", "reason", err)
+		s.log.Error("Events cannot be reloaded, the previous ones stay in use", "reason", err)
 	}
 }
 
-// reload reads the events again. A file that is wrong changes nothing.
+// reload reads the events again. An invalid file changes nothing.
 func (s *Server) reload() error {
 	events, err := config.ReadEvents(s.cfg.EventsFile, s.cfg.Zone)
 	if err == nil {
@@ -151,22 +150,22 @@ func (s *Server) reload() error {
 	if err != nil {
 		return fmt.Errorf("EVENTS_FILE: %s: %w", s.cfg.EventsFile, err)
 	}
-	s.log.Info("Read the events again", "file", s.cfg.EventsFile, "events", len(events))
+	s.log.Info("Loaded the events", "file", s.cfg.EventsFile, "events", len(events))
 	return nil
 }
 
-// health is the state for /actuator/health.
+// health returns the state for /actuator/health.
 func (s *Server) health() any {
 	v := s.mind.view()
 	return struct {
 		Status   string     `json:"status"`
 		Rounds   uint64     `json:"rounds"`
 		Newest   *time.Time `json:"newest,omitempty"`
-		Unshared int        `json:"unshared,omitempty"` // proxies with a store of their own, when they are several
+		Unshared int        `json:"unshared,omitempty"` // proxies with stores of their own, if there are several
 	}{"UP", v.Rounds, instant(v.Newest), several(v.Unshared)}
 }
 
-// several is n, but 0 for one.
+// several returns n, or 0 if n is 1.
 func several(n int) int {
 	if n < 2 {
 		return 0
@@ -174,7 +173,7 @@ func several(n int) int {
 	return n
 }
 
-// instant is a time, nil for the zero one.
+// instant returns a pointer to at, or nil for the zero time.
 func instant(at time.Time) *time.Time {
 	if at.IsZero() {
 		return nil

@@ -14,12 +14,12 @@ import (
 	"weir/internal/strict"
 )
 
-// Bounds on what a snapshot can say.
+// Bounds on the values of a snapshot.
 const (
 	intervalMin = time.Second
 	rpsMax      = 1e9 // requests per second
 	latencyMax  = 3600.0
-	// More can be let through than arrives only when some had to wait before.
+	// More can be forwarded than arrives only if some requests had waited before.
 	forwardedFactor = 2.0
 	forwardedMore   = 10.0 // requests per second
 	numberMax       = 1e12
@@ -29,8 +29,7 @@ const (
 	yearMax         = 2200
 )
 
-// A request is the JSON of POST /v1/limit-config. It is also what the journal
-// keeps.
+// A request is the JSON of POST /v1/limit-config, and of the journal's records.
 type request struct {
 	Timestamp *time.Time `json:"timestamp"`
 	Interval  *float64   `json:"interval"`
@@ -42,7 +41,7 @@ type request struct {
 	policy.Limit
 	Instance string `json:"instance,omitempty"`
 
-	// What older proxies do not tell.
+	// Fields that older proxies do not send.
 	Mode      string   `json:"mode,omitempty"`
 	Store     string   `json:"store,omitempty"`
 	Delivered *float64 `json:"deliveredRps,omitempty"`
@@ -53,14 +52,14 @@ type request struct {
 	Targets   *float64 `json:"healthyTargets,omitempty"`
 }
 
-// The words of a snapshot. What is not said is the first of them.
+// The words in a snapshot. The first is the default.
 var (
 	modes  = []string{policy.Normal: "normal", policy.FailOpen: "failopen", policy.Shadow: "shadow"}
 	stores = []string{"shared", "local"}
 )
 
-// readSnapshot reads the body of a request, or a record. The error is a
-// strict.Fault, or several joined.
+// readSnapshot parses the body of a request, or a record. The error is a strict.Fault, or
+// several joined.
 func readSnapshot(body []byte) (core.Snapshot, error) {
 	var r request
 	if err := strict.DecodeIgnoringUnknown(body, &r); err != nil {
@@ -69,7 +68,7 @@ func readSnapshot(body []byte) (core.Snapshot, error) {
 	return r.snapshot()
 }
 
-// record is s as the journal keeps it.
+// record returns s in the form of the journal.
 func record(s *core.Snapshot) []byte {
 	seconds, targets := s.Interval.Seconds(), float64(s.Targets)
 	r := request{
@@ -87,14 +86,15 @@ func record(s *core.Snapshot) []byte {
 	return data
 }
 
-// A check collects what is wrong with a request.
+// A check collects the faults of a request.
 type check struct{ faults []error }
 
 func (c *check) fault(path, format string, args ...any) {
 	c.faults = append(c.faults, strict.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// err joins the faults; a single one is returned as it is, as answers show its path.
+// err joins the faults. A single one is returned unchanged, because answers show its
+// path.
 func (c *check) err() error {
 	if len(c.faults) == 1 {
 		return c.faults[0]
@@ -102,7 +102,7 @@ func (c *check) err() error {
 	return errors.Join(c.faults...)
 }
 
-// number is a field that must be there, from min to max.
+// number checks a required field, from min to max.
 func (c *check) number(path string, v *float64, min, max float64) float64 {
 	switch {
 	case v == nil:
@@ -114,7 +114,7 @@ func (c *check) number(path string, v *float64, min, max float64) float64 {
 	return *v
 }
 
-// optional is a number that may be absent or 0, up to max.
+// optional checks a number that may be absent or 0, up to max.
 func (c *check) optional(path string, v *float64, max float64) float64 {
 	if v == nil {
 		return 0
@@ -122,7 +122,7 @@ func (c *check) optional(path string, v *float64, max float64) float64 {
 	return c.number(path, v, 0, max)
 }
 
-// word is a word out of a list, by its place in it; absent: 0.
+// word returns the index of a word in a list; absent: 0.
 func (c *check) word(path, v string, list []string) int {
 	at := slices.Index(list, v)
 	if at < 0 && v != "" {
@@ -160,7 +160,7 @@ func (r *request) snapshot() (core.Snapshot, error) {
 	return s, c.err()
 }
 
-// gates checks what older proxies do not tell.
+// gates checks the fields that older proxies do not send.
 func (r *request) gates(c *check, s *core.Snapshot) {
 	s.Mode = policy.Mode(c.word("mode", r.Mode, modes))
 	s.Unshared = c.word("store", r.Store, stores) > 0
@@ -175,10 +175,10 @@ func (r *request) gates(c *check, s *core.Snapshot) {
 	}
 }
 
-// seconds is v as a Duration.
+// seconds converts v to a Duration.
 func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 
-// limit is the limit in force: what its algorithm needs must be there.
+// limit checks the limit in force: what its algorithm needs is required.
 func (r *request) limit(c *check) policy.Limit {
 	l := r.Limit
 	for _, f := range l.Numbers() {

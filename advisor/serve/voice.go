@@ -13,14 +13,14 @@ import (
 	"weir/internal/every"
 )
 
-// voicePause is between two lines about snapshots that were refused.
+// voicePause is the least time between two log lines about refused snapshots.
 const voicePause = time.Second
 
-// changesPerPause bounds the lines about recommendations in a replay; what is
-// beyond is counted.
+// changesPerPause bounds the log lines about recommendations in a replay; further ones
+// are counted.
 const changesPerPause = 20
 
-// A voice says in the log what becomes of snapshots, without a line for each.
+// A voice logs the results of snapshots, without a line for each.
 //
 // Safe for concurrent use: mu guards the counts.
 type voice struct {
@@ -28,18 +28,18 @@ type voice struct {
 
 	mu      sync.Mutex
 	refused map[core.Result]int
-	latest  map[core.Result]string // what was wrong with the newest
-	changes int                    // lines in this second
-	silent  int                    // changes beyond
+	latest  map[core.Result]string // fault of the newest
+	changes int                    // log lines in this second
+	silent  int                    // further changes
 	stack   string
-	sharers int // between how many proxies the limit was divided last
+	sharers int // number of proxies that last shared the limit
 }
 
 func newVoice(log *slog.Logger) *voice {
 	return &voice{log: log, refused: make(map[core.Result]int), latest: make(map[core.Result]string)}
 }
 
-// refuse counts a snapshot that was not learned from, and is worth a word.
+// refuse counts a snapshot that was not learned from.
 func (v *voice) refuse(r core.Result, why string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -47,7 +47,7 @@ func (v *voice) refuse(r core.Result, why string) {
 	v.latest[r] = why
 }
 
-// fail counts a failure of ours.
+// fail counts an internal error.
 func (v *voice) fail(stack string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -55,7 +55,7 @@ func (v *voice) fail(stack string) {
 	v.stack = stack
 }
 
-// changed tells of a recommendation that differs from the one before.
+// changed logs a recommendation that differs from the previous one.
 func (v *voice) changed(c *core.Change) {
 	v.mu.Lock()
 	v.changes++
@@ -71,9 +71,9 @@ func (v *voice) changed(c *core.Change) {
 	}
 }
 
-// stores tells when the proxies have stores of their own, and the limit is divided
-// between another number of them; 0: the proxy shares its store, or its part is not
-// known.
+// stores logs when proxies have stores of their own, and the number of those that share
+// the limit changes. 0 means that the proxy shares its store, or that its part is
+// unknown.
 func (v *voice) stores(sharers int) {
 	if sharers == 0 {
 		return
@@ -83,17 +83,17 @@ func (v *voice) stores(sharers int) {
 	v.sharers = sharers
 	v.mu.Unlock()
 	if sharers != before && max(sharers, before) > 1 {
-		v.log.Warn("Proxies share no store: the limit is divided between them", "proxies", sharers)
+		v.log.Warn("Proxies do not share a store, the limit is divided between them", "proxies", sharers)
 	}
 }
 
-// run says once a second what was refused, until ctx ends.
+// run logs once a second what was refused, until ctx ends.
 func (v *voice) run(ctx context.Context) {
 	every.Pause(ctx.Done(), voicePause, func(time.Time) { v.say() })
 	v.say()
 }
 
-// say says what has happened since it was called last.
+// say logs what has happened since the last call.
 func (v *voice) say() {
 	v.mu.Lock()
 	refused, latest, silent, stack := v.refused, v.latest, v.silent, v.stack
@@ -105,7 +105,7 @@ func (v *voice) say() {
 		switch {
 		case n == 0:
 		case r == core.Failed:
-			v.log.Error("The advisor failed, limits stayed as they were", "count", n, "stack", stack)
+			v.log.Error("Internal error of the advisor, limits stay unchanged", "count", n, "stack", stack)
 		case r == core.Doubtful:
 			v.log.Warn("Snapshots not learned from", "why", r, "count", n, "latest", latest[r])
 		default:
@@ -113,11 +113,11 @@ func (v *voice) say() {
 		}
 	}
 	if silent > 0 {
-		v.log.Info("Recommendations changed more often than is told", "count", silent)
+		v.log.Info("Further changes of recommendations", "count", silent)
 	}
 }
 
-// perSecond is the sustained rate of a limit.
+// perSecond returns the sustained rate of a limit.
 func perSecond(l policy.Limit) string {
 	if l.Rate() == 0 || l.Algorithm == policy.Off {
 		return l.Algorithm
@@ -125,7 +125,7 @@ func perSecond(l policy.Limit) string {
 	return fmt.Sprintf("%.4g/s", l.Rate())
 }
 
-// parameters are the numbers of a limit that its algorithm uses.
+// parameters returns the numbers of a limit that its algorithm uses.
 func parameters(l policy.Limit) string {
 	switch l.Algorithm {
 	case policy.Token, policy.Leaky:

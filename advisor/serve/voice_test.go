@@ -25,7 +25,7 @@ func TestVoice(t *testing.T) {
 	for _, want := range []string{
 		`level=WARN msg="Snapshots refused" why=old count=1000 latest="the last one"`,
 		`level=WARN msg="Snapshots not learned from" why=doubtful count=1 latest="far away"`,
-		`level=ERROR msg="The advisor failed, limits stayed as they were" count=1 stack="a stack"`,
+		`level=ERROR msg="Internal error of the advisor, limits stay unchanged" count=1 stack="a stack"`,
 	} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("the log has not once %s:\n%s", want, text)
@@ -54,7 +54,7 @@ func TestVoiceOfChanges(t *testing.T) {
 	if n := strings.Count(text, want); n != changesPerPause+1 {
 		t.Errorf("%d changes are told, want %d:\n%s", n, changesPerPause+1, text)
 	}
-	if !strings.Contains(text, `msg="Recommendations changed more often than is told" count=7`) {
+	if !strings.Contains(text, `msg="Further changes of recommendations" count=7`) {
 		t.Errorf("the rest is not told:\n%s", text)
 	}
 	for _, c := range []struct {

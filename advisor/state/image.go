@@ -9,14 +9,14 @@ import (
 	"math"
 )
 
-// version is that of both files' form. What the parts of an image mean is their
-// owner's business.
+// version is the format of both files. The encoding of the parts of an image is up to
+// their owner.
 const version = 1
 
 const (
 	imageWord    = "weir-advisor-state"
 	headBytesMax = 128      // of an image's first line
-	imageMax     = 64 << 20 // bytes of an image; beyond: not ours
+	imageMax     = 64 << 20 // largest image in bytes; beyond: not ours
 	partsMax     = 64
 )
 
@@ -26,13 +26,13 @@ type Image struct {
 	Parts    []Part
 }
 
-// A Part is what one owner wants to be kept.
+// A Part is a named part of the state.
 type Part struct {
 	Name string
 	Data []byte
 }
 
-// Part returns the data of the part called name, nil when there is none.
+// Part returns the data of the named part, or nil.
 func (m *Image) Part(name string) []byte {
 	for _, p := range m.Parts {
 		if p.Name == name {
@@ -42,7 +42,7 @@ func (m *Image) Part(name string) []byte {
 	return nil
 }
 
-// Size is about how many bytes the image takes in a file.
+// Size returns the approximate size of the image in a file.
 func (m *Image) Size() int {
 	n := headBytesMax
 	for _, p := range m.Parts {
@@ -51,7 +51,7 @@ func (m *Image) Size() int {
 	return n
 }
 
-// encode writes the image: a line for people, then the parts.
+// encode encodes the image: a readable line, then the parts.
 func (m *Image) encode() ([]byte, error) {
 	if len(m.Parts) > partsMax || m.Size() > imageMax {
 		return nil, fmt.Errorf("the state has %d parts and %d bytes, at most %d and %d can be kept", len(m.Parts), m.Size(), partsMax, imageMax)
@@ -70,7 +70,7 @@ func (m *Image) encode() ([]byte, error) {
 	return append([]byte(head), body...), nil
 }
 
-// decode reads what encode wrote. The error says what is wrong with data.
+// decode is the inverse of encode. The error says what is wrong with data.
 func decode(data []byte) (*Image, error) {
 	line, body, found := bytes.Cut(data[:], []byte{'\n'})
 	if !found || len(line) > headBytesMax || !bytes.HasPrefix(line, []byte(imageWord+" ")) {
@@ -91,15 +91,15 @@ func decode(data []byte) (*Image, error) {
 	case len(body) > length:
 		return nil, fmt.Errorf("has %d bytes too many", len(body)-length)
 	case checksum(sequence, body) != sum:
-		return nil, errors.New("is damaged: its checksum is another one")
+		return nil, errors.New("is damaged: the checksum does not match")
 	}
 	parts, err := decodeParts(body)
 	return &Image{Sequence: sequence, Parts: parts}, err
 }
 
-var errParts = errors.New("is damaged: its parts do not fit")
+var errParts = errors.New("is damaged: its parts are inconsistent")
 
-// decodeParts borrows from body.
+// decodeParts returns parts that borrow from body.
 func decodeParts(body []byte) (parts []Part, err error) {
 	for len(body) > 0 {
 		name, rest, ok := take(body[1:], int(body[0]))
@@ -125,9 +125,9 @@ func take(b []byte, n int) (first, rest []byte, ok bool) {
 	return b[:n], b[n:], true
 }
 
-// checksum is that of data under its number.
+// checksum returns the checksum of data and its sequence number.
 func checksum(sequence uint64, data []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli) // made once by the library
+	table := crc32.MakeTable(crc32.Castagnoli) // computed once by the library
 	number := binary.LittleEndian.AppendUint64(nil, sequence)
 	return crc32.Update(crc32.Checksum(number, table), table, data)
 }

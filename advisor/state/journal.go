@@ -10,10 +10,10 @@ import (
 
 const (
 	journalWord = "weir-advisor-journal"
-	// pendingMax bounds the records that wait for the disk; beyond, records are
-	// counted as lost, and the next image is to be written soon.
+	// pendingMax bounds the records that wait for the disk. Beyond it records are dropped
+	// and counted, and the next image must be written soon.
 	pendingMax = 4 << 20
-	// journalMax bounds what is read of a journal.
+	// journalMax bounds the part of a journal that is read.
 	journalMax = 64 << 20
 )
 
@@ -23,15 +23,15 @@ type Record struct {
 	Data     []byte // without a newline
 }
 
-// appendRecord writes a record as a line.
+// appendRecord encodes a record as a line.
 func appendRecord(out []byte, r Record) []byte {
 	out = fmt.Appendf(out, "%08x %d ", checksum(r.Sequence, r.Data), r.Sequence)
 	out = append(out, r.Data...)
 	return append(out, '\n')
 }
 
-// readJournal returns the records of a journal up to the first that is not
-// whole, and what was wrong there; empty when nothing was.
+// readJournal returns the records of a journal up to the first incomplete one, and what
+// is wrong there, if anything.
 func readJournal(data []byte) (records []Record, wrong string) {
 	head, rest, found := bytes.Cut(data, []byte{'\n'})
 	if !found {
@@ -57,7 +57,7 @@ func readJournal(data []byte) (records []Record, wrong string) {
 
 func journalHead() string { return journalWord + " " + strconv.Itoa(version) }
 
-// parseRecord reads a line without its newline; the record borrows from it.
+// parseRecord parses a line without its newline. The record borrows from it.
 func parseRecord(line []byte) (r Record, ok bool) {
 	sum, rest, ok1 := bytes.Cut(line, []byte{' '})
 	number, data, ok2 := bytes.Cut(rest, []byte{' '})
@@ -72,24 +72,24 @@ func parseRecord(line []byte) (r Record, ok bool) {
 	return Record{Sequence: sequence, Data: data}, true
 }
 
-// Figures count what became of records.
+// Figures count records.
 type Figures struct {
 	JournalBytes  uint64 // written since the start
 	JournalErrors uint64 // attempts to write that failed
-	Lost          uint64 // records that found no room while the disk took none
+	Lost          uint64 // records dropped while the disk accepted no writes
 }
 
-// A journal is the file that records go to.
+// A journal is the file of records.
 //
 // Owned by its Store.
 type journal struct {
-	file *os.File // nil: it begins with the next line
+	file *os.File // nil: created with the next line
 	size int64
-	last uint64 // record
+	last uint64 // last record
 }
 
-// write appends lines, up to record last, whole or not at all, and has the disk take
-// them. It begins the file called name when there is none.
+// write appends lines, up to record last, completely or not at all, and syncs them. It
+// creates the named file if there is none.
 func (j *journal) write(name string, lines []byte, last uint64) error {
 	if j.file == nil {
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -100,9 +100,9 @@ func (j *journal) write(name string, lines []byte, last uint64) error {
 		lines = append([]byte(journalHead()+"\n"), lines...)
 	}
 	if _, err := j.file.Write(lines); err != nil {
-		_ = j.file.Truncate(j.size) // making it shorter needs no room
+		_ = j.file.Truncate(j.size) // shortening needs no space
 		_, _ = j.file.Seek(j.size, io.SeekStart)
-		if j.size == 0 { // it lacks its head
+		if j.size == 0 { // the header is missing
 			j.close()
 		}
 		return err
@@ -112,7 +112,7 @@ func (j *journal) write(name string, lines []byte, last uint64) error {
 	return j.file.Sync()
 }
 
-// close ends the file.
+// close closes the file.
 func (j *journal) close() {
 	if j.file != nil {
 		_ = j.file.Close()

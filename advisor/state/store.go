@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrInUse says that another process keeps its state under the same name.
+// ErrInUse means that another process uses the same state file.
 var ErrInUse = errors.New("is in use by another advisor")
 
 // A Store is the files under one name, of which this process is the only owner.

@@ -147,8 +147,8 @@ func TestDamagedImage(t *testing.T) {
 		{"cut", string(whole[:len(whole)-1]), "is cut off: 1023 of 1024 bytes"},
 		{"cut head", string(whole[:10]), "is not a state"},
 		{"longer", string(whole) + "x", "has 1 bytes too many"},
-		{"flipped", string(flipped), "is damaged: its checksum"},
-		{"sequence", strings.Replace(string(whole), " 5 ", " 6 ", 1), "is damaged: its checksum"},
+		{"flipped", string(flipped), "is damaged: the checksum does not match"},
+		{"sequence", strings.Replace(string(whole), " 5 ", " 6 ", 1), "is damaged: the checksum does not match"},
 		{"version", strings.Replace(string(whole), " 1 5", " 9 5", 1), "has version 9, this program reads version 1"},
 		{"head", imageWord + " 1 x\n", "has a damaged first line"},
 	} {

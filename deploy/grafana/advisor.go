@@ -19,7 +19,7 @@ func advisorNow() []panel {
 		{title: "Arriving", kind: now, unit: perSecond, description: "What all proxies together report.", queries: []query{{`max(advisor_observed_rps{@})`, "arriving"}}},
 		{title: "Predicted", kind: now, unit: perSecond, description: "Highest median of the demand while the recommendation is valid.", queries: []query{{`max(advisor_predicted_rps{@})`, "predicted"}}},
 		{title: "Recommended", kind: now, unit: perSecond, description: "The newest recommendation, as a sustained rate.", queries: []query{{`max(advisor_recommended_limit{@})`, "recommended"}}},
-		{title: "Capacity", kind: now, unit: perSecond, description: "Median of what the target is believed to take; nothing while it is not known.", queries: []query{{`max(advisor_capacity_estimate{@})`, "capacity"}}},
+		{title: "Capacity", kind: now, unit: perSecond, description: "Median of the target's estimated capacity; nothing while it is not known.", queries: []query{{`max(advisor_capacity_estimate{@})`, "capacity"}}},
 		{title: "Confidence", kind: now, unit: share, top: 1, description: "How well the target's capacity is known.", queries: []query{{`max(advisor_confidence{@})`, "confidence"}}},
 		{title: "Proxies", kind: now, unit: count, description: "Proxies whose snapshots count. With none the advisor learns nothing.", steps: needed(1, 0.5), queries: []query{{`max(advisor_instances{@})`, "proxies"}}},
 	}
@@ -29,7 +29,7 @@ func advisorForecast() []panel {
 	return []panel{
 		{title: "Predicted and arriving", kind: lines, unit: perSecond, width: 12, description: "What is expected while the recommendation is valid, beside what arrives now.",
 			queries: []query{{`max(advisor_predicted_rps{@})`, "predicted"}, {`max(advisor_observed_rps{@})`, "arriving"}}},
-		{title: "Recommended, in force, capacity", kind: lines, unit: perSecond, width: 12, description: "The recommendation, the limit that the proxies report, and what the target is believed to take.",
+		{title: "Recommended, in force, capacity", kind: lines, unit: perSecond, width: 12, description: "The recommendation, the limit that the proxies report, and the target's estimated capacity.",
 			queries: []query{{`max(advisor_recommended_limit{@})`, "recommended"}, {`max(advisor_limit_in_force{@})`, "in force"}, {`max(advisor_capacity_estimate{@})`, "capacity"}}},
 		{title: "Capacity, quantiles", kind: lines, unit: perSecond, description: "How sure the belief in the target's capacity is: the closer, the surer.",
 			queries: []query{{`max by (quantile) (advisor_capacity_estimate_quantile{@})`, "{{quantile}}"}}},
