@@ -12,7 +12,7 @@ import (
 // seen whether the request is Refused. began is when its first byte came; last says that
 // the carrier takes no further request.
 func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, last bool) {
-	x.outcome = Outcome{Method: h.Method, Began: began}
+	x.outcome.Method, x.outcome.Began = h.Method, began
 	x.keepRequestID(h)
 	x.client = x.clientOf(h)
 	x.minor = h.Minor
