@@ -115,3 +115,36 @@ func TestOpenFailsAfterTakeover(t *testing.T) {
 		}
 	})
 }
+
+// A settlement that the queue does not take, since its lease has passed, does not count: whoever
+// has the request now counts what becomes of it.
+func TestLostLeaseDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, lost := range []bool{false, true} {
+			q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
+			p := policy(t, "rules: []\n")
+			d, err := New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Start(func(w *wire.Delivery) {
+				if lost {
+					q.renewed = time.Time{}
+				}
+				w.Fate.GoesOn()
+				w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
+			})
+			synctest.Wait()
+			if err := d.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			counted := 0
+			for range d.counts.each(d.counts.deliveries, d.deferring) {
+				counted++
+			}
+			if (counted == 0) != lost {
+				t.Errorf("lost %v: %d counted", lost, counted)
+			}
+		}
+	})
+}

@@ -83,8 +83,12 @@ func lastOf(l *deferred.Last) any {
 // settle has the queue note what became of the entry.
 func (p *parcel) settle(now time.Time, s *deferred.Settlement) {
 	s.Lease = p.lease
-	s.Done = func(error) { p.d.left(p.e) } // a queue that fails says so itself
-	p.d.counts.delivered(p.e, s, now)
+	s.Done = func(err error) { // a queue that fails says so itself
+		if err == nil {
+			p.d.counts.delivered(p.e, s, now)
+		}
+		p.d.left(p.e)
+	}
 	if p.e.Callback == "" || p.e.Rule == CallbackRule || !s.To.Final() {
 		p.queue.Settle(now, s)
 		return
