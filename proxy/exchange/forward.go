@@ -109,7 +109,7 @@ func (set *Settings) isOwn(path []byte) bool {
 // appended behind it as it arrives.
 func (x *Exchange) beginForward(h *http1.Head) {
 	x.upgrade = string(x.asksUpgrade(h))
-	if x.length == 0 && h.Method.Idempotent() && x.upgrade == "" {
+	if x.length == 0 && h.Method.Idempotent() && x.upgrade == "" && !x.env.Delivery { // whether a stored one may be sent again, its rule says
 		x.replay = replayOnce
 	}
 	if h.Framing == http1.BodyChunked {

@@ -106,3 +106,30 @@ func TestDeliveryRanksLast(t *testing.T) {
 		t.Errorf("a delivery that waited: %+v", got)
 	}
 }
+
+// What is sent again on a new connection, because an idle one turns out to be closed, are live
+// requests only: no stored one reaches the target twice unknown to its dispatcher.
+func TestDeliveryIsSentOnce(t *testing.T) {
+	asked := make(chan string, 100)
+	target := newTarget(t, func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			asked <- s.target()
+			if s.target() != "/before" {
+				return // closes the connection
+			}
+			c.echo(s)
+		}
+	})
+	r := startWith(t, func(c *Config) { c.Defer = func(time.Time, *exchange.Kept, *exchange.Peer, func(deferred.Stored)) {} }, target.url(), "EVENT_LOOPS", "1")
+	r.dial().Ask(request("/before"), 200)
+	d, told := delivery("/later")
+	d.Request = []byte("DELETE /later HTTP/1.1\r\nHost: x\r\n\r\n")
+	r.Deliver(d)
+	if got := testkit.Receive(t, told, "the end of a delivery"); !got.Sent || got.Fault == "" || got.Refused {
+		t.Errorf("a delivery whose connection was closed: %+v", got)
+	}
+	<-asked
+	if <-asked; len(asked) > 0 {
+		t.Errorf("the target got it %d times", 1+len(asked))
+	}
+}
