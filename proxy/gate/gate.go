@@ -224,7 +224,13 @@ func (g *Gate) early(span time.Duration) bool {
 	w := &g.window
 	switch {
 	case g.first:
-		return w.goods < firstMin && w.n-w.goods < windowMin
+		if w.goods < firstMin {
+			return w.n-w.goods < windowMin
+		}
+		if w.takes == 0 {
+			w.takes = min(time.Duration(firstTimes*w.sum)/time.Duration(w.goods), 2*settleMax)
+		}
+		return w.takes > firstMax && span < w.takes
 	case span < spanShort:
 		return true
 	case g.probe.limit > 0:

@@ -215,6 +215,14 @@ var calms = map[string]struct {
 		w.Warm, w.Length, w.InTime, w.Workers, w.Service = 0, 100*sec, 5*sec, 16, 500*ms
 		w.Stages = []gatetest.Stage{{Load: 25.6}}
 	}},
+	"90 %, answers of about ten seconds, from the start": {4e-3, func(w *gatetest.World) {
+		w.Warm, w.Length, w.InTime, w.Workers, w.Service, w.CV = 0, 300*sec, 120*sec, 64, 10*sec, .2
+		w.Stages = []gatetest.Stage{{Load: 5.8}}
+	}},
+	"60 %, ten seconds on average, from the start": {5e-3, func(w *gatetest.World) {
+		w.Warm, w.Length, w.InTime, w.Workers, w.Service = 0, 300*sec, 120*sec, 64, 10*sec
+		w.Stages = []gatetest.Stage{{Load: 3.8}}
+	}},
 	"three and a half times slower, as much capacity": {5e-4, func(w *gatetest.World) {
 		w.Workers, w.Stages = 20, []gatetest.Stage{{Load: 1800}, {From: 10 * sec, Speed: 1 / 3.5, Workers: 70}}
 	}},

@@ -15,8 +15,10 @@ const (
 	spanShort = 20 * time.Millisecond
 	// firstMin is how many answers say for the first time what calm is. Only requests
 	// count that were sent with firstFew or fewer in flight, as others may have waited;
-	// after firstMax all do.
+	// after firstMax all do. After firstTimes times what these
+	// took, about as many are in flight as usual: the first answers are the fast ones.
 	firstFew, firstMin, firstMax = 10, 8, time.Second
+	firstTimes                   = 4
 	// A window with longMin answers, or of spanMax, is judged also when what it says
 	// lies within the noise.
 	longMin = 200
@@ -45,8 +47,9 @@ type window struct {
 	inFlight int           // summed over the answers
 	sum      float64       // of the answer times, ns
 	counts   [buckets]uint32
-	least    int // bucket that is not empty
-	next     int // answers at which to judge
+	least    int           // bucket that is not empty
+	next     int           // answers at which to judge
+	takes    time.Duration // the first one, at the least; 0: unknown
 }
 
 func (w *window) reset(now time.Time) { *w = window{since: now, next: windowMin, least: buckets - 1} }
