@@ -70,6 +70,7 @@ var sideways = map[string][]string{
 	"proxy/terms":          {"internal/http1", "internal/strict", "proxy/callback", "proxy/deferred"},
 	"target/model":         {"internal/agenda", "internal/strict"},
 	"loadgen/pace":         {"loadgen/profile"},
+	"loadgen/profile":      {"internal/strict"},
 	"proxy/guard":          {"proxy/limit"},
 	"proxy/descriptor":     {"internal/strict", "proxy/limit", "proxy/rls"},
 	"proxy/envoy":          {"internal/http1", "proxy/decide", "proxy/descriptor", "proxy/limit", "proxy/rls", "proxy/rule", "proxy/store"},

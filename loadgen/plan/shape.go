@@ -34,7 +34,10 @@ func (b *builder) profile(w *profileWire, length time.Duration) (s shape, ok boo
 	}
 	before := len(b.faults)
 	p, err := b.shape(*w.Type, w.Params, length)
-	b.paramFaults(err)
+	faults, _ := errors.AsType[strict.Faults](err)
+	for _, f := range faults {
+		b.fault("profile.params."+f.Path, "%s", f.Message)
+	}
 	if len(b.faults) > before {
 		return s, false
 	}
@@ -105,8 +108,8 @@ func (b *builder) shape(kind string, raw strict.Raw, length time.Duration) (*pro
 		return profile.NewRamp(v[0], v[1], length)
 	}
 	p, err := profile.NewConstant(v[0])
-	if e, ok := errors.AsType[*profile.ParamError](err); ok {
-		e.Param = names[0]
+	if faults, ok := errors.AsType[strict.Faults](err); ok {
+		faults[0].Path = names[0]
 	}
 	return p, err
 }
@@ -152,17 +155,6 @@ func (b *builder) decode(kind string, raw strict.Raw, into any, names ...string)
 		b.faults = append(b.faults, strict.At("profile.params", err))
 	}
 	return err == nil
-}
-
-// paramFaults records the faults that a shape reported.
-func (b *builder) paramFaults(err error) {
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range many.Unwrap() {
-			b.paramFaults(e)
-		}
-	} else if e, ok := errors.AsType[*profile.ParamError](err); ok {
-		b.fault("profile.params."+e.Param, "%s", e.Problem)
-	}
 }
 
 // steps parses the parameters of steps.

@@ -55,7 +55,7 @@ func (b *builder) trace(raw strict.Raw, length time.Duration) (*profile.Profile,
 	if err == nil && last < length {
 		b.warn("the trace lasts %g s, the test %g s: nothing is sent after its end", last.Seconds(), length.Seconds())
 	}
-	if _, ok := errors.AsType[*profile.ParamError](err); err != nil && !ok {
+	if _, ok := errors.AsType[strict.Faults](err); err != nil && !ok {
 		b.fault(path, "%s: %v", *w.File, err)
 		return nil, nil
 	}

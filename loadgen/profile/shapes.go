@@ -1,12 +1,13 @@
 package profile
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/internal/strict"
 )
 
 // The bounds of a rate, in arrivals per second. Where a shape allows pauses, its rate may
@@ -25,20 +26,12 @@ const (
 // stepsMax bounds the steps of a shape.
 const stepsMax = 10_000
 
-// A ParamError says that a parameter of a profile is out of bounds.
-type ParamError struct {
-	Param   string // its name, as in "spikeRps" or "steps[2].rps"
-	Problem string // what is allowed, and what it is
-}
-
-// Error returns "param: problem".
-func (e *ParamError) Error() string { return e.Param + ": " + e.Problem }
-
-// A checker converts parameters and collects faults.
-type checker struct{ faults []error }
+// A checker converts parameters and collects faults, whose paths are the names of
+// parameters, as in spikeRps or steps[2].rps.
+type checker struct{ faults strict.Faults }
 
 func (c *checker) fault(param, format string, args ...any) {
-	c.faults = append(c.faults, &ParamError{param, fmt.Sprintf(format, args...)})
+	c.faults = append(c.faults, strict.Fault{Path: param, Message: fmt.Sprintf(format, args...)})
 }
 
 // rate is rps in millionths; above zero.
@@ -79,7 +72,7 @@ func (c *checker) restingSpan(param string, seconds float64) time.Duration {
 // done returns p, or the faults.
 func (c *checker) done(p *Profile) (*Profile, error) {
 	if len(c.faults) > 0 {
-		return nil, errors.Join(c.faults...)
+		return nil, c.faults
 	}
 	return p, nil
 }
@@ -102,8 +95,7 @@ func describe(name string, params ...any) string {
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // NewConstant returns the profile of rps arrivals per second. Rates are rounded to
-// millionths. Errors of this and of all other shapes are *ParamErrors, one or several
-// joined.
+// millionths. Errors of this and of all other shapes are strict.Faults.
 func NewConstant(rps float64) (*Profile, error) {
 	var c checker
 	u := c.rate("rps", rps)

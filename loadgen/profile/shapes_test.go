@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/strict"
 )
 
 // Every parameter out of bounds is named, all of them together.
@@ -61,11 +63,11 @@ func TestParamsRefused(t *testing.T) {
 			}
 			continue
 		}
-		if _, ok := errors.AsType[*ParamError](c.err); !ok || !strings.Contains(c.err.Error(), c.want) {
+		if _, ok := errors.AsType[strict.Faults](c.err); !ok || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, c.err, c.want)
 		}
 	}
-	if err := burst(Burst{-1, -1, -1, -1}); len(strings.Split(err.Error(), "\n")) != 4 {
+	if err := burst(Burst{-1, -1, -1, -1}); len(strings.Split(err.Error(), "; ")) != 4 {
 		t.Errorf("four wrong parameters give %q", err)
 	}
 }

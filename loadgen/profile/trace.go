@@ -58,7 +58,7 @@ const (
 const gapFactor = 1.5
 
 // NewTrace returns the profile of a trace, and how long it lasts. After its end there are
-// no arrivals. Errors are *ParamErrors, or name a line of the trace.
+// no arrivals. Errors are strict.Faults, or name a line of the trace.
 //
 // A rate holds, and a count is spread evenly, up to the next row. The last row lasts as
 // long as the median row. If a step between counts is longer than gapFactor times the
