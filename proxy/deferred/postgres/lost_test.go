@@ -14,6 +14,7 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/seal"
+	"weir/proxy/store/postgres"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -151,4 +152,27 @@ func TestEditorLeaves(t *testing.T) {
 	if err := q.Stats().Err; err != nil {
 		t.Errorf("the queue is unusable: %v", err)
 	}
+}
+
+// A server that is too slow ends the statement, so that nothing of it is in doubt.
+func TestTooSlow(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	log := new(testkit.Log)
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger(), silence: 5 * time.Second})
+	s.Do("weir", "CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600); RETURN NEW; END $$; "+
+		"CREATE TRIGGER waits BEFORE INSERT ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.waits()")
+	testkit.Eventually(t, "the server ends the statement", func() bool {
+		return postgres.Expired(testkit.Receive(t, putAll(q, order("shop")), "the end of a put").Err)
+	})
+	q.mu.Lock()
+	doubtful := len(q.doubtful)
+	q.mu.Unlock()
+	if doubtful > 0 || log.Count("why the server is slow") == 0 {
+		t.Errorf("%d are in doubt\n%s", doubtful, log)
+	}
+	s.Do("weir", "DROP TRIGGER waits ON weir.deferred")
+	testkit.Eventually(t, "it stores", func() bool {
+		return testkit.Receive(t, putAll(q, order("shop")), "the end of a put").Outcome == deferred.Accepted
+	})
 }

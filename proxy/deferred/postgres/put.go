@@ -86,7 +86,7 @@ const codeMode = "WR002"
 // spreads reports whether the statements that follow will fail, too.
 func spreads(err error) bool {
 	f := postgres.Classify(err)
-	return f.Class == store.OutageFault || f.Class == store.LateFault && !postgres.Certain(err) || f.Code == codeMode
+	return f.Class == store.OutageFault || f.Class == store.LateFault && !postgres.Certain(err) || postgres.Expired(err) || f.Code == codeMode
 }
 
 // doubt notes entries that may be stored though nobody was told so.
@@ -145,7 +145,7 @@ func (q *Queue) insist(ctx context.Context, function string, args *postgres.Args
 		once, cancel := context.WithTimeout(ctx, q.cfg.silence)
 		f, _, err = q.write(once, function, args)
 		cancel()
-		if err == nil || postgres.Classify(err).Class != store.LateFault || !postgres.Certain(err) {
+		if err == nil || postgres.Classify(err).Class != store.LateFault || !postgres.Certain(err) || postgres.Expired(err) {
 			break
 		}
 	}

@@ -19,7 +19,8 @@ type ClientConfig struct {
 	Setting     string // of the URL, for errors: DEFER_URL
 	Connections int
 	Schema      string // of the functions that are called
-	// Silence is how long an answer may take; 1 s. Then the connection is closed.
+	// Silence is how long an answer may take; 1 s. Then the connection is closed. The server ends
+	// the statement a little earlier.
 	Silence time.Duration
 }
 
@@ -60,7 +61,7 @@ func (c *Client) Call(ctx context.Context, function string, args *Args) ([][]byt
 	if deadline, ok := ctx.Deadline(); ok {
 		silent = min(silent, time.Until(deadline))
 	}
-	result, err := c.pool.run(&job{ctx: ctx, silent: silent, types: args.types, params: args.values,
+	result, err := c.pool.run(&job{ctx: ctx, silent: silent, limit: silent * 9 / 10, types: args.types, params: args.values,
 		sql: "SELECT * FROM " + quoted(c.cfg.Schema) + "." + function + "(" + places.String() + ")"})
 	if err != nil {
 		return nil, c.told(err)
@@ -80,14 +81,15 @@ func (c *Client) Migrate(ctx context.Context, m *Migration) (from int32, err err
 	return from, err
 }
 
-// A renamedError is an error that names another setting than POSTGRES_URL.
+// A renamedError is an error that names the settings of a client.
 type renamedError struct {
 	error
 	setting string
 }
 
 func (e *renamedError) Error() string {
-	return strings.ReplaceAll(e.error.Error(), "POSTGRES_URL", e.setting)
+	return strings.NewReplacer("POSTGRES_URL", e.setting, "raise statement_timeout of the role, or POSTGRES_TIMEOUT", "find out why the server is slow",
+		"raise POSTGRES_TIMEOUT, or end", "end").Replace(e.error.Error())
 }
 
 func (e *renamedError) Unwrap() error { return e.error }
@@ -108,6 +110,10 @@ func Certain(err error) bool {
 	code := codeOf(err) // 08: of a pooler that has lost the server; 57P: the server ends
 	return code != "" && !strings.HasPrefix(code, "08") && !strings.HasPrefix(code, "57P")
 }
+
+// Expired reports whether an error is that of a statement which took the server too long. It has
+// certainly not been carried out.
+func Expired(err error) bool { return codeOf(err) == codeCanceled }
 
 // Violates reports whether an error is that of a value which a unique index has already.
 func Violates(err error, index string) bool {

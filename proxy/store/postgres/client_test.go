@@ -78,7 +78,7 @@ func TestClientErrors(t *testing.T) {
 	s.Do("weir", "CREATE SCHEMA weir; CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'")
 	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
 	defer cancel()
-	if _, err = c.Call(ctx, "sleep", new(Args)); !errors.Is(err, context.DeadlineExceeded) || Certain(err) {
+	if _, err = c.Call(ctx, "sleep", new(Args)); !errors.Is(err, context.DeadlineExceeded) && !Expired(err) || Certain(err) != Expired(err) {
 		t.Errorf("late: %v", err)
 	}
 	version := &Migration{Schema: "weir", Function: "later", Version: 1, Script: "CREATE FUNCTION weir.later() RETURNS int4 LANGUAGE sql AS 'SELECT 1';"}
@@ -86,5 +86,41 @@ func TestClientErrors(t *testing.T) {
 		if from, err := c.Migrate(background, version); from != want || err != nil {
 			t.Errorf("migrated from %d, want %d: %v", from, want, err)
 		}
+	}
+}
+
+// The server ends what takes too long, before the client closes the connection, and keeps nothing
+// of that limit; what fails when it is committed is an error. So also through a pooler and in an
+// explicit transaction.
+func TestClientLimit(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	s.Do("weir", `CREATE SCHEMA weir; CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)';
+CREATE FUNCTION weir.fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'late' USING ERRCODE = 'P0002'; END $$;
+CREATE TABLE weir.checked (n int8); CREATE CONSTRAINT TRIGGER t AFTER INSERT ON weir.checked DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION weir.fails();
+CREATE FUNCTION weir.store() RETURNS int8 LANGUAGE sql AS 'INSERT INTO weir.checked VALUES (1) RETURNING n'`)
+	for name, server := range map[string]*postgrestest.Server{"server": s, "pooler": s.Pooler(1)} {
+		for _, explicit := range []bool{false, true} {
+			c := must[*Client](t)(NewClient(ClientConfig{URL: server.URL("weir", "weir"), Setting: "DEFER_URL", Connections: 1, Schema: "weir", Silence: 5 * time.Second}))
+			c.pool.explicit.Store(explicit)
+			if _, err := c.Call(background, "sleep", new(Args)); !Expired(err) || !Certain(err) || !strings.Contains(err.Error(), "why the server is slow") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, err := c.Call(background, "store", new(Args)); codeOf(err) != "P0002" {
+				t.Errorf("%s: committed: %v", name, err)
+			}
+			if result, err := c.pool.query(background, "SHOW statement_timeout", nil); err != nil || string(result.Rows[0][0]) != "0" {
+				t.Errorf("%s: the limit is %v, %v", name, result, err)
+			}
+			c.Close()
+		}
+	}
+	s.Do("weir", "ALTER ROLE weir SET statement_timeout = '1s'")
+	s.Do("weir", "CREATE FUNCTION weir.wait() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(2)'")
+	if _, err := newClient(t, s.URL("weir", "weir")).Call(background, "wait", new(Args)); !Expired(err) {
+		t.Errorf("beyond the limit of the role: %v", err)
+	}
+	if n := s.Do("weir", "SELECT count(*) FROM weir.checked"); n != "0" {
+		t.Errorf("%s are stored", n)
 	}
 }

@@ -17,6 +17,7 @@ const (
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codeLocked        = "55P03"
+	codeCanceled      = "57014"
 	codeNoFunction    = "42883"
 	codeNoSchema      = "3F000"
 	codeNoTable       = "42P01"
@@ -83,7 +84,7 @@ var meanings = []meaning{
 	{"08", store.OutageFault, 0, "look after the server, and the pooler in front of it"},
 	{"XX", store.OutageFault, 0, "look into the server's log"},
 	{"58", store.OutageFault, 0, "look into the server's log"},
-	{"57014", store.LateFault, 0, "raise statement_timeout of the role, or POSTGRES_TIMEOUT"},
+	{codeCanceled, store.LateFault, 0, "raise statement_timeout of the role, or POSTGRES_TIMEOUT"},
 	{codeLocked, store.LateFault, 0, "raise POSTGRES_TIMEOUT, or end the transaction that holds locks in the schema of POSTGRES_SCHEMA"},
 	{"40", store.LateFault, 0, "set default_transaction_isolation of the role to read committed"},
 }

@@ -28,6 +28,7 @@ type job struct {
 	ctx    context.Context
 	silent time.Duration // how long the answer may take until the connection is closed
 	script bool          // sql is several statements without params
+	limit  time.Duration // how long the server may work on it; 0: as long as its settings say
 
 	sql    string
 	types  []uint32
@@ -168,8 +169,8 @@ func (p *pool) do(conn *pgconn.PgConn, j *job) {
 		switch {
 		case j.script:
 			_, j.err = conn.Exec(ctx, j.sql).ReadAll()
-		case p.explicit.Load():
-			j.result, j.err = explicitly(ctx, conn, j)
+		case p.explicit.Load() || j.limit > 0:
+			j.result, j.err = surrounded(ctx, conn, j, p.explicit.Load())
 		default:
 			j.result = conn.ExecParams(ctx, j.sql, j.params, j.types, binaryFormat, binaryFormat).Read()
 			j.err = j.result.Err
@@ -186,14 +187,31 @@ func (p *pool) do(conn *pgconn.PgConn, j *job) {
 	}
 }
 
-// explicitly runs a job in a transaction at READ COMMITTED, in one round trip.
-func explicitly(ctx context.Context, conn *pgconn.PgConn, j *job) (result *pgconn.Result, err error) {
+// limitSQL limits statements that follow in the transaction, unless the role's own limit is lower.
+// A function cannot limit itself: its statement's time has begun before.
+const limitSQL = `SELECT set_config('statement_timeout',
+CASE WHEN t::interval > '0' AND t::interval < '%[1]dms' THEN t ELSE '%[1]d' END, true) FROM current_setting('statement_timeout') t`
+
+// surrounded runs a job with what it needs before and after it, in one round trip: statements up to
+// a Sync are one transaction, and a pooler does not part them.
+func surrounded(ctx context.Context, conn *pgconn.PgConn, j *job, explicit bool) (result *pgconn.Result, err error) {
+	var before, after []string
+	if explicit {
+		before, after = []string{"BEGIN ISOLATION LEVEL READ COMMITTED"}, []string{"COMMIT"}
+	}
+	if j.limit > 0 {
+		before = append(before, fmt.Sprintf(limitSQL, max(1, j.limit.Milliseconds())))
+	}
 	pipe := conn.StartPipeline(ctx)
-	pipe.SendQueryParams("BEGIN ISOLATION LEVEL READ COMMITTED", nil, nil, nil, nil)
+	for _, sql := range before {
+		pipe.SendQueryParams(sql, nil, nil, nil, nil)
+	}
 	pipe.SendQueryParams(j.sql, j.params, j.types, binaryFormat, binaryFormat)
-	pipe.SendQueryParams("COMMIT", nil, nil, nil, nil)
+	for _, sql := range after {
+		pipe.SendQueryParams(sql, nil, nil, nil, nil)
+	}
 	err = pipe.Sync()
-	for i := 0; err == nil && i < 3; i++ {
+	for i := 0; err == nil && i <= len(before)+len(after); i++ {
 		var next any
 		if next, err = pipe.GetResults(); err != nil {
 			break
@@ -204,14 +222,14 @@ func explicitly(ctx context.Context, conn *pgconn.PgConn, j *job) (result *pgcon
 			break
 		}
 		r := reader.Read()
-		if err = r.Err; i == 1 {
+		if err = r.Err; i == len(before) {
 			result = r
 		}
 	}
-	if closeErr := pipe.Close(); err == nil {
+	if closeErr := pipe.Close(); err == nil { // of the commit
 		err = closeErr
 	}
-	if err != nil && !conn.IsClosed() {
+	if err != nil && explicit && !conn.IsClosed() {
 		_, _ = conn.Exec(ctx, "ROLLBACK").ReadAll() // the error is told already
 	}
 	return result, err
