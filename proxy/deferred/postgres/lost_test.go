@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -114,24 +113,23 @@ func TestSettledOnce(t *testing.T) {
 	if err != nil || len(claimed) != len(entries) {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
 	}
-	id := func(i int) string { return fmt.Sprintf("NEW.id = '%x'", claimed[i].Lease.ID[:]) }
-	s.Do("weir", "CREATE FUNCTION weir.fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "+
-		"IF "+id(1)+" THEN RAISE EXCEPTION 'this one' USING ERRCODE = '22000'; END IF; "+
-		"IF "+id(3)+" THEN RAISE EXCEPTION 'all' USING ERRCODE = '57P03'; END IF; RETURN NEW; END $$; "+
-		"CREATE TRIGGER fails BEFORE UPDATE ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.fails()")
+	// The first statement fails because of one settlement, the second is the first half, the third
+	// finds that the server goes down.
+	s.Do("weir", "CREATE SEQUENCE weir.n; CREATE FUNCTION weir.fails() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE n int8 := nextval('weir.n'); BEGIN "+
+		"IF n = 1 THEN RAISE EXCEPTION 'this one' USING ERRCODE = '22000'; END IF; "+
+		"IF n = 3 THEN RAISE EXCEPTION 'all' USING ERRCODE = '57P03'; END IF; RETURN NULL; END $$; "+
+		"CREATE TRIGGER fails BEFORE UPDATE ON weir.deferred EXECUTE FUNCTION weir.fails()")
 	var ends [4]atomic.Int64
-	var group []*settling
+	_ = q.puts.Break(errors.New("held up")) // so that they make up one group
 	for i, c := range claimed {
-		group = append(group, &settling{now: time.Now(), Settlement: &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour, Done: func(error) { ends[i].Add(1) }}})
+		q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour, Done: func(error) { ends[i].Add(1) }})
 	}
-	q.mu.Lock() // so that they make up one group
-	for _, g := range group {
-		q.Settle(g.now, g.Settlement)
-	}
-	q.mu.Unlock()
-	testkit.Eventually(t, "one cannot be settled", func() bool { return ends[1].Load() > 0 && q.Stats().Err != nil })
-	s.Do("weir", "DROP TRIGGER fails ON weir.deferred")
+	q.puts.Mend()
+	q.settles.Ring()
 	testkit.Eventually(t, "the last is settled", func() bool { return ends[3].Load() > 0 })
+	if n := s.Do("weir", "SELECT last_value FROM weir.n"); n != "4" {
+		t.Errorf("%s statements", n)
+	}
 	for i := range ends {
 		if n := ends[i].Load(); n != 1 {
 			t.Errorf("settlement %d has ended %d times", i, n)
