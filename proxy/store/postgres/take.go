@@ -176,12 +176,25 @@ func appendCounter(numbers []int64, place int64, c *store.Counter) []int64 {
 	return append(numbers, place, int64(l.Algorithm()), l.Burst(), l.Number(), cut(c, c.Cost), gain, cut(c, c.Reserve), delay, overshoot, grace.Microseconds())
 }
 
+// only returns the one counter of a group that is not off, nil if there are others.
+func only(g *store.Group) (one *store.Counter) {
+	for i := range g.Counters {
+		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
+			if one != nil {
+				return nil
+			}
+			one = c
+		}
+	}
+	return one
+}
+
 // askSingle adds a group if take_many_1 may decide it, and reports whether it does.
 func (t *take) askSingle(g *store.Group) bool {
-	if len(g.Counters) != 1 || g.N < 1 {
+	c := only(g)
+	if c == nil || g.N < 1 {
 		return false
 	}
-	c := &g.Counters[0]
 	l, n := c.Limit, int64(g.N)
 	overshoot, _ := l.Overshoot()
 	algorithm := l.Algorithm()
@@ -288,12 +301,15 @@ func (t *take) deliver(r *taken) error {
 		}
 		done[index] = true
 		g, charge := t.singles[index], t.charges[index*chargeNumbers:]
-		g.Err, g.Granted, g.At[0], g.Before[0] = nil, 0, r.instant, limit.State{}
+		one := taken{instant: r.instant, granted: []int64{0}, states: []int64{charge[0], r.ats[i], r.aheads[i], charge[1], 0, 0}}
 		if place > 0 {
-			g.Granted = g.N
+			one.granted[0] = int64(g.N)
 		}
-		if state := (taken{states: []int64{charge[0], r.ats[i], r.aheads[i], charge[1], 0, 0}}); r.ats[i] != 0 && !state.state(0, &g.Before[0]) {
-			return errForm
+		if r.ats[i] == 0 {
+			clear(one.states)
+		}
+		if err := one.deliver([]*store.Group{g}); err != nil {
+			return err
 		}
 	}
 	rest := t.groups

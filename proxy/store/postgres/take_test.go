@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -241,6 +242,9 @@ func (h *history) batch() *store.Batch {
 			g.Counters = append(g.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: []byte{byte('0' + h.r.IntN(keys))}, Limit: l,
 				Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay})
 		}
+		if h.keys > 0 && h.r.IntN(4) == 0 {
+			g.Counters = slices.Insert(g.Counters, 0, store.Counter{Rule: "off", Limit: limittest.Must(limit.Config{Algorithm: limit.Off})})
+		}
 		b.Groups = append(b.Groups, g)
 	}
 	for i := 0; i < len(h.queued) && i < 3; i++ {
@@ -338,20 +342,30 @@ func fixed(permits int64) *limit.Limit {
 }
 
 // A key that has room for all who ask is found once for each call, not once to read it and
-// once to write it.
+// once to write it, whether it is alone in the call or not. Counters that are off do not matter.
 func TestFoundOnce(t *testing.T) {
 	t.Parallel()
+	off := limittest.Must(limit.Config{Algorithm: limit.Off})
 	for _, cfg := range []limit.Config{{Algorithm: limit.Token, Capacity: 1000, FillRate: 1}, {Algorithm: limit.GCRA, Limit: 1000, Window: 3600, Burst: 1000}} {
-		l := must[limit.Limit](t)(limit.New(cfg))
-		s, b := newWorld(t)
-		const calls = 200
-		for range calls {
-			if g := decide(b, 2, &l); g.Err != nil || g.Granted != 2 {
-				t.Fatalf("%v: %d granted, %v", l.Algorithm(), g.Granted, g.Err)
+		for _, keys := range []string{"a", "abc"} {
+			s, b := newWorld(t)
+			const calls = 200
+			for range calls {
+				batch := new(store.Batch)
+				for i := range keys {
+					batch.Groups = append(batch.Groups, &store.Group{N: 2, Counters: []store.Counter{
+						{Rule: "off", Limit: off}, {Rule: "r", Key: []byte(keys[i : i+1]), Limit: limittest.Must(cfg), Cost: 1}}})
+				}
+				b.Decide(background, batch)
+				for _, g := range batch.Groups {
+					if g.Err != nil || g.Granted != 2 || g.At[0] != 0 || g.At[1] == 0 {
+						t.Fatalf("%v: %d granted at %v, %v", cfg.Algorithm, g.Granted, g.At[:2], g.Err)
+					}
+				}
 			}
-		}
-		if found := counted(t, s, b, "idx_scan"); found > calls*3/2 {
-			t.Errorf("%v: %d calls looked for it %d times", l.Algorithm(), calls, found)
+			if found := counted(t, s, b, "idx_scan"); found > int64(calls*len(keys)*3/2) {
+				t.Errorf("%v: %d calls looked for %d keys %d times", cfg.Algorithm, calls, len(keys), found)
+			}
 		}
 	}
 }
