@@ -237,7 +237,7 @@ BEGIN
           END IF;
         END IF;
         DELETE FROM log e WHERE e.name = k.name AND e.at <= s.at - number;
-        INSERT INTO log VALUES (k.name, s.at, s.a, s.at + number) ON CONFLICT DO NOTHING;
+        INSERT INTO log VALUES (k.name, s.at, s.a, s.at + number + margin_1()) ON CONFLICT DO NOTHING;
         s.a := s.a + charge;
         s.b := 0;
       ELSE
