@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -155,43 +154,100 @@ func TestPostgresPoolerRestarted(t *testing.T) {
 
 const outageLast = 1500 * time.Millisecond
 
+// undecided is how many requests the failure mode has answered.
+func (w *postgresWorld) undecided() (n float64) {
+	w.t.Helper()
+	_, text := w.call("GET /metrics")
+	for name, value := range testkit.Samples(w.t, text) {
+		if strings.HasPrefix(name, "ratelimiter_store_undecided_total") {
+			n += value
+		}
+	}
+	return n
+}
+
+// A postgresPair is two proxies with one PostgreSQL.
+type postgresPair [2]*postgresWorld
+
+// admits asks both for a fresh key, the one first that is told, and says what both did.
+func (p postgresPair) admits(first int) (one, other bool) {
+	p[0].keys++
+	return p[first].ask(p[0].keys), p[1-first].ask(p[0].keys)
+}
+
+// exact reports whether a fresh key is admitted to whoever asks first, and to nobody else.
+func (p postgresPair) exact(first int) bool {
+	one, other := p.admits(first)
+	return one && !other
+}
+
+// staysExact fails the test if a key is admitted twice, or not at all, though both proxies have
+// had it decided.
+func (p postgresPair) staysExact(t *testing.T, when string) {
+	t.Helper()
+	for key := range 20 {
+		undecided := p[0].undecided() + p[1].undecided()
+		one, other := p.admits(key % 2)
+		if (!one || other) && p[0].undecided()+p[1].undecided() == undecided {
+			t.Errorf("%s: a fresh key is admitted to the first who asks: %v, to the second: %v", when, one, other)
+		}
+	}
+}
+
 // A second after PostgreSQL is back two proxies decide exactly again, whatever it was away
-// for. A machine that is busy may keep them from it: of a few times one counts.
+// for, and from then on. While it is away they refuse nobody; what they had counted before a
+// pause or a shutdown still counts. A machine that is busy may keep them from it for longer
+// than a second: of six times two must be in time.
 func TestPostgresReturns(t *testing.T) {
 	s := postgrestest.Start(t)
 	url := s.URL("weir", "weir")
-	a, b := newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms"), newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms")
-	a.keys = 1_000_000
-	exact := func() bool { // a fresh key is admitted by one of them
-		a.keys++
-		return a.ask(a.keys) != b.ask(a.keys)
-	}
+	both := postgresPair{newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms"), newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms")}
+	both[0].keys = 1_000_000
 	for _, test := range []struct {
 		name        string
+		kept        bool // what was counted
 		leave, mend func()
 	}{
-		{"killed", func() { s.Signal(syscall.SIGKILL) }, s.Restart},
-		{"stopped", func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) }},
-		{"shut down", s.Shutdown, s.Restart},
+		{"killed", false, func() { s.Signal(syscall.SIGKILL) }, s.Restart},
+		{"stopped", true, func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) }},
+		{"shut down", true, s.Shutdown, s.Restart},
 	} {
+		inTime := 0
 		var took []time.Duration
-		for len(took) < 6 && (took == nil || slices.Min(took) > time.Second) {
-			lost := [2]int{len(a.Log.Lines("PostgreSQL connection lost")), len(b.Log.Lines("PostgreSQL connection lost"))}
+		for len(took) < 6 && inTime < 2 {
+			testkit.Eventually(t, test.name+": a key is used up", func() bool { return both.exact(0) })
+			used := both[0].keys
+			lost := [2]int{len(both[0].Log.Lines("PostgreSQL connection lost")), len(both[1].Log.Lines("PostgreSQL connection lost"))}
 			test.leave()
-			for i, w := range []*postgresWorld{a, b} {
+			for i, w := range both {
 				testkit.Eventually(t, test.name+": it is told", func() bool {
-					a.keys++
-					w.ask(a.keys)
+					both[0].keys++
+					w.ask(both[0].keys)
 					return len(w.Log.Lines("PostgreSQL connection lost")) > lost[i]
 				})
 			}
 			time.Sleep(outageLast) // until the prober's pauses are the longest
+			for first := range both {
+				if one, other := both.admits(first); !one || !other {
+					t.Errorf("%s: a key is refused while PostgreSQL is away", test.name)
+				}
+			}
 			test.mend()
 			back := time.Now()
-			testkit.Eventually(t, test.name+": limits are exact", exact)
+			testkit.Eventually(t, test.name+": limits are exact", func() bool { return both.exact(0) && both.exact(1) })
 			took = append(took, time.Since(back))
+			if took[len(took)-1] <= time.Second {
+				inTime++
+			}
+			both.staysExact(t, test.name)
+			for i, w := range both {
+				undecided := w.undecided()
+				if w.ask(used) && test.kept && w.undecided() == undecided {
+					t.Errorf("%s: proxy %d has forgotten a key that was used up before", test.name, i)
+				}
+			}
 		}
-		if slices.Min(took) > time.Second {
+		if inTime < 2 {
 			t.Errorf("%s: exact again after %v", test.name, took)
 		}
 		t.Logf("%s: exact again after %v", test.name, took)
