@@ -4,11 +4,12 @@
 //
 // # Deciding
 //
-// A batch of a lane is one statement, one transaction and one round trip: the function
-// take_1 decides all of its groups and returns the states from which it started, from which
-// package limit works out the same decisions. It takes an advisory lock for each key, in
-// ascending order, so that no two calls can wait for each other, and reads the clock when it
-// holds them. A refusal writes nothing.
+// A batch of a lane is one statement, one transaction and one round trip. The function take_1
+// decides all of its groups and returns the states from which it started, from which package
+// limit works out the same decisions. It takes an advisory lock for each key, in ascending
+// order, so that no two calls can wait for each other, and reads the clock while it holds them.
+// A refusal writes nothing. take_one_1 and take_many_1 do the same, faster, where a group is
+// one counter of token or gcra and no other group of the batch has its key.
 //
 // The statement has no name and nothing is kept in a session, so that a pooler may lend a
 // connection to each transaction (PgBouncer with pool_mode=transaction). The function needs
