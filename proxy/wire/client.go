@@ -42,7 +42,7 @@ type client struct {
 	waited   time.Duration // time spent waiting for a place before lineAt
 	notice   notice        // the current request; used with an access log
 	alarm    *loop.Alarm   // rings when a queue slot is due; made when first needed
-	asked    time.Time     // when the store was asked
+	asked    time.Duration // when the store was asked, since front.began: without a wall clock
 	answered store.Done    // receives the store's answer; made once
 }
 

@@ -11,12 +11,12 @@ import (
 // later wake the loop once per batch.
 func (s *side) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	c := x.Owner.(*client)
-	c.asked = time.Now()
+	c.asked = time.Since(s.front.began)
 	if c.answered == nil {
 		c.answered = c.decided
 	}
 	if s.askStore(now, ask, ans, c.answered) {
-		s.counts.Decided(now, time.Since(c.asked), ans.Granted > 0)
+		s.counts.Decided(now, time.Since(s.front.began)-c.asked, ans.Granted > 0)
 		return true
 	}
 	return false
@@ -46,7 +46,7 @@ func (s *side) armLane() {
 
 // decided passes the store's answer to the session that waits for it.
 func (c *client) decided(now time.Time, ans *store.Answer) {
-	c.side.counts.Decided(now, time.Since(c.asked), ans.Granted > 0)
+	c.side.counts.Decided(now, time.Since(c.side.front.began)-c.asked, ans.Granted > 0)
 	c.s.HandleAnswer(now, ans)
 	c.apply(now)
 }
