@@ -1,5 +1,5 @@
-// Package admit bounds how many connections are accepted: of one client, and in all by
-// what descriptors there are.
+// Package admit bounds how many connections are accepted: per client, and in total by the
+// available descriptors.
 package admit
 
 import (

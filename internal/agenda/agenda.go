@@ -1,4 +1,4 @@
-// Package agenda keeps what is to happen in virtual time.
+// Package agenda is an event queue in virtual time.
 package agenda
 
 import "cmp"

@@ -1,6 +1,6 @@
-// Package archtest keeps the architecture true: it reads the source of the
-// whole repository and says where it breaks a rule that the compiler does not
-// know. It runs as a plain test.
+// Package archtest checks the architecture: it parses the source of the whole repository
+// and reports violations of rules that the compiler does not check. It runs as an
+// ordinary test.
 //
 // The rules, and the table of packages they are about, are in layers.go. What
 // is checked:
@@ -17,8 +17,7 @@
 //     lists no folder that does not exist;
 //   - nothing is left unfinished and no file names a place on one's own machine.
 //
-// The checks work on parsed files without loading what they import, so they
-// need neither the network nor a compiled repository. Where they judge by the
-// looks of the code (whether a variable is ever changed, for one), they are
-// meant to catch mistakes, not people who hide something.
+// The checks work on parsed files without loading imports, so they need neither the
+// network nor a compiled repository. Heuristic checks, such as whether a variable is ever
+// changed, are meant to catch mistakes, not deliberate evasion.
 package archtest

@@ -1,4 +1,4 @@
-// Package certs reads the certificates of TLS from files: the pair of a server,
-// which is read again when the files change, and the authorities that a client
-// trusts. It says which file is wrong and how.
+// Package certs reads TLS certificates from files: the certificate and key of a server,
+// which are reloaded when the files change, and the certificate authorities that a client
+// trusts. Errors name the file and what is wrong with it.
 package certs

@@ -1,6 +1,6 @@
-// Package cycle is the server's half of HTTP/1.1 on a connection that serves one request
-// after the other: when bytes are read, how long for, and what follows an answer. What
-// requests mean is its caller's.
+// Package cycle is the server side of HTTP/1.1 on a connection that serves one request
+// after another: when bytes are read, how long the client may take, and what follows an
+// answer. The caller interprets the requests.
 package cycle
 
 import (

@@ -1,5 +1,5 @@
-// Package journal is where a program's log goes: lines for people or JSON, on standard
-// output and, with LOG_FILE, in a file that is rotated.
+// Package journal is a program's log: readable lines or JSON, on standard output and,
+// with LOG_FILE, in a file that is rotated.
 package journal
 
 import (

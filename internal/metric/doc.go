@@ -1,11 +1,10 @@
-// Package metric counts what a program does and shows it to Prometheus.
+// Package metric counts what a program does, and exposes the counts to Prometheus.
 //
-// Counting and showing are apart. The types that count (Counter, Gauge,
-// Histogram, Max) are a few atomic words: an event loop writes its own without
-// ever waiting, and nothing else happens on the data path. A Set knows the
-// names: it is given a function or the parts to read and asks for the values
-// only when they are scraped. A figure that several loops share is therefore
-// one counter per loop, summed by the reading function.
+// Counting and exposition are separate. The types that count (Counter, Gauge, Histogram,
+// Max) are a few atomic words: an event loop writes its own without waiting, and nothing
+// else happens on the data path. A Set has the names. It reads the values through
+// functions, or from parts, only when they are scraped. A metric of several loops is
+// therefore one counter per loop, summed by the reading function.
 //
 // The Set is built over the one of github.com/VictoriaMetrics/metrics, which
 // also brings the metrics of the Go runtime and of the process. Its histograms

@@ -1,5 +1,5 @@
-// Package relay is a TCP relay for tests and experiments: it stands between two programs,
-// and slows, loses or diverts what they send.
+// Package relay is a TCP relay for tests and experiments. Between two programs it delays,
+// drops or redirects what they send.
 package relay
 
 import (

@@ -1,19 +1,19 @@
-// Package strict reads JSON and YAML that people and other programs write for us, and
-// refuses what it does not understand, naming the place and what is allowed there.
+// Package strict parses JSON and YAML written by people and other programs, and refuses
+// everything unexpected, reporting the position and what is allowed there.
 //
-// A setting that is misspelt must not quietly become a default: an operator who writes
-// "limits" for "limit" believes to be protected and is not. Therefore unknown names,
-// names in the wrong case, names given twice, values of the wrong type, numbers that do
-// not fit, text after the value, invalid UTF-8, nesting beyond 32 levels and more than
-// 524,288 values are faults, each with the path of the field, such as
+// A misspelt setting must not silently become a default: an operator who writes "limits"
+// for "limit" would believe to be protected. Therefore unknown names, names in the wrong
+// case, names given twice, values of the wrong type, numbers that do not fit, text after
+// the value, invalid UTF-8, nesting beyond 32 levels and more than 524,288 values are
+// faults, each with the path of the field, such as
 //
 //	steps[2].rps: must be a number, is "5"
 //
 // Text becomes a tree of [Node]s, and the tree becomes Go values by their types. [Decode]
-// does both for JSON from the network and tells the first [Fault]. A [Reader] does it for
-// files, in JSON or YAML, and collects all faults with their lines, also those that its
-// user finds when the values are judged. What Decode accepts is accepted by encoding/json
-// with DisallowUnknownFields too, and means the same.
+// does both for JSON from the network and returns the first [Fault]. A [Reader] does it
+// for files, in JSON or YAML, and collects all faults with their lines, including those
+// that its caller finds when it validates the values. What Decode accepts is accepted by
+// encoding/json with DisallowUnknownFields too, and means the same.
 //
 // Supported are bool, string, integers, floats, structs with their embedded structs,
 // slices, maps with string keys, pointers, any, [Raw], [Word], *Node, and types that

@@ -1,5 +1,5 @@
-// Package accesslog writes a line for each request: loops format lines into rings, and
-// one goroutine writes them, so that no loop ever waits for a disk.
+// Package accesslog writes a line for each request. Loops format lines into ring buffers,
+// and one goroutine writes them, so that no loop waits for a disk.
 package accesslog
 
 import (

@@ -1,13 +1,14 @@
-// Package adaptive has the limit follow the advisor: at every interval, and every 2 s
-// while gates hold requests back, it tells the advisor what the proxy has seen, and puts in force what the advisor recommends,
-// within the rails of package guard. The limit configuration stays the store's (see
-// admin.Limits), so that the other proxies follow, manual changes win, and
-// when the advisor is away, slow or talks nonsense the last limits simply stay.
+// Package adaptive lets the limit follow the advisor. At every interval, and every 2 s
+// while gates hold requests back, it sends the advisor what the proxy has observed, and
+// applies the recommendation within the bounds of package guard. The limit configuration
+// stays in the store (see admin.Limits), so the other proxies follow it and manual
+// changes win. When the advisor is unavailable, slow or sends an invalid response, the
+// last limit stays in force.
 //
-// In mode shadow nothing is put in force: what would be is reported, and tried in the
-// limit's place as a rule in shadow is. The guard rails hold from the limit in force,
-// which stays: the candidate is never more than one step away from it, whatever the
-// advisor recommends, where in mode true each update goes on from the one before.
+// In mode shadow nothing is applied. What would be applied is reported, and tried like a
+// rule in shadow. The bounds are relative to the limit in force, which stays: the
+// candidate is never more than one step away from it, whatever the advisor recommends. In
+// mode true each update starts from the one before.
 package adaptive
 
 import (
@@ -30,15 +31,16 @@ import (
 	"weir/proxy/traffic"
 )
 
-// Config is what an Adaptive is made of.
+// Config configures an Adaptive.
 type Config struct {
 	Settings config.Adaptive
-	Instance string // names this proxy to the advisor, and in the lease: nobody else has it
+	Instance string // identifies this proxy to the advisor and in the lease; unique
 	Limits   *admin.Limits
-	Shared   Shared // nil: no other proxy sees the store
+	Shared   Shared // nil: the store is not shared
 	Log      *slog.Logger
 
-	// Traffic is wire.Front's; SetCandidate and Candidate are tally.Tally's.
+	// Traffic is a method of wire.Front; SetCandidate and Candidate are methods of
+	// tally.Tally.
 	Traffic      func() *traffic.Sum
 	SetCandidate func(*limit.Limit)
 	Candidate    func() tally.Trial
@@ -46,8 +48,7 @@ type Config struct {
 
 // An Adaptive follows the advisor while it runs.
 //
-// Safe for concurrent use: Run owns what is not guarded; mu guards what others may
-// read.
+// Safe for concurrent use: Run owns what is not guarded; mu guards what others may read.
 type Adaptive struct {
 	cfg    Config
 	client *client
@@ -70,7 +71,7 @@ type Adaptive struct {
 	public  public
 }
 
-// New returns an Adaptive that does nothing yet.
+// New returns an Adaptive that is not running yet.
 func New(cfg Config) *Adaptive {
 	s := &cfg.Settings
 	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Token, s.Timeout), lease: lease{shared: cfg.Shared, owner: cfg.Instance},
@@ -80,8 +81,8 @@ func New(cfg Config) *Adaptive {
 func (a *Adaptive) off() bool    { return a.cfg.Settings.Mode == "false" }
 func (a *Adaptive) shadow() bool { return a.cfg.Settings.Mode == "shadow" }
 
-// Run follows the advisor until ctx ends; with ADAPTIVE_MODE=false it returns at
-// once. It gives the lease back. It is called once.
+// Run follows the advisor until ctx ends, and then releases the lease. With
+// ADAPTIVE_MODE=false it returns at once. It must be called once.
 func (a *Adaptive) Run(ctx context.Context) {
 	if a.off() {
 		return
@@ -142,14 +143,14 @@ func (a *Adaptive) begin(now time.Time) {
 }
 
 const (
-	// pressed is how often a snapshot is sent while gates hold requests back, about:
-	// what the target can take is seen then.
+	// pressed is the approximate interval between snapshots while gates hold requests
+	// back, since the target's capacity is visible then.
 	pressed = 2 * time.Second
-	// fullShare is how much of the places must be behind full gates for that.
+	// fullShare is the share of places that must be behind full gates for that.
 	fullShare = .1
 )
 
-// due takes a look at a turn of the clock, and reports whether a snapshot is to be sent.
+// due is called at a turn of the clock, and reports whether a snapshot must be sent.
 func (a *Adaptive) due(now time.Time) bool {
 	before := a.beat
 	a.beat = &reading{at: now, turn: a.clock.turn(now), traffic: a.cfg.Traffic()}
@@ -160,8 +161,8 @@ func (a *Adaptive) due(now time.Time) bool {
 // regular reports whether an interval of the settings has ended since the last snapshot.
 func (a *Adaptive) regular() bool { return a.beat.turn/a.every > a.last.turn/a.every }
 
-// enforced says whether the limit decided since the last snapshot, and who shares the
-// store.
+// enforced reports whether the limit decided since the last snapshot, and whether the
+// store is shared.
 func (a *Adaptive) enforced() (mode, shared string) {
 	mode, shared = "normal", "shared"
 	switch {
@@ -177,7 +178,7 @@ func (a *Adaptive) enforced() (mode, shared string) {
 	return mode, shared
 }
 
-// renew holds the lease, where there is something to be applied.
+// renew renews the lease, if recommendations are applied.
 func (a *Adaptive) renew(now time.Time) {
 	if mode, away := a.lease.away(); away {
 		a.failing = mode
@@ -194,9 +195,9 @@ func (a *Adaptive) renew(now time.Time) {
 	}
 }
 
-// An update is one turn, from the snapshot to what came of it.
+// An update is one turn, from the snapshot to its result.
 //
-// Owned by the goroutine of the Adaptive, and in between by that of the ask.
+// Owned by the goroutine of the Adaptive, and in between by that of the request.
 type update struct {
 	snapshot       *Snapshot
 	inForce        *admin.Active // when the snapshot was taken
@@ -222,7 +223,7 @@ func (a *Adaptive) open(now time.Time) *update {
 	return u
 }
 
-// conclude does what is to be done about an answer, and notes it.
+// conclude handles an answer, and records the result.
 func (a *Adaptive) conclude(now time.Time, u *update) {
 	line := Line{At: now.UTC(), Snapshot: u.snapshot, Recommendation: u.recommendation, Candidate: a.tried()}
 	var v guard.Verdict
@@ -246,8 +247,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 	a.show(func(p *public) { p.note(line) })
 }
 
-// follow does what is to be done about a recommendation that the guard lets
-// through.
+// follow handles a recommendation that the guard allows.
 func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line) {
 	in := a.cfg.Limits.Active()
 	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned}
@@ -271,8 +271,8 @@ func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line
 	}
 }
 
-// apply puts a recommendation in force, if what the snapshot was taken under still
-// is.
+// apply puts a recommendation in force, if the configuration under which the snapshot was
+// taken still is.
 func (a *Adaptive) apply(now time.Time, u *update, v *guard.Verdict, line *Line) {
 	next, err := a.cfg.Limits.Apply(now, admin.Change{Config: v.Config, Source: admin.SourceAdvisor, IfMatch: u.inForce.Version, Basis: u.inForce, StoredOnly: true})
 	switch {
@@ -295,7 +295,7 @@ func (a *Adaptive) apply(now time.Time, u *update, v *guard.Verdict, line *Line)
 	line.Config, line.Reason = nil, err.Error()
 }
 
-// try puts a candidate on trial beside the limit in force.
+// try puts a candidate on trial next to the limit in force.
 func (a *Adaptive) try(v *guard.Verdict, reason string) {
 	if v.Config == a.candidate {
 		return
@@ -309,8 +309,8 @@ func (a *Adaptive) try(v *guard.Verdict, reason string) {
 	a.cfg.Log.Info("AI update not applied (shadow): " + describe(v, reason))
 }
 
-// warnCap warns once of a recommendation out of range, and again when the cap is
-// another or there was none in between.
+// warnCap warns once about a recommendation out of range, and again when the cap differs
+// or there was none in between.
 func (a *Adaptive) warnCap(v *guard.Verdict) {
 	if v.Cap != a.warnedCap && v.Cap != 0 {
 		unit := "/s"
@@ -322,7 +322,7 @@ func (a *Adaptive) warnCap(v *guard.Verdict) {
 	a.warnedCap = v.Cap
 }
 
-// failed notes that there is no usable recommendation.
+// failed records that there is no usable recommendation.
 func (a *Adaptive) failed(reason string) {
 	var failures int
 	a.show(func(p *public) {
@@ -338,7 +338,7 @@ func (a *Adaptive) failed(reason string) {
 	}
 }
 
-// succeeded notes that there is one.
+// succeeded records a usable recommendation.
 func (a *Adaptive) succeeded(now time.Time, r *Recommendation) {
 	var failures int
 	a.show(func(p *public) {

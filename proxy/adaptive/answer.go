@@ -14,7 +14,7 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Recommendation is the advisor's answer, as far as it is understood.
+// A Recommendation is the understood part of the advisor's answer.
 type Recommendation struct {
 	limit.Config
 	PredictedRPS float64 `json:"predictedRps,omitempty"`
@@ -23,12 +23,11 @@ type Recommendation struct {
 	Reason       string  `json:"reason,omitempty"`
 }
 
-// textMax bounds what is kept of the advisor's words, in bytes.
+// textMax bounds the part of the advisor's texts that is kept, in bytes.
 const textMax = 300
 
-// readAnswer reads an answer. The limit is read as POST /config/limits reads one,
-// and any fault of it is an error; what else there is may be nonsense, and is left
-// out then.
+// readAnswer parses an answer. The limit is parsed as by POST /config/limits, and any
+// fault of it is an error. Other parts that are invalid are left out.
 func readAnswer(body []byte) (*Recommendation, error) {
 	r := new(Recommendation)
 	if err := strict.DecodeIgnoringUnknown(body, &r.Config); err != nil {
@@ -52,7 +51,7 @@ func readAnswer(body []byte) (*Recommendation, error) {
 	return r, nil
 }
 
-// number reads a JSON number; NaN is anything else.
+// number parses a JSON number. It returns NaN for anything else.
 func number(raw json.RawMessage) float64 {
 	v, err := strconv.ParseFloat(strings.TrimSpace(string(raw)), 64)
 	if err != nil {
@@ -61,7 +60,7 @@ func number(raw json.RawMessage) float64 {
 	return v
 }
 
-// words appends the texts within a value: codes, a sentence, or lists of them.
+// words appends the strings in a value: codes, a sentence, or lists of them.
 func words(list []string, value any) []string {
 	switch v := value.(type) {
 	case string:
@@ -83,8 +82,7 @@ func words(list []string, value any) []string {
 	return list
 }
 
-// clean is text of others as it may stand in a line of the log: short and without
-// control characters.
+// clean makes a foreign text safe for a log line: short and without control characters.
 func clean(text string) string {
 	text = strings.ToValidUTF8(text[:min(len(text), textMax)], "")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

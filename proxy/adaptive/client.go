@@ -20,13 +20,13 @@ const (
 	headersMax = 16 << 10 // bytes of its head
 )
 
-// A client asks the advisor. Every ask has a connection of its own: twice a minute
-// one costs nothing, and none is broken that was kept.
+// A client sends requests to the advisor. Each has its own connection: at two a minute
+// that costs nothing, and no kept connection can break.
 //
 // Immutable after New.
 type client struct {
 	url     string
-	token   string // shown to the advisor; empty: none
+	token   string // sent to the advisor; empty: none
 	timeout time.Duration
 	http    *http.Client
 }
@@ -34,16 +34,14 @@ type client struct {
 func newClient(base, token string, timeout time.Duration) *client {
 	return &client{url: base + "/v1/limit-config", token: token, timeout: timeout, http: &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: headersMax},
-		// Whoever answers in the advisor's place with the address of another does not
-		// choose whom the proxy believes.
+		// A redirect must not choose whom the proxy trusts.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
 var errTooLong = fmt.Errorf("the answer is longer than %d bytes", answerMax)
 
-// ask sends a snapshot and returns the recommendation. Any answer that is not
-// exactly what it should be is an error.
+// ask sends a snapshot and returns the recommendation. Any unexpected answer is an error.
 func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"weir/proxy/store"
 )
 
-// A Result is what came of an update.
+// A Result is the result of an update.
 type Result uint8
 
 const (
@@ -42,8 +42,8 @@ type situation struct {
 	pinned bool
 }
 
-// decide says what is to be done about a recommendation that the guard lets
-// through, and why not more: Applied asks for it to be put in force.
+// decide determines what to do with a recommendation that the guard allows, and why not
+// more. Applied means that it is to be put in force.
 func decide(s situation, v *guard.Verdict) (Result, string) {
 	switch {
 	case s.shadow:
@@ -62,7 +62,7 @@ func decide(s situation, v *guard.Verdict) (Result, string) {
 	return Applied, ""
 }
 
-// describe is an update as the log has it.
+// describe formats an update for the log.
 func describe(v *guard.Verdict, reason string) string {
 	algorithm, numbers, _ := strings.Cut(v.Config.String(), ", ")
 	text := fmt.Sprintf("%s, limit from %s/s to %s/s", algorithm, guard.Number(v.From), guard.Number(v.To))

@@ -6,27 +6,27 @@ import (
 	"weir/proxy/store"
 )
 
-// A Shared is the store that several proxies share.
+// A Shared is a store that several proxies share.
 type Shared interface {
-	// Mode is how the store answers now: store.Exact while it is there.
+	// Mode says how the store currently answers: store.Exact while it is available.
 	Mode() store.Mode
-	// Lease takes or keeps a lease for owner, and reports whether he holds it.
+	// Lease takes or renews a lease for owner, and reports whether owner holds it.
 	Lease(name, owner string, ttl time.Duration) (held bool, err error)
-	// Release gives it back.
+	// Release releases it.
 	Release(name, owner string) error
 }
 
 const (
 	// leaseName is the lease of the proxy that applies recommendations.
 	leaseName = "ratelimiter:adaptive-leader"
-	// leaseTime is how long no proxy applies any when its holder has died. It is renewed
-	// three times as often, whatever the interval of updates.
+	// leaseTime is how long no proxy applies recommendations after the holder has died.
+	// It is renewed three times as often, whatever the interval of updates.
 	leaseTime  = 3 * time.Second
 	leasePause = leaseTime / 3
 )
 
-// A lease says whether this proxy is the one that applies recommendations. With a
-// store of its own it always is.
+// A lease says whether this proxy applies recommendations. With a store of its own it
+// always does.
 //
 // Owned by the goroutine of its Adaptive.
 type lease struct {
@@ -36,8 +36,8 @@ type lease struct {
 	taken  bool      // another proxy holds it, as the store has just said
 }
 
-// renew takes or keeps the lease. When the store does not answer what it has granted
-// before still holds, and after that nobody knows who holds it.
+// renew takes or renews the lease. If the store does not answer, an earlier grant holds
+// until its end; after that it is unknown who holds the lease.
 func (l *lease) renew(now time.Time) {
 	if l.shared == nil {
 		return
@@ -52,10 +52,10 @@ func (l *lease) renew(now time.Time) {
 	}
 }
 
-// held reports whether the lease is this proxy's at now.
+// held reports whether this proxy holds the lease at now.
 func (l *lease) held(now time.Time) bool { return l.shared == nil || now.Before(l.until) }
 
-// release gives the lease back, so that another proxy need not wait for its end.
+// release releases the lease, so that another proxy need not wait for its end.
 func (l *lease) release(now time.Time) {
 	if l.shared != nil && l.held(now) {
 		_ = l.shared.Release(leaseName, l.owner) // it ends by itself
@@ -63,7 +63,7 @@ func (l *lease) release(now time.Time) {
 	l.until = time.Time{}
 }
 
-// away returns the mode in which the store is replaced; false: it is there.
+// away returns the failure mode, if it is in effect.
 func (l *lease) away() (store.Mode, bool) {
 	if l.shared == nil {
 		return store.Exact, false

@@ -9,11 +9,11 @@ import (
 	"weir/proxy/traffic"
 )
 
-// A Snapshot is what the advisor is sent: rates are per real second, shares 0..1,
-// times seconds. LatencyP95 is of forwarded requests' answers, from when the whole
-// request was sent to the target until the head of its answer was there: what clients
-// take for their part is not in it. Errors5xx is of forwarded requests, too; a client
-// that leaves before its request is complete, or soon after, counts for neither.
+// A Snapshot is what is sent to the advisor. Rates are per real second, shares from 0 to
+// 1, times in seconds. LatencyP95 covers answers to forwarded requests, from the end of
+// sending the request to the target until the head of the answer arrived, so that slow
+// clients do not count. Errors5xx covers forwarded requests, too. A client that
+// disconnects before its request is complete, or soon after, counts for neither.
 type Snapshot struct {
 	Timestamp    time.Time `json:"timestamp"` // the end of the interval, by the snapshots' clock
 	Interval     float64   `json:"interval"`  // by the same clock
@@ -43,9 +43,8 @@ type Snapshot struct {
 	HealthyTargets int     `json:"healthyTargets"` // at its end
 }
 
-// A clock is the snapshots': it begins with the real one and goes scale times as
-// fast. It follows the wall clock when that is set. Its turns are when a snapshot may
-// be due.
+// A clock is the snapshots' clock: it starts at real time and runs scale times as fast.
+// It follows the wall clock when that is set. A snapshot may be due at its turns.
 //
 // Immutable after New.
 type clock struct {
@@ -83,7 +82,7 @@ func (c clock) turn(now time.Time) int64 {
 	return n
 }
 
-// A reading is the counters at a moment.
+// A reading has the counters at one moment.
 //
 // Immutable after New.
 type reading struct {
@@ -95,8 +94,8 @@ type reading struct {
 // intervalMax is the longest interval that the advisor accepts.
 const intervalMax = time.Hour
 
-// snapshot says what has happened between two readings, under the limit in force.
-// Its time is when the second was due, even when it was read a little later.
+// snapshot returns what has happened between two readings, under the limit in force. Its
+// time is when the second reading was due, even if it was taken a little later.
 func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) *Snapshot {
 	t := now.traffic.Since(before.traffic)
 	seconds := now.at.Sub(before.at).Seconds()

@@ -1,4 +1,4 @@
-// Package budget knows whether the process uses more memory than it may.
+// Package budget reports whether the process exceeds its memory budget.
 package budget
 
 import (

@@ -1,5 +1,6 @@
-// Package claims knows the names of fields that make claims about the origin of requests: the
-// client's address, what it asked for, its certificate. Only trusted proxies may send them.
+// Package claims lists the names of fields that make claims about the origin of requests:
+// the client's address, what it asked for, its certificate. Only trusted proxies may send
+// them.
 package claims
 
 import (

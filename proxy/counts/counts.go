@@ -1,5 +1,5 @@
-// Package counts counts on each event loop what passes through the proxy, and sums the loops
-// in metrics.
+// Package counts counts the proxy's traffic on each event loop, and sums the loops in
+// metrics.
 package counts
 
 import (

@@ -1,5 +1,5 @@
-// Package descriptor has the limits of Envoy's rate limit service, as files of
-// envoyproxy/ratelimit say them: a tree for each domain, down which a descriptor walks.
+// Package descriptor has the limits of Envoy's rate limit service in the form of files of
+// envoyproxy/ratelimit: a tree for each domain, in which a descriptor is looked up.
 //
 //	domain: shop                                   (plan=free, remote_address=192.0.2.7)
 //	descriptors:
@@ -9,7 +9,7 @@
 //	      - key: remote_address  ◀── level 2: the entry found here limits, if it has a limit,
 //	        rate_limit: …                 as the descriptor ends here
 //
-// [Read] makes [Domains] of files, or says all that is wrong with each. [Domain.Walk] finds
-// the limit of a descriptor, and what is counted apart under it. [Decode] reads one file, of
-// which package rule makes rules about HTTP requests, which no list of entries describes.
+// [Read] makes [Domains] from files, or returns all faults of each. [Domain.Walk] finds
+// the limit of a descriptor, and what is counted separately under it. [Decode] parses one
+// file, from which package rule makes rules for HTTP requests.
 package descriptor

@@ -1,5 +1,5 @@
-// Package gates has the loops share the gates of the targets, and tells what these do: to
-// endpoints, metrics and the log.
+// Package gates shares the gates of the targets between the loops, and reports their
+// state to endpoints, metrics and the log.
 package gates
 
 import (

@@ -1,6 +1,6 @@
-// Package guard is the proxy's own bounds on what the advisor recommends. The
-// advisor has guard rails, too; these hold when it is wrong, old, or somebody
-// else: whatever it says, the limit put in force
+// Package guard enforces the proxy's own bounds on the advisor's recommendations. The
+// advisor has bounds, too; these hold even if it is faulty, outdated or impersonated.
+// Whatever it recommends, the limit put in force
 //
 //   - is valid, and a limit: never off;
 //   - has a sustained rate within [Min, Max];
@@ -10,7 +10,7 @@
 //   - lets no more pass at once than its rate does in a minute, unless the one
 //     before did: a bucket of a million tokens is no limit, however slowly it fills.
 //
-// Bounds go before steps: from outside the bounds the way back in is one step.
-// Where a recommendation crosses a rail, what comes nearest to it is put in force.
-// It is refused whole only if nothing does.
+// Bounds take precedence over steps: from outside the bounds the limit returns in one
+// step. If a recommendation crosses a rail, the nearest allowed limit is put in force. It
+// is refused completely only if there is none.
 package guard

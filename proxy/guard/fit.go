@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// spanMax is how many seconds' worth of its rate a limit may let pass at once.
+	// spanMax is how many seconds of its rate a limit may admit at once.
 	spanMax = 60
-	// spanPermits: a limit may let so many pass at once in any case, however slow it
-	// is; a window that holds no whole permits would be none.
+	// spanPermits may be admitted at once in any case, however slow the limit is: a
+	// window must hold at least one permit.
 	spanPermits = 10
 	second      = 1e6 // in microseconds
 )
 
-// span is how many seconds' worth of its rate a limit lets pass at once; for leaky
-// how long its queue is.
+// span returns how many seconds of its rate a limit admits at once; for leaky the length
+// of its queue.
 func span(l *limit.Limit) float64 {
 	if l.Algorithm() == limit.Off {
 		return 0
@@ -24,7 +24,7 @@ func span(l *limit.Limit) float64 {
 	return float64(l.Burst()) / l.Rate()
 }
 
-// A fit looks for a limit whose rate is within [low, high].
+// A fit searches for a limit whose rate is within [low, high].
 type fit struct {
 	low, high float64
 	before    float64 // the span of the limit in force, which may stay
@@ -34,16 +34,16 @@ type fit struct {
 	held  float64 // permits that may pass at once, when they are fewer than recommended
 }
 
-// most is how many permits may pass at once at a rate.
+// most returns how many permits may be admitted at once at a rate.
 func (f *fit) most(rate float64) float64 { return max(1, math.Floor(f.span(rate)*rate)) }
 
-// span is the longest span at a rate.
+// span returns the longest span at a rate.
 func (f *fit) span(rate float64) float64 {
 	return max(spanMax, spanPermits/rate, f.before*(1+1e-9))
 }
 
-// near finds a limit like cfg whose rate is rate, or as near to it as a limit can
-// be that is held exactly. It reports whether there is one.
+// near finds a limit like cfg with the given rate, or as near to it as can be represented
+// exactly. It reports whether there is one.
 func (f *fit) near(cfg limit.Config, rate float64) bool {
 	l, err := limit.New(cfg)
 	switch {
@@ -60,8 +60,7 @@ func (f *fit) near(cfg limit.Config, rate float64) bool {
 	return l.Rate() == rate && f.try(cfg) || f.window(cfg, rate)
 }
 
-// hold lets no more pass at once than a rate allows; in windows it is the window
-// that does.
+// hold bounds how much is admitted at once at a rate; for windows by their length.
 func (f *fit) hold(cfg *limit.Config, rate float64) {
 	most := int64(f.most(rate))
 	switch {
@@ -72,7 +71,7 @@ func (f *fit) hold(cfg *limit.Config, rate float64) {
 	}
 }
 
-// try takes cfg if it is valid and within.
+// try accepts cfg if it is valid and within the bounds.
 func (f *fit) try(cfg limit.Config) bool {
 	l, err := limit.New(cfg)
 	if err != nil || !(l.Rate() >= f.low && l.Rate() <= f.high) {
@@ -84,8 +83,8 @@ func (f *fit) try(cfg limit.Config) bool {
 	return true
 }
 
-// scaled is what may pass at once when the rate goes from asked to rate: less for
-// less, and not more for more.
+// scaled returns what may be admitted at once when the rate changes from asked to rate:
+// less for a lower rate, and not more for a higher one.
 func scaled(permits int64, asked, rate float64) int64 {
 	if rate >= asked {
 		return permits
@@ -93,7 +92,7 @@ func scaled(permits int64, asked, rate float64) int64 {
 	return int64(max(1, math.Round(float64(permits)*(rate/asked))))
 }
 
-// bucket gives a bucket another rate, with as many decimals as can be held.
+// bucket sets the rate of a bucket, with as many decimals as can be represented.
 func (f *fit) bucket(cfg limit.Config, rate float64) bool {
 	cfg.Capacity = min(scaled(cfg.Capacity, cfg.FillRate, rate), 2*int64(f.most(rate)))
 	for scale := 1e6; scale >= 1; scale /= 10 {
@@ -107,8 +106,8 @@ func (f *fit) bucket(cfg limit.Config, rate float64) bool {
 	return false
 }
 
-// window keeps the window and changes the limit; where whole permits are too coarse
-// for that, the window changes, too.
+// window keeps the window and changes the limit. If integers are too coarse for that, it
+// changes the window, too.
 func (f *fit) window(cfg limit.Config, rate float64) bool {
 	span := cfg.Window
 	if cfg.Algorithm == limit.GCRA {

@@ -19,13 +19,13 @@ type Rails struct {
 	Dwell    time.Duration // the shortest time between two switches of the algorithm
 }
 
-// A Position is where a recommendation starts from.
+// A Position is the starting point of a recommendation.
 type Position struct {
 	Config   limit.Config // in force, valid
 	Switched time.Time    // when its algorithm took the place of another; zero: long ago
 }
 
-// A Rail is one that a recommendation has crossed.
+// A Rail is a bound that a recommendation may cross.
 type Rail uint8
 
 const (
@@ -43,7 +43,7 @@ func (r Rail) String() string {
 // MarshalText returns [Rail.String].
 func (r Rail) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// A Verdict is what is to be done about a recommendation.
+// A Verdict says what to do with a recommendation.
 type Verdict struct {
 	Config  limit.Config // to be put in force: with the fields of its algorithm alone
 	From    float64      // the sustained rate in force; off: infinite
@@ -57,7 +57,7 @@ type Verdict struct {
 // Has reports whether the recommendation has crossed a rail.
 func (v *Verdict) Has(r Rail) bool { return slices.Contains(v.Crossed, r) }
 
-// String says in a few words which rails were crossed; empty for none.
+// String names the crossed rails in a few words. It is empty if there are none.
 func (v *Verdict) String() string {
 	var words []string
 	for _, r := range v.Crossed {
@@ -75,7 +75,7 @@ func (v *Verdict) String() string {
 	return strings.Join(words, "; ")
 }
 
-// Number writes a rate for people: at most two decimals.
+// Number formats a rate with at most two decimals.
 func Number(rate float64) string {
 	if rate >= 10 {
 		return strconv.FormatFloat(math.Round(rate*10)/10, 'f', -1, 64)
@@ -90,10 +90,9 @@ var (
 	errFit   = errors.New("no limit near it is within the guard rails")
 )
 
-// Judge says what to do about a recommendation at now, which is on the clock of
-// at.Switched. Numbers that were computed are rounded to what can be held exactly.
-// The error is a [strict.Faults] when the recommendation is no valid limit; nothing
-// is to be put in force with any error.
+// Judge decides about a recommendation at now, by the clock of at.Switched. Computed
+// numbers are rounded to what can be represented exactly. The error is a [strict.Faults]
+// if the recommendation is not a valid limit. With any error nothing is put in force.
 func (r Rails) Judge(now time.Time, at Position, wanted limit.Config) (Verdict, error) {
 	lim, err := limit.New(wanted.Rounded())
 	if err != nil {
@@ -150,7 +149,7 @@ func (v *Verdict) cross(r Rail) { v.Crossed = append(v.Crossed, r) }
 
 func (r Rails) clamp(rate float64) float64 { return min(max(rate, r.Min), r.Max) }
 
-// A Forecast is what comes with a recommendation, for people.
+// A Forecast accompanies a recommendation, for display.
 type Forecast struct {
 	PredictedRPS float64       // 0: none
 	ValidFor     time.Duration // 0: none
@@ -161,8 +160,8 @@ const (
 	validForMax  = 24 * time.Hour
 )
 
-// Plausible returns the forecast of requests per second for so many seconds as far
-// as the numbers can be believed; nonsense is left out.
+// Plausible returns the plausible parts of a forecast of requests per second for a number
+// of seconds.
 func Plausible(predictedRPS, validFor float64) (f Forecast) {
 	if predictedRPS >= 0 && predictedRPS <= predictedMax {
 		f.PredictedRPS = predictedRPS

@@ -1,10 +1,10 @@
-// Package handover passes listening sockets from a running process to the one
-// that succeeds it, so that a restart loses no connection: none is refused,
-// none that waits to be accepted is reset.
+// Package handover passes listening sockets from a running process to its successor, so
+// that a restart loses no connection: none is refused, and none that waits to be accepted
+// is reset.
 //
-// The running process offers its sockets, the successor takes them, starts to
-// accept on them and says that it is ready; then the old one stops accepting
-// and finishes what it has:
+// The running process offers its sockets. The successor takes them, starts to accept on
+// them and says that it is ready. Then the old one stops accepting and finishes its
+// requests:
 //
 //	offered, err := handover.Offer(name, files, state, taken)  // the old one, always
 //
@@ -52,9 +52,8 @@
 //
 // # What can go wrong
 //
-// Nothing changes for the old process until a successor is ready: one that dies,
-// does not answer or was started by another user is forgotten. Each wait has a
-// bound. The name is abstract, so a process that is killed leaves no file
-// behind, and whoever takes the sockets finds it free. Connections that the old
-// process has accepted stay its own.
+// Nothing changes for the old process until a successor is ready: one that dies, does not
+// answer or belongs to another user is ignored. Each wait is bounded. The name is in the
+// abstract namespace, so a killed process leaves no file behind, and the successor finds
+// it free. Connections that the old process has accepted stay with it.
 package handover

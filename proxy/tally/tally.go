@@ -1,6 +1,6 @@
-// Package tally counts by rule what is decided about requests. It asks the store about
-// rules in shadow and about a candidate for the global limit, which refuse nobody, and
-// finds the busiest keys.
+// Package tally counts decisions by rule. It asks the store about rules in shadow and
+// about a candidate for the global limit, which refuse nothing, and finds the busiest
+// keys.
 package tally
 
 import (

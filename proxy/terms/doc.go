@@ -1,3 +1,3 @@
-// Package terms is what rules say about refused requests that are kept and delivered
-// later: which are, how long they may wait, and what comes of each attempt to deliver one.
+// Package terms defines which refused requests rules store for later delivery, how long
+// they may wait, and the outcome of each attempt to deliver one.
 package terms

@@ -1,5 +1,5 @@
-// Package traffic counts what became of requests and how much of the targets was used,
-// for whoever follows a limit: sums that only grow, and their differences.
+// Package traffic counts the outcomes of requests and the use of the targets, for package
+// adaptive: sums that only grow, and their differences.
 package traffic
 
 import (

@@ -1,6 +1,5 @@
-// Package limittest holds the laws that every implementation of the limiter
-// obeys, written once: the arithmetic of package limit, and each store that
-// repeats it.
+// Package limittest tests the properties that every implementation of the limiter has:
+// the arithmetic of package limit, and each store that repeats it.
 //
 // A [Model] is a second opinion: it decides from the definition of an algorithm,
 // over a log of what was admitted, in numbers without bounds, and finds RetryAfter

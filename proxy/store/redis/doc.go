@@ -1,7 +1,7 @@
-// Package redis is the store that any number of proxies share: a Redis, a Redis
-// watched by Sentinels, or a Redis Cluster. It decides exactly as package limit
-// does, with the server's clock, in scripts that run inside Redis. What is not about
-// Redis is in package store/lane, for which this is a [store.Backend].
+// Package redis is a store that any number of proxies share: a Redis server, one
+// monitored by Sentinels, or a Redis Cluster. It decides exactly like package limit, by
+// the server's clock, in scripts that run inside Redis. It is a [store.Backend] for
+// package store/lane, which has everything that is not specific to Redis.
 //
 // # Asking
 //
@@ -36,7 +36,7 @@
 // a failure there delays a decision. The mark of a document is its length and first
 // bytes, which differ in every version.
 //
-// # When Redis is away
+// # When Redis is unavailable
 //
 // A connection error is an outage, as is an error by which the server says that it cannot
 // decide. It is over when a script may write again, and the key about which the last error
@@ -48,16 +48,16 @@
 // single server has turned out to be a node of a Cluster. One address that leads to a
 // Cluster is enough, as its nodes tell the others'.
 //
-// The keys of one call must lie in one slot, so the value of the key is the
-// hash tag of a name: rules with the same key meet. A group over several slots
-// is asked slot by slot, and what an earlier slot granted beyond what a later one
-// does is given back: for that moment a neighbour may be refused, and never are
-// too many admitted. When one node of a cluster is away the store is.
+// The keys of one call must lie in one slot, so the value of the key is the hash tag of a
+// name: rules with the same key meet. A group over several slots is asked slot by slot,
+// and what an earlier slot granted beyond what a later one does is given back: for that
+// moment a neighbour may be refused, and never are too many admitted. If one node of a
+// cluster is unavailable, the store is.
 //
 // # Rights
 //
 // docs/stores.md has the rights of an ACL user; TestRights runs everything with exactly
-// these. Scripts want Redis 5 or later, or what is compatible with it.
+// these. Scripts require Redis 5 or later, or a compatible server.
 //
 // # What Redis cannot promise
 //

@@ -1,6 +1,6 @@
-// Package simredis is the store that the proxy uses when no Redis is configured:
-// a table of keys in memory which decides as the scripts inside a Redis do, with
-// the same names, the same arithmetic and the same expiry.
+// Package simredis is the store that the proxy uses when no shared store is configured: a
+// table of keys in memory that decides like the scripts inside Redis, with the same
+// names, the same arithmetic and the same expiry.
 //
 // The table is cut into stripes by a hash of the name; a stripe is a lock, an
 // open-addressed index, and pages of records. Nothing in them is a pointer, so
