@@ -1,6 +1,6 @@
-// Package advisor asks what the advisor is worth: how well it forecasts, and how
-// much of what a target can do reaches the clients when it chooses the limit,
-// beside other ways to choose one.
+// Package advisor measures the benefit of the advisor: how accurate its forecasts are,
+// and how much of a target's capacity reaches the clients when it sets the limit,
+// compared with other ways to set one.
 package advisor
 
 import (

@@ -1,11 +1,9 @@
-// Package attack plays attacks on a proxy with good traffic beside it, and
-// looks at what the good traffic notices, what an attacker costs, and how soon
-// it is gone.
+// Package attack attacks a proxy that also serves good traffic, and measures the effect
+// on the good traffic, the cost of an attacker, and how soon the proxy gets rid of it.
 //
-// The proxy, the target and the generator of the good traffic are processes of
-// their own; the attackers live in this one. All share the machine, so
-// attackers are paced (attacks.go), and the processor time of both sides is
-// shown.
+// The proxy, the target and the generator of the good traffic are separate processes; the
+// attackers run in this one. All share the machine, so attackers are paced (attacks.go),
+// and the CPU time of both sides is reported.
 package attack
 
 import (

@@ -1,5 +1,4 @@
-// Package backtest replays traces with only their past visible, and says how well
-// forecasts did.
+// Package backtest replays traces with only their past visible, and scores forecasts.
 //
 // A [Method] is told one slot after another and asked for every horizon after each.
 // What it said is kept as a [Run], so that any span of origins can be scored

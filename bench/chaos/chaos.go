@@ -1,8 +1,8 @@
-// Package chaos lets many clients talk through a proxy with a target that
-// misbehaves and is restarted now and then, while the limit is changed. Every
-// request has an id of its own, and the answer says whose it is: so an answer
-// that goes to the wrong client is found out. At the end the books of clients,
-// proxy and target have to agree, and the proxy holds what it held before.
+// Package chaos runs many clients through a proxy to a target that misbehaves and is
+// restarted now and then, while the limit is changed. Every request has a unique id that
+// the answer repeats, so an answer sent to the wrong client is detected. At the end the
+// counts of clients, proxy and target must agree, and the proxy must hold no more
+// resources than before.
 package chaos
 
 import (

@@ -1,5 +1,6 @@
-// Package decision measures Envoy's rate limit service as JSON, beside envoyproxy/ratelimit:
-// what decisions cost, how long they take, and what becomes of them when Redis stops.
+// Package decision measures Envoy's rate limit service over JSON, compared with
+// envoyproxy/ratelimit: what decisions cost, how long they take, and what happens when
+// Redis stops.
 package decision
 
 import (

@@ -1,5 +1,6 @@
-// Package deferred measures deferred delivery: how fast refused requests are stored, what many
-// that wait cost, when and how fast they are delivered, and what live requests pay.
+// Package deferred measures deferred delivery: how fast refused requests are stored, what
+// many waiting requests cost, when and how fast they are delivered, and the effect on
+// live requests.
 package deferred
 
 import (

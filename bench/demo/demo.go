@@ -1,5 +1,5 @@
-// Package demo shows in half a minute what Weir does: a load below and far
-// above a limit, under each algorithm, with the figures that prove it.
+// Package demo shows in half a minute what Weir does: a load below and far above a limit,
+// under each algorithm, with the measurements.
 package demo
 
 import (

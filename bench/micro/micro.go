@@ -1,5 +1,4 @@
-// Package micro runs the benchmarks that stand beside the code, and shows them
-// in one table.
+// Package micro runs the benchmarks of the packages, and shows them in one table.
 package micro
 
 import (

@@ -1,6 +1,6 @@
-// Package pacing records at the receiving side when requests arrive, and
-// compares that with when they were due: of our load generator, alone and as
-// one of several, and of peers in the same minutes on the same machine.
+// Package pacing records at the receiving side when requests arrive, and compares that
+// with when they were due: for our load generator, alone and as one of several, and for
+// peers at the same time on the same machine.
 package pacing
 
 import (

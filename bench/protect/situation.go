@@ -1,6 +1,6 @@
-// Package protect overruns a target with what stands in front of it: nothing, a
-// limit, the gate, the advisor, HAProxy and failsafe-go's adaptive limiter. It asks
-// how much of what the target could answer in time was.
+// Package protect overloads a target behind nothing, a limit, the gate, the advisor,
+// HAProxy, or failsafe-go's adaptive limiter. It measures how much of what the target
+// could have answered in time was answered.
 package protect
 
 import (

@@ -1,5 +1,5 @@
-// Package report says what experiments found: statistics of figures, tables,
-// verdicts on what was expected, and one HTML page.
+// Package report formats the results of experiments: statistics, tables, verdicts on
+// expectations, and one HTML page.
 package report
 
 import (

@@ -1,6 +1,6 @@
-// Package restart replaces the proxy by a new process again and again, under
-// load: the new one takes the listening socket over, the old one finishes what
-// it has and ends. No client may notice.
+// Package restart repeatedly replaces the proxy by a new process under load: the new one
+// takes over the listening socket, the old one finishes its requests and ends. No client
+// may notice.
 package restart
 
 import (

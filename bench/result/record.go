@@ -1,6 +1,6 @@
-// Package result keeps what experiments find: the tables they print become
-// records with the commit, the machine and the date, records become files, the
-// page BENCHMARKS.md, and the measure for the next run.
+// Package result keeps the results of experiments. The tables that they print become
+// records with commit, machine and date; records become files, the page BENCHMARKS.md,
+// and the reference for the next run.
 package result
 
 import (

@@ -1,6 +1,6 @@
-// Package scenario plays the four situations that a limiter is for (steady load,
-// bursts, overload, a store that fails) under each algorithm, with and without
-// the advisor, and shows what clients and the target saw.
+// Package scenario plays the four situations that a limiter is for (steady load, bursts,
+// overload, a failing store) under each algorithm, with and without the advisor, and
+// reports what clients and the target saw.
 package scenario
 
 import (

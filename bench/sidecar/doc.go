@@ -1,5 +1,5 @@
-// Package sidecar measures sidecars: whether they share a limit while some end and others
-// begin, what requests notice when their master fails, and how fast they are.
+// Package sidecar measures sidecars: whether they share a limit while some stop and
+// others start, the effect on requests when their master fails, and their speed.
 package sidecar
 
 import (

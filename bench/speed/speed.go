@@ -1,6 +1,6 @@
-// Package speed compares our programs with what others use for the same, in
-// the same minutes on the same machine. What counts is the ratio: the two take
-// turns, and the median of the pairs' ratios is quoted with its spread.
+// Package speed compares our programs with common alternatives, at the same time on the
+// same machine. The result is a ratio: the two alternate, and the median of the pairs'
+// ratios is reported with its spread.
 package speed
 
 import (

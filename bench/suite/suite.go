@@ -1,6 +1,5 @@
-// Package suite runs experiments one after the other and keeps what they found:
-// records in a folder, the page BENCHMARKS.md refreshed, and a comparison with
-// the records that were there before.
+// Package suite runs several experiments and keeps their results: records in a folder,
+// the updated page BENCHMARKS.md, and a comparison with the previous records.
 package suite
 
 import (

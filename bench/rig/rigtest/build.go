@@ -1,4 +1,4 @@
-// Package rigtest makes what tests with package rig take.
+// Package rigtest builds programs for tests that use package rig.
 package rigtest
 
 import (
