@@ -31,11 +31,13 @@
 //
 // A target that refuses what it cannot take (429, 502, 503, 504) shows no queue. When more
 // than a few percent of the answers are refusals, the limit falls below where they began.
-// From then on it falls by one place with a refusal, and rises by one when all places have
-// been used three times while the gate bound: so it stays about the number of workers, and
-// the target refuses few requests, which would otherwise be shed. When as many fail with
-// fewer requests in flight and fewer are answered, it is a fault, which no limit cures: the
-// gate restores the limit and ignores refusals for a while.
+// From then on it falls by one place with each refusal, and rises when all places have been
+// used three times while the gate bound. So it stays close to the number of workers, and the
+// target refuses few requests.
+//
+// When as many requests fail with fewer in flight, it is a fault, which no limit cures: the gate
+// restores the limit and ignores refusals for a while. When nothing is answered but refusals,
+// they do not count at all, and the first good answers find the limit as it was.
 //
 // # Bursts
 //
