@@ -96,6 +96,20 @@ func (c *Conn) tellEnd(now time.Time, had int) {
 // restBytes is how much of what the kernel holds is read at a time.
 const restBytes = 64 << 10
 
+// Fetch shows the Handler what has arrived and waits in the kernel for its turn: a Handler that is
+// about to give its peer up calls it first, as the loop may be late. It is not for Handler.Data.
+func (c *Conn) Fetch() {
+	if c.state != stateOpen || c.ending != endingNone {
+		return
+	}
+	b := make([]byte, restBytes)
+	if n, _ := c.loop.kernel.read(c.descriptor(), b); n > 0 { // an end or an error is told in its turn
+		c.takeOver(c.sock.InboundBuffered())
+		c.saved = append(c.saved, b[:n]...)
+		c.feed(c.loop.now)
+	}
+}
+
 // readRest reads on in what the kernel holds.
 func (c *Conn) readRest() {
 	had := len(c.saved)

@@ -145,6 +145,53 @@ func TestUnreadBytesComeAgain(t *testing.T) {
 }
 
 // gnet: a write error calls OnClose from inside Write.
+// What has arrived while the loop was busy is there when it is fetched, in order with what
+// was unread before and what comes later.
+func TestFetch(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	accepted := make(chan *Conn, 1)
+	var got []byte
+	all := make(chan string, 1)
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		accepted <- c
+		return &script{data: func(_ time.Time, b []byte) int {
+			n := len(b) - len(b)%2 // pairs
+			if got = append(got, b[:n]...); len(got) == 8 {
+				all <- string(got)
+			}
+			return n
+		}}
+	})
+	peer := connect(t, ln)
+	write := func(text string) {
+		if _, err := io.WriteString(peer, text); err != nil {
+			t.Error(err)
+		}
+	}
+	write("a")
+	c := testkit.Receive(t, accepted, "the connection")
+	testkit.Eventually(t, "the first byte is unread", func() bool {
+		unread := make(chan int)
+		c.Loop().Post(func(time.Time) { unread <- c.unread() })
+		return <-unread == 1
+	})
+	done := make(chan struct{})
+	c.Loop().Post(func(time.Time) {
+		defer close(done)
+		c.Fetch() // there is nothing
+		write("bcde")
+		testkit.Eventually(t, "it is fetched in this turn", func() bool {
+			c.Fetch()
+			return len(got) == 4
+		})
+	})
+	<-done
+	write("fgh")
+	if text := testkit.Receive(t, all, "the rest"); text != "abcdefgh" {
+		t.Errorf("%q", text)
+	}
+}
+
 func TestClosedNeverFromInsideWrite(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	var mu sync.Mutex

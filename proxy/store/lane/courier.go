@@ -13,6 +13,8 @@ type Courier interface {
 	// Send has b decided by until, and calls done later, once. It returns false, and does
 	// nothing, when the backend is to decide b on a helper.
 	Send(now time.Time, b *store.Batch, until time.Time, done func(now time.Time)) bool
+	// Fetch calls done for batches whose answers have arrived and wait for their turn.
+	Fetch(now time.Time)
 	// End ends what is under way.
 	End(now time.Time)
 }

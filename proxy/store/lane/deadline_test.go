@@ -29,6 +29,8 @@ func (c *quietCourier) Send(_ time.Time, b *store.Batch, until time.Time, done f
 	return true
 }
 
+func (c *quietCourier) Fetch(time.Time) {}
+
 func (c *quietCourier) End(now time.Time) { c.expire(now.Add(timeoutMax)) }
 
 // next is when the first batch is over; zero: there is none.
@@ -111,5 +113,38 @@ func TestDeadlines(t *testing.T) {
 		if answered != asked || late < 50 {
 			t.Errorf("seed %d: %d of %d are answered, %d at their deadline", seed, answered, asked, late)
 		}
+	}
+}
+
+// A fetching courier has answers that wait for their turn.
+type fetching struct {
+	quietCourier
+	f *fake
+}
+
+func (c *fetching) Fetch(now time.Time) {
+	for _, q := range c.under {
+		for _, g := range q.batch.Groups {
+			c.f.decide(g)
+		}
+		q.done(now)
+	}
+	c.under = nil
+}
+
+// An answer that has arrived goes before the deadline, also when a busy loop has not read it.
+func TestArrivedAnswers(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	st := newStage(t, f, nil)
+	st.lane.courier = &fetching{f: f}
+	st.ask("a", 0, 7, counter("k", fixed(5)))
+	st.lane.Expire(st.start.Add(timeoutMax - 1))
+	if got := st.told(); got != "" {
+		t.Errorf("before its deadline: %s", got)
+	}
+	st.lane.Expire(st.start.Add(timeoutMax))
+	if got := st.told(); got != "a: 5 exact" {
+		t.Errorf("at its deadline: %q", got)
 	}
 }

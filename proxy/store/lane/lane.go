@@ -150,6 +150,9 @@ func (l *Lane) Next() time.Time {
 // that is here, but whose wake-up is not yet, goes first: a busy loop must not
 // open the gate.
 func (l *Lane) Expire(now time.Time) {
+	if at := l.Next(); l.courier != nil && !at.IsZero() && !at.After(now) {
+		l.courier.Fetch(now)
+	}
 	for i := 0; i < len(l.flying); {
 		if b := l.flying[i]; b.done.Load() {
 			l.land(now, b) // takes it off the list

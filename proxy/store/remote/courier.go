@@ -112,8 +112,16 @@ func (k *courier) dial(now time.Time, at int) {
 	})
 }
 
+// Fetch reads the answers that have arrived.
+func (k *courier) Fetch(time.Time) {
+	for _, l := range slices.Clone(k.busy) {
+		l.net.Fetch()
+	}
+}
+
 // expire ends what has had no answer in time.
 func (k *courier) expire(now time.Time) {
+	k.Fetch(now)
 	for len(k.busy) > 0 && !k.busy[0].until.After(now) {
 		k.busy[0].fail(now, context.DeadlineExceeded)
 	}

@@ -143,3 +143,36 @@ func TestCourierDials(t *testing.T) {
 		}
 	})
 }
+
+// An answer that has arrived while the loop was busy is taken, though its time is over.
+func TestCourierOfBusyLoop(t *testing.T) {
+	t.Parallel()
+	body := all()
+	url := listen(t, func(c net.Conn) {
+		t.Cleanup(func() { c.Close() })
+		if asked(c) == nil {
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		}
+	})
+	b := openBackend(t, Config{URLs: []string{url}})
+	c := newCarrying(t, b)
+	g := one(1, "r", fixed(5))
+	testkit.Eventually(t, "there is a connection", func() (sent bool) {
+		c.on(func(now time.Time) {
+			answered := false
+			sent = c.Send(now, &store.Batch{Groups: []*store.Group{g}}, now.Add(time.Nanosecond), func(time.Time) { answered = true })
+			if !sent {
+				return
+			}
+			testkit.Eventually(t, "it arrives in this turn", func() bool {
+				c.Fetch(now)
+				return answered
+			})
+			c.expire(now.Add(time.Second))
+		})
+		return sent
+	})
+	if g.Err != nil || g.Granted != 1 {
+		t.Errorf("%v, %d granted", g.Err, g.Granted)
+	}
+}
