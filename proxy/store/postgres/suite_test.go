@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
+	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres/postgrestest"
@@ -179,5 +182,64 @@ func TestOppositeOrders(t *testing.T) {
 	}
 	if proxies[0].counts.waits.Load() == 0 {
 		t.Log("no lock was waited for")
+	}
+}
+
+// Batches of many keys, single keys, groups over some of them and edits, in any order and from
+// two proxies with many connections: no deadlock, and each key is given what it has.
+func TestKeysTogether(t *testing.T) {
+	t.Parallel()
+	s, one := newWorld(t)
+	cfg := Config{URL: one.cfg.URL, Connections: 8, clock: one.cfg.clock}
+	proxies := [2]*backend{openBackend(t, cfg), openBackend(t, cfg)}
+	const clients, keys, most = 16, 6, 600
+	bucket := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: most, FillRate: 1})
+	counter := func(key int) store.Counter {
+		return store.Counter{Rule: "r" + strconv.Itoa(key), Limit: bucket, Cost: 1}
+	}
+	var granted [keys]atomic.Int64
+	var all sync.WaitGroup
+	for client := range clients {
+		b, r := proxies[client%2], rand.New(rand.NewPCG(uint64(client), 1))
+		all.Go(func() {
+			for round := range *rounds {
+				batch, order := new(store.Batch), r.Perm(keys)
+				switch round % 4 {
+				case 0: // some of them together
+					batch.Groups = []*store.Group{{N: 2, Counters: []store.Counter{counter(order[0]), counter(order[1]), counter(order[2])}}}
+				case 1:
+					order = order[:1]
+					if _, err := b.Forget(background, "other", []byte{byte(r.IntN(4))}); err != nil {
+						t.Error(err)
+					}
+					fallthrough
+				default:
+					for _, key := range order {
+						batch.Groups = append(batch.Groups, &store.Group{N: 3, Counters: []store.Counter{counter(key)}})
+					}
+				}
+				b.Decide(background, batch)
+				for _, g := range batch.Groups {
+					if g.Err != nil {
+						t.Error(g.Err)
+					}
+					for i := range g.Counters {
+						key, _ := strconv.Atoi(g.Counters[i].Rule[1:])
+						granted[key].Add(int64(g.Granted))
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for key := range granted {
+		rest := &store.Group{N: most, Counters: []store.Counter{counter(key)}}
+		one.Decide(background, &store.Batch{Groups: []*store.Group{rest}})
+		if sum := granted[key].Load() + int64(rest.Granted); rest.Err != nil || sum != most {
+			t.Errorf("key %d: %d admitted of %d, %v", key, sum, most, rest.Err)
+		}
+	}
+	if deadlocks := s.Do("weir", "SELECT deadlocks FROM pg_stat_database WHERE datname = 'weir'"); deadlocks != "0" {
+		t.Errorf("%s deadlocks", deadlocks)
 	}
 }
