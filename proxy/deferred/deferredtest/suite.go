@@ -1,15 +1,28 @@
 package deferredtest
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
+
+	"weir/proxy/deferred/seal"
 )
 
 // scripts is how many random scripts are played.
 const scripts = 10
 
-// Run plays what every queue promises, each part on a place of its own.
-func Run(t *testing.T, place func(t *testing.T) Place) {
+// Run plays what every queue promises, with and without encryption, each part on a place of its
+// own.
+func Run(t *testing.T, place func(t *testing.T, key []byte) Place) {
+	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, seal.KeyBytes)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, func(t *testing.T) Place { return place(t, key) })
+		})
+	}
+}
+
+func run(t *testing.T, place func(t *testing.T) Place) {
 	for name, play := range map[string]func(t *testing.T, p Place){
 		"what is put is read":              putRead,
 		"order by key":                     orderByKey,

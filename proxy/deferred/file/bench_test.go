@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 )
 
 // benchEntry is an order of 1 KiB, of one of many shops.
@@ -37,7 +38,7 @@ func benchEntry(n int) deferred.Entry {
 func BenchmarkAccept(b *testing.B) {
 	const rate = 5000
 	path := filepath.Join(b.TempDir(), "queue")
-	q, err := Open(time.Now(), Config{Path: path, Limits: roomy})
+	q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func twoSyncs(b *testing.B, stop <-chan struct{}) (took []time.Duration) {
 func BenchmarkOpen(b *testing.B) {
 	const waiting = 100_000
 	path := filepath.Join(b.TempDir(), "queue")
-	q, err := Open(time.Now(), Config{Path: path, Limits: roomy})
+	q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func BenchmarkOpen(b *testing.B) {
 	before := rssAnon(b)
 	b.ResetTimer()
 	for range b.N {
-		q, err := Open(time.Now(), Config{Path: path, Limits: roomy})
+		q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -6,12 +6,13 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 )
 
 // A clock that is set back costs one line of log, and nothing that was accepted.
 func TestClockSetBack(t *testing.T) {
 	var log testkit.Log
-	cfg := Config{Path: queuePath(t), Limits: roomy, Log: log.Logger()}
+	cfg := Config{Path: queuePath(t), Limits: deferredtest.Roomy, Log: log.Logger()}
 	q := opened(t, cfg)
 	entries := orders(20)
 	putAll(t, q, entries...)

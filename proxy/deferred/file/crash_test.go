@@ -13,12 +13,13 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 )
 
 // load puts, claims and settles until it is killed, and writes a line about each thing before it
 // begins and after it is durable.
 func load(path string) error {
-	q, err := Open(time.Now(), Config{Path: path, Limits: roomy})
+	q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
 	if err != nil {
 		return err
 	}
@@ -28,10 +29,10 @@ func load(path string) error {
 			for n := 0; ; n++ {
 				e := order(fmt.Sprint("shop ", rand.IntN(20)), make([]byte, rand.IntN(3000)))
 				if n%2 == 0 {
-					e = withKey(e)
+					e = deferredtest.WithKey(e)
 				}
 				say("put", e.ID, e.Keyed())
-				if s := put(q, e); s.Outcome == deferred.Accepted {
+				if s := deferredtest.Put(q, e); s.Outcome == deferred.Accepted {
 					say("accepted", e.ID)
 				}
 			}

@@ -17,6 +17,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/deferred/seal"
 )
 
@@ -44,7 +45,7 @@ func full(folder string) error {
 	}
 	path, ballast := filepath.Join(folder, "queue"), filepath.Join(folder, "ballast")
 	var log testkit.Log
-	cfg := Config{Path: path, Limits: roomy, Log: log.Logger(), hooks: hooks{retry: 10 * time.Millisecond}}
+	cfg := Config{Path: path, Limits: deferredtest.Roomy, Log: log.Logger(), hooks: hooks{retry: 10 * time.Millisecond}}
 	q, err := Open(time.Now(), cfg)
 	if err != nil {
 		return err
@@ -54,8 +55,8 @@ func full(folder string) error {
 	}
 	var accepted []deferred.ID
 	e := order("shop", make([]byte, 64<<10))
-	s := put(q, e)
-	for ; s.Outcome == deferred.Accepted; s = put(q, e) {
+	s := deferredtest.Put(q, e)
+	for ; s.Outcome == deferred.Accepted; s = deferredtest.Put(q, e) {
 		accepted = append(accepted, e.ID)
 		e = order("shop", make([]byte, 64<<10))
 	}
@@ -63,14 +64,14 @@ func full(folder string) error {
 		return fmt.Errorf("after %d entries: %s, %w", len(accepted), s.Outcome, s.Err)
 	}
 	refused := e.ID
-	for s = put(q, order("shop", nil)); s.Outcome != deferred.Unstored; s = put(q, order("shop", nil)) {
+	for s = deferredtest.Put(q, order("shop", nil)); s.Outcome != deferred.Unstored; s = deferredtest.Put(q, order("shop", nil)) {
 		accepted = append(accepted, s.ID) // it wrote again for a moment
 	}
 	if err := os.Remove(ballast); err != nil {
 		return err
 	}
 	for s.Outcome != deferred.Accepted {
-		s = put(q, order("shop", nil))
+		s = deferredtest.Put(q, order("shop", nil))
 	}
 	accepted = append(accepted, s.ID)
 	if n := log.Count("Queue cannot be written"); n == 0 || n > log.Count("Queue writes again")+1 {
@@ -158,7 +159,7 @@ func diskFails(t *testing.T, after bool) {
 
 	failing.Store(true)
 	refused := order("b", nil)
-	if s := put(q, refused); s.Outcome != deferred.Unstored || !errors.Is(s.Err, unix.EROFS) {
+	if s := deferredtest.Put(q, refused); s.Outcome != deferred.Unstored || !errors.Is(s.Err, unix.EROFS) {
 		t.Fatalf("%s, %v", s.Outcome, s.Err)
 	}
 	if _, _, err := q.Read(t.Context(), e.ID); err != nil {
@@ -200,7 +201,7 @@ func TestInUse(t *testing.T) {
 	t.Parallel()
 	path := queuePath(t)
 	first := opened(t, Config{Path: path})
-	_, err := Open(time.Now(), Config{Path: path, Limits: roomy})
+	_, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
 	if !errors.Is(err, deferred.ErrInUse) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v", err)
 	}
@@ -230,7 +231,7 @@ func TestKey(t *testing.T) {
 		t.Fatalf("what is in the file can be read: %v", err)
 	}
 	for _, bad := range [][]byte{nil, key[:31], bytes.Repeat([]byte{2}, seal.KeyBytes)} {
-		if _, err := Open(time.Now(), Config{Path: path, Limits: roomy, Key: bad}); err == nil || !strings.Contains(err.Error(), "key") || !strings.Contains(err.Error(), path) {
+		if _, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy, Key: bad}); err == nil || !strings.Contains(err.Error(), "key") || !strings.Contains(err.Error(), path) {
 			t.Errorf("a key of %d bytes: %v", len(bad), err)
 		}
 	}

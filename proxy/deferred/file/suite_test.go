@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bytes"
 	"errors"
 	"path/filepath"
 	"sync/atomic"
@@ -10,20 +9,14 @@ import (
 
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
-	"weir/proxy/deferred/seal"
 )
 
-// TestQueue plays what every queue promises, with and without encryption.
+// TestQueue plays what every queue promises.
 func TestQueue(t *testing.T) {
 	t.Parallel()
-	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, seal.KeyBytes)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			deferredtest.Run(t, func(t *testing.T) deferredtest.Place {
-				return &folder{path: filepath.Join(t.TempDir(), "queue"), key: key}
-			})
-		})
-	}
+	deferredtest.Run(t, func(t *testing.T, key []byte) deferredtest.Place {
+		return &folder{path: filepath.Join(t.TempDir(), "queue"), key: key}
+	})
 }
 
 // A folder has a file.

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 )
 
 // tracedPuts is how many entries trace puts, one after the other.
@@ -19,12 +20,12 @@ const tracedPuts = 20
 
 // trace puts entries, and writes a line when each is durable.
 func trace(path string) error {
-	q, err := Open(time.Now(), Config{Path: path, Limits: roomy})
+	q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
 	if err != nil {
 		return err
 	}
 	for range tracedPuts {
-		if s := put(q, order("shop", make([]byte, 2000))); s.Outcome == deferred.Accepted {
+		if s := deferredtest.Put(q, order("shop", make([]byte, 2000))); s.Outcome == deferred.Accepted {
 			_, _ = os.Stdout.WriteString("accepted\n")
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/deferred/seal"
 	"weir/proxy/store/postgres/postgrestest"
 )
@@ -44,8 +45,8 @@ func (f *flood) put(t *testing.T, line string) {
 			return
 		default:
 		}
-		e := order(line)
-		switch s := testkit.Receive(t, putAll(f.q, e), "the end of a put"); s.Outcome {
+		e := deferredtest.Order(line)
+		switch s := testkit.Receive(t, deferredtest.PutAll(f.q, e), "the end of a put"); s.Outcome {
 		case deferred.Accepted:
 			f.mu.Lock()
 			f.accepted[e.ID] = true
@@ -135,8 +136,8 @@ func TestSettledLater(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
-	e := order("shop")
-	testkit.Receive(t, putAll(q, e), "the end of a put")
+	e := deferredtest.Order("shop")
+	testkit.Receive(t, deferredtest.PutAll(q, e), "the end of a put")
 	claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
@@ -145,7 +146,7 @@ func TestSettledLater(t *testing.T) {
 	done := make(chan error, 1)
 	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Keep: time.Hour, Done: func(err error) { done <- err }})
 	testkit.Eventually(t, "it is noticed", func() bool { return q.Stats().Err != nil })
-	if got := testkit.Receive(t, putAll(q, order("shop")), "the end of a put"); got.Outcome != deferred.Unstored {
+	if got := testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put"); got.Outcome != deferred.Unstored {
 		t.Errorf("put while it is away: %s", got.Outcome)
 	}
 	if _, err := q.Renew(t.Context(), time.Now(), []deferred.Lease{claimed[0].Lease}); err == nil {
@@ -166,7 +167,7 @@ func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	first := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, seal.KeyBytes)})
-	testkit.Receive(t, putAll(first, order("shop")), "the end of a put")
+	testkit.Receive(t, deferredtest.PutAll(first, deferredtest.Order("shop")), "the end of a put")
 	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE reads LOGIN; GRANT USAGE ON SCHEMA weir TO reads; GRANT EXECUTE ON FUNCTION weir.deferred_version() TO reads;"+
 		"CREATE SCHEMA later; CREATE FUNCTION later.deferred_version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT USAGE ON SCHEMA later TO nobody")
 	if err := os.WriteFile(filepath.Join(s.Data(), "pg_hba.conf"), []byte("host all secret all scram-sha-256\nhost all all all trust\nhost replication all all trust\n"), 0o644); err != nil {
@@ -174,7 +175,7 @@ func TestMisconfigured(t *testing.T) {
 	}
 	s.Do("weir", "SELECT pg_reload_conf()")
 	testkit.Eventually(t, "passwords are asked for", func() bool {
-		_, err := Open(Config{URL: s.URL("secret:s3cret", "weir"), Setting: "DEFER_URL", Schema: "weir", Limits: roomy})
+		_, err := Open(Config{URL: s.URL("secret:s3cret", "weir"), Setting: "DEFER_URL", Schema: "weir", Limits: deferredtest.Roomy})
 		return err != nil && strings.Contains(err.Error(), "password authentication failed")
 	})
 	for _, test := range []struct {
@@ -193,7 +194,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: "weir:s3cret@localhost"}, "does not begin with postgres://"},
 	} {
 		cfg := test.cfg
-		cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", roomy, postgrestest.Patience
+		cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, postgrestest.Patience
 		if cfg.Schema == "" {
 			cfg.Schema = "weir"
 		}
@@ -212,19 +213,19 @@ func TestStandby(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	first := openQueue(t, Config{URL: s.URL("weir", "weir")})
-	testkit.Receive(t, putAll(first, order("shop")), "the end of a put")
+	testkit.Receive(t, deferredtest.PutAll(first, deferredtest.Order("shop")), "the end of a put")
 	standby := s.Standby()
 	log := new(testkit.Log)
 	q := openQueue(t, Config{URL: standby.URL("weir", "weir"), Log: log.Logger()})
 	if log.Count(lost) != 1 || log.Count("name the primary in DEFER_URL, or all servers") != 1 {
 		t.Errorf("told %q", log)
 	}
-	if got := testkit.Receive(t, putAll(q, order("shop")), "the end of a put"); got.Outcome != deferred.Unstored {
+	if got := testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put"); got.Outcome != deferred.Unstored {
 		t.Errorf("put at a standby: %s", got.Outcome)
 	}
 	standby.Do("postgres", "SELECT pg_promote()")
 	testkit.Eventually(t, "it stores", func() bool {
-		return testkit.Receive(t, putAll(q, order("shop")), "the end of a put").Outcome == deferred.Accepted
+		return testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put").Outcome == deferred.Accepted
 	})
 	if log.Count(back) != 1 {
 		t.Errorf("told %q", log)

@@ -12,6 +12,7 @@ import (
 	"weir/internal/relay"
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/deferred/seal"
 	"weir/proxy/store/postgres"
 	"weir/proxy/store/postgres/postgrestest"
@@ -23,8 +24,8 @@ func TestOtherKey(t *testing.T) {
 	s := postgrestest.Start(t)
 	first := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	second := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, seal.KeyBytes)})
-	e := order("shop")
-	if got := testkit.Receive(t, putAll(second, e), "the end of a put"); got.Outcome != deferred.Accepted {
+	e := deferredtest.Order("shop")
+	if got := testkit.Receive(t, deferredtest.PutAll(second, e), "the end of a put"); got.Outcome != deferred.Accepted {
 		t.Fatalf("%s, %v", got.Outcome, got.Err)
 	}
 	if claimed, _, err := first.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil || len(claimed) > 0 {
@@ -57,9 +58,9 @@ func TestClaimUnanswered(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	q, r := through(t, s, time.Second)
-	e := order("shop")
+	e := deferredtest.Order("shop")
 	testkit.Eventually(t, "an entry is accepted", func() bool {
-		return testkit.Receive(t, putAll(q, e), "the end of a put").Outcome == deferred.Accepted
+		return testkit.Receive(t, deferredtest.PutAll(q, e), "the end of a put").Outcome == deferred.Accepted
 	})
 	r.Slow(5 * time.Second)
 	if claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil {
@@ -78,20 +79,20 @@ func TestBarred(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
-	e := order("shop")
+	e := deferredtest.Order("shop")
 	e.Scope, e.Fingerprint = deferred.Hash{1}, deferred.Hash{1}
 	q.doubt([]*putting{{Put: &deferred.Put{Entry: e}}})
 	if err := q.withdraw(); err != nil {
 		t.Fatal(err)
 	}
-	if got := testkit.Receive(t, putAll(q, e), "the end of a put"); got.Outcome != deferred.Unstored || got.Err == nil {
+	if got := testkit.Receive(t, deferredtest.PutAll(q, e), "the end of a put"); got.Outcome != deferred.Unstored || got.Err == nil {
 		t.Errorf("put while barred: %s, %v", got.Outcome, got.Err)
 	}
 	s.Do("weir", "UPDATE weir.deferred SET forget = 1")
 	if _, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err != nil {
 		t.Fatal(err)
 	}
-	if got := testkit.Receive(t, putAll(q, e), "the end of a put"); got.Outcome != deferred.Accepted {
+	if got := testkit.Receive(t, deferredtest.PutAll(q, e), "the end of a put"); got.Outcome != deferred.Accepted {
 		t.Errorf("put again: %s, %v", got.Outcome, got.Err)
 	}
 }
@@ -103,9 +104,9 @@ func TestSettledOnce(t *testing.T) {
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
 	var entries []deferred.Entry
 	for _, line := range []string{"a", "b", "c", "d"} {
-		entries = append(entries, order(line))
+		entries = append(entries, deferredtest.Order(line))
 	}
-	stored := putAll(q, entries...)
+	stored := deferredtest.PutAll(q, entries...)
 	for range entries {
 		testkit.Receive(t, stored, "the end of a put")
 	}
@@ -161,7 +162,7 @@ func TestTooSlow(t *testing.T) {
 	s.Do("weir", "CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600); RETURN NEW; END $$; "+
 		"CREATE TRIGGER waits BEFORE INSERT ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.waits()")
 	testkit.Eventually(t, "the server ends the statement", func() bool {
-		return postgres.Expired(testkit.Receive(t, putAll(q, order("shop")), "the end of a put").Err)
+		return postgres.Expired(testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put").Err)
 	})
 	q.mu.Lock()
 	doubtful := len(q.doubtful)
@@ -171,6 +172,6 @@ func TestTooSlow(t *testing.T) {
 	}
 	s.Do("weir", "DROP TRIGGER waits ON weir.deferred")
 	testkit.Eventually(t, "it stores", func() bool {
-		return testkit.Receive(t, putAll(q, order("shop")), "the end of a put").Outcome == deferred.Accepted
+		return testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put").Outcome == deferred.Accepted
 	})
 }

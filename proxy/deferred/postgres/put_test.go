@@ -1,24 +1,19 @@
 package postgres
 
 import (
-	"crypto/rand"
 	"fmt"
-	"net/netip"
 	"testing"
-	"time"
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/postgres/postgrestest"
 )
-
-// roomy are limits that nothing reaches.
-var roomy = deferred.Limits{Entries: 1 << 20, Bytes: 8 << 30, Share: 1, DeadKeep: time.Hour}
 
 // openQueue opens a queue until the test ends.
 func openQueue(t testing.TB, cfg Config) *Queue {
 	t.Helper()
-	cfg.Setting, cfg.Limits = "DEFER_URL", roomy
+	cfg.Setting, cfg.Limits = "DEFER_URL", deferredtest.Roomy
 	if cfg.Schema == "" {
 		cfg.Schema = "weir"
 	}
@@ -30,26 +25,6 @@ func openQueue(t testing.TB, cfg Config) *Queue {
 	return q
 }
 
-// order returns a new entry.
-func order(line string) deferred.Entry {
-	now := time.Now().UTC().Truncate(time.Microsecond)
-	e := deferred.Entry{
-		Rule: "orders", Line: line, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(time.Hour),
-		Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n"), Body: []byte("order"),
-	}
-	_, _ = rand.Read(e.ID[:]) // never fails
-	return e
-}
-
-// putAll puts entries, and returns where it is told what came of them.
-func putAll(q *Queue, entries ...deferred.Entry) <-chan deferred.Stored {
-	stored := make(chan deferred.Stored, len(entries))
-	for _, e := range entries {
-		q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s }})
-	}
-	return stored
-}
-
 // Puts that come while others are being written are written together, in order, and are there
 // for another proxy.
 func TestGroups(t *testing.T) {
@@ -59,9 +34,9 @@ func TestGroups(t *testing.T) {
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
 	var entries []deferred.Entry
 	for i := range n {
-		entries = append(entries, order(fmt.Sprint("shop", i%7)))
+		entries = append(entries, deferredtest.Order(fmt.Sprint("shop", i%7)))
 	}
-	stored := putAll(q, entries...)
+	stored := deferredtest.PutAll(q, entries...)
 	places := make(map[int]int)
 	for range n {
 		one := testkit.Receive(t, stored, "the end of a put")

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -46,7 +47,7 @@ func TestMigrated(t *testing.T) {
 	s.Do("weir", strings.Replace(Schema("weir"), "'SELECT 2'", "'SELECT 1'", 1)+
 		"; ALTER TABLE weir.deferred DROP COLUMN parallel; DROP FUNCTION weir.deferred_claim_2")
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
-	if got := testkit.Receive(t, putAll(q, order("shop")), "the end of a put"); got.Outcome != deferred.Accepted {
+	if got := testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put"); got.Outcome != deferred.Accepted {
 		t.Errorf("%s, %v", got.Outcome, got.Err)
 	}
 	if claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err != nil || len(claimed) != 1 {

@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -78,8 +79,8 @@ func TestSeveralProxies(t *testing.T) {
 	for i := range shops {
 		all.Go(func() {
 			for n := range each {
-				e := order(fmt.Sprint("shop", i))
-				if got := testkit.Receive(t, putAll(queues[n%proxies], e), "the end of a put"); got.Outcome != deferred.Accepted {
+				e := deferredtest.Order(fmt.Sprint("shop", i))
+				if got := testkit.Receive(t, deferredtest.PutAll(queues[n%proxies], e), "the end of a put"); got.Outcome != deferred.Accepted {
 					t.Errorf("%s, %v", got.Outcome, got.Err)
 				}
 				want[i] = append(want[i], e.ID.String())
@@ -103,10 +104,10 @@ func TestProxyKilled(t *testing.T) {
 	s := postgrestest.Start(t)
 	cfg := Config{URL: s.URL("weir", "weir"), told: true, silence: postgrestest.Patience}
 	killed, other := openQueue(t, cfg), openQueue(t, cfg)
-	first, second := order("shop"), order("shop")
+	first, second := deferredtest.Order("shop"), deferredtest.Order("shop")
 	first.Scope, first.Fingerprint = deferred.Hash{1}, deferred.Hash{1} // it may be sent again
 	for _, e := range []deferred.Entry{first, second} {
-		testkit.Receive(t, putAll(killed, e), "the end of a put")
+		testkit.Receive(t, deferredtest.PutAll(killed, e), "the end of a put")
 	}
 	now := time.Now().Add(time.Second)
 	claims := func(q *Queue, now time.Time) deferred.ID {

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -9,22 +8,17 @@ import (
 
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
-	"weir/proxy/deferred/seal"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
-// TestQueue plays what every queue promises, with and without encryption.
+// TestQueue plays what every queue promises.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	var places atomic.Int64
-	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, seal.KeyBytes)} {
-		t.Run(name, func(t *testing.T) {
-			deferredtest.Run(t, func(*testing.T) deferredtest.Place {
-				return &schema{url: s.URL("weir", "weir"), name: fmt.Sprint("place", places.Add(1)), key: key}
-			})
-		})
-	}
+	deferredtest.Run(t, func(_ *testing.T, key []byte) deferredtest.Place {
+		return &schema{url: s.URL("weir", "weir"), name: fmt.Sprint("place", places.Add(1)), key: key}
+	})
 }
 
 // A schema has a queue.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/redis/redistest"
 )
@@ -18,7 +19,7 @@ import (
 // tells how many calls each way needs, which does not depend on the machine as times do.
 func BenchmarkEntry(b *testing.B) {
 	s := redistest.Start(b, "--appendonly", "yes", "--appendfsync", "always")
-	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: roomy})
+	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy})
 	if err != nil {
 		b.Fatal(err)
 	}

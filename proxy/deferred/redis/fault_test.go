@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/redis/redistest"
 )
@@ -34,10 +35,10 @@ func TestFaults(t *testing.T) {
 		for _, words := range test.set {
 			s.Do(words...)
 		}
-		testkit.Eventually(t, test.name+": puts are refused", func() bool { return put(q, order("b")).Outcome == deferred.Unstored })
+		testkit.Eventually(t, test.name+": puts are refused", func() bool { return deferredtest.Put(q, order("b")).Outcome == deferred.Unstored })
 		testkit.Eventually(t, test.name+" is told", func() bool { return log.Count(test.say) > 0 })
 		if test.name == "memory" {
-			if err := settle(t, q, claims(t, q), deferred.Waiting); err != nil {
+			if err := deferredtest.Settle(t, q, claims(t, q), deferred.Waiting); err != nil {
 				t.Errorf("%s: settled: %v", test.name, err)
 			}
 		}
@@ -56,14 +57,14 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	s, log := redistest.Start(t, "--requirepass", "x"), new(testkit.Log)
 	open := func(password string, key byte) error {
-		cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Password: password}, Limits: roomy, Log: log.Logger()}
+		cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Password: password}, Limits: deferredtest.Roomy, Log: log.Logger()}
 		if key > 0 {
 			cfg.Key = []byte(strings.Repeat(string(key), 32))
 		}
 		q, err := Open(cfg)
 		if err == nil {
 			e := order("a")
-			if st := put(q, e); st.Outcome != deferred.Accepted {
+			if st := deferredtest.Put(q, e); st.Outcome != deferred.Accepted {
 				t.Errorf("%s, %v", st.Outcome, st.Err)
 			}
 			_ = q.Close()
@@ -85,7 +86,7 @@ func TestOpen(t *testing.T) {
 	s.Args = nil
 	s.Kill()
 	q := opened(t, s, log)
-	if st := put(q, order("a")); st.Outcome != deferred.Unstored {
+	if st := deferredtest.Put(q, order("a")); st.Outcome != deferred.Unstored {
 		t.Errorf("without a server: %s", st.Outcome)
 	}
 	s.Start()
@@ -102,7 +103,7 @@ func TestSettings(t *testing.T) {
 	} {
 		s.Do("config", "set", "appendonly", test.only)
 		s.Do("config", "set", "appendfsync", test.fsync)
-		if q.readSettings(t.Context()); q.Stats().Durability != test.want || put(q, order("a")).Durability != test.want {
+		if q.readSettings(t.Context()); q.Stats().Durability != test.want || deferredtest.Put(q, order("a")).Durability != test.want {
 			t.Errorf("appendonly %s, appendfsync %s: %s, want %s", test.only, test.fsync, q.Stats().Durability, test.want)
 		}
 	}
@@ -133,7 +134,7 @@ func TestCluster(t *testing.T) {
 	})
 	q := opened(t, s, log)
 	e := accepts(t, q, "a")
-	if err := settle(t, q, claims(t, q), deferred.Done); err != nil {
+	if err := deferredtest.Settle(t, q, claims(t, q), deferred.Done); err != nil {
 		t.Error(err)
 	}
 	if got, _, err := q.Read(t.Context(), e.ID); err != nil || got.State != deferred.Done {
@@ -153,7 +154,7 @@ func TestRights(t *testing.T) {
 	}
 	rights := strings.Fields(string(regexp.MustCompile(`(?m)^ACL SETUSER weir (.*)$`).FindSubmatch(text)[1]))
 	s, log := redistest.Start(t, append([]string{"--databases", "4", "--user", "weir"}, rights...)...), new(testkit.Log)
-	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Username: "weir", Password: "secret", DB: 3}, Limits: roomy, Log: log.Logger()})
+	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Username: "weir", Password: "secret", DB: 3}, Limits: deferredtest.Roomy, Log: log.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,14 +162,14 @@ func TestRights(t *testing.T) {
 	first, second := accepts(t, q, "a"), accepts(t, q, "a")
 	same := order("a")
 	same.Scope = first.Scope
-	if st := put(q, same); st.Outcome != deferred.Duplicate {
+	if st := deferredtest.Put(q, same); st.Outcome != deferred.Duplicate {
 		t.Errorf("the same: %s", st.Outcome)
 	}
 	c := claims(t, q)
 	if lost, err := q.Renew(t.Context(), time.Now(), []deferred.Lease{c.Lease}); err != nil || len(lost) > 0 {
 		t.Errorf("renew: %v, %v", lost, err)
 	}
-	if err := settle(t, q, c, deferred.Failed); err != nil {
+	if err := deferredtest.Settle(t, q, c, deferred.Failed); err != nil {
 		t.Error(err)
 	}
 	for _, e := range []deferred.Edit{{Action: deferred.Retry, ID: first.ID}, {Action: deferred.Cancel, ID: second.ID}, {Action: deferred.Drop, ID: second.ID}} {
@@ -221,14 +222,14 @@ func TestDamaged(t *testing.T) {
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	s, log := redistest.Start(t), new(testkit.Log)
-	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: roomy, Log: log.Logger(), Key: []byte(strings.Repeat("k", 32))})
+	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy, Log: log.Logger(), Key: []byte(strings.Repeat("k", 32))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = q.Close() })
 	e := order("secret shop")
 	e.Scope, e.Fingerprint = deferred.Hash([]byte("the digest of scope, of 32 bytes")), deferred.Hash([]byte("the digest of print, of 32 bytes"))
-	if st := put(q, e); st.Outcome != deferred.Accepted {
+	if st := deferredtest.Put(q, e); st.Outcome != deferred.Accepted {
 		t.Fatalf("%s, %v", st.Outcome, st.Err)
 	}
 	const find = "local found = 0; for _, name in ipairs(redis.call('KEYS', '*')) do if redis.call('TYPE', name).ok == 'hash' then " +
@@ -242,7 +243,7 @@ func TestEncrypted(t *testing.T) {
 		t.Error("nothing is found")
 	}
 	e.ID[0] ^= 1
-	if st := put(q, e); st.Outcome != deferred.Duplicate {
+	if st := deferredtest.Put(q, e); st.Outcome != deferred.Duplicate {
 		t.Errorf("the same: %s", st.Outcome)
 	}
 }

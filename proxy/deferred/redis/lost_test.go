@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/redis/redistest"
 )
 
@@ -61,7 +62,7 @@ func TestLineLost(t *testing.T) {
 		t.Errorf("claimed %s, want %s", c.Entry.ID, first.ID)
 	}
 	lose()
-	if err := settle(t, q, c, deferred.Done); err != nil {
+	if err := deferredtest.Settle(t, q, c, deferred.Done); err != nil {
 		t.Error(err)
 	}
 	if c = claims(t, q); c.Entry.ID != second.ID {
@@ -69,7 +70,7 @@ func TestLineLost(t *testing.T) {
 	}
 	lose()
 	s.Do("eval", "for _, name in ipairs(redis.call('KEYS', '*}:q:*')) do redis.call('DEL', name) end", "0")
-	if err := settle(t, q, c, deferred.Done); err != nil {
+	if err := deferredtest.Settle(t, q, c, deferred.Done); err != nil {
 		t.Error(err)
 	}
 	e := accepts(t, q, "b")

@@ -2,10 +2,8 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -14,17 +12,15 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/redis/redistest"
 )
 
-// roomy are limits that nothing reaches.
-var roomy = deferred.Limits{Entries: 1 << 20, Bytes: 8 << 30, Share: 1, DeadKeep: time.Hour}
-
 // opened opens a queue until the test ends.
 func opened(t *testing.T, s *redistest.Server, log *testkit.Log) *Queue {
 	t.Helper()
-	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: roomy, Log: log.Logger()})
+	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy, Log: log.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,30 +29,14 @@ func opened(t *testing.T, s *redistest.Server, log *testkit.Log) *Queue {
 }
 
 // order returns a new entry with a key.
-func order(line string) deferred.Entry {
-	now := time.Now().UTC().Truncate(time.Microsecond)
-	e := deferred.Entry{
-		Rule: "orders", Line: line, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(time.Hour), Fingerprint: deferred.Hash{1},
-		Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n\r\n"), Body: []byte("order of " + line),
-	}
-	_, _ = rand.Read(e.ID[:]) // never fails
-	e.Scope = deferred.Hash(append(e.ID[:], e.ID[:]...))
-	return e
-}
-
-// put waits for what comes of a put.
-func put(q *Queue, e deferred.Entry) deferred.Stored {
-	stored := make(chan deferred.Stored, 1)
-	q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s }})
-	return <-stored
-}
+func order(line string) deferred.Entry { return deferredtest.WithKey(deferredtest.Order(line)) }
 
 // accepts waits until an entry is accepted.
 func accepts(t *testing.T, q *Queue, line string) (e deferred.Entry) {
 	t.Helper()
 	testkit.Eventually(t, "an entry is accepted", func() bool {
 		e = order(line)
-		return put(q, e).Outcome == deferred.Accepted
+		return deferredtest.Put(q, e).Outcome == deferred.Accepted
 	})
 	return e
 }
@@ -75,14 +55,6 @@ func claims(t *testing.T, q *Queue) (c deferred.Claimed) {
 	return c
 }
 
-// settle waits for what comes of a settlement.
-func settle(t *testing.T, q *Queue, c deferred.Claimed, to deferred.State) error {
-	t.Helper()
-	done := make(chan error, 1)
-	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: to, Due: time.Now(), Attempt: true, Keep: time.Hour, Done: func(err error) { done <- err }})
-	return testkit.Receive(t, done, "the end of a settlement")
-}
-
 // load has clients put entries until stop is closed, and returns what was accepted.
 func load(q *Queue, stop <-chan struct{}) (accepted map[deferred.ID]bool, refused int) {
 	var mu sync.Mutex
@@ -97,7 +69,7 @@ func load(q *Queue, stop <-chan struct{}) (accepted map[deferred.ID]bool, refuse
 				default:
 				}
 				e := order(fmt.Sprint(i, " ", n))
-				s := put(q, e)
+				s := deferredtest.Put(q, e)
 				mu.Lock()
 				if s.Outcome == deferred.Accepted {
 					accepted[e.ID] = true
@@ -177,10 +149,10 @@ func TestStopped(t *testing.T) {
 	}()
 	settled := make(chan error, 1)
 	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour, Done: func(err error) { settled <- err }})
-	if st := put(q, late); st.Outcome != deferred.Unstored {
+	if st := deferredtest.Put(q, late); st.Outcome != deferred.Unstored {
 		t.Errorf("stopped: %s", st.Outcome)
 	}
-	if st := put(q, order("c")); st.Outcome != deferred.Unstored || st.Err == nil {
+	if st := deferredtest.Put(q, order("c")); st.Outcome != deferred.Unstored || st.Err == nil {
 		t.Errorf("known to be stopped: %s", st.Outcome)
 	}
 	cancel()
@@ -216,7 +188,7 @@ func TestFlush(t *testing.T) {
 	s.Do("script", "flush")
 	c := claims(t, q)
 	s.Do("flushall")
-	if err := settle(t, q, c, deferred.Done); !errors.Is(err, deferred.ErrLease) {
+	if err := deferredtest.Settle(t, q, c, deferred.Done); !errors.Is(err, deferred.ErrLease) {
 		t.Errorf("settled what is lost: %v", err)
 	}
 	testkit.Eventually(t, "the loss is noticed", func() bool { return log.Count("Redis has lost entries") > 0 })
@@ -259,7 +231,7 @@ func TestTwo(t *testing.T) {
 					got[c.Entry.Line] = append(got[c.Entry.Line], c.Entry.ID)
 					by[q]++
 					mu.Unlock()
-					if err := settle(t, q, c, deferred.Done); err != nil {
+					if err := deferredtest.Settle(t, q, c, deferred.Done); err != nil {
 						t.Error(err)
 					}
 					left.Add(-1)

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"bytes"
 	"context"
 	"sync/atomic"
 	"testing"
@@ -9,22 +8,17 @@ import (
 
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
-	"weir/proxy/deferred/seal"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/redis/redistest"
 )
 
-// TestQueue plays what every queue promises, with and without encryption.
+// TestQueue plays what every queue promises.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, seal.KeyBytes)} {
-		t.Run(name, func(t *testing.T) {
-			deferredtest.Run(t, func(t *testing.T) deferredtest.Place {
-				return &place{Config{Redis: redis.Config{Addrs: []string{s.Addr()}, KeyPrefix: t.Name() + ":"}, Key: key}}
-			})
-		})
-	}
+	deferredtest.Run(t, func(t *testing.T, key []byte) deferredtest.Place {
+		return &place{Config{Redis: redis.Config{Addrs: []string{s.Addr()}, KeyPrefix: t.Name() + ":"}, Key: key}}
+	})
 }
 
 // A place is a prefix on a server.

@@ -1,0 +1,52 @@
+package deferredtest
+
+import (
+	"crypto/rand"
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+)
+
+// Roomy are limits that nothing reaches.
+var Roomy = deferred.Limits{Entries: 1 << 20, Bytes: 8 << 30, Share: 1, DeadKeep: time.Hour}
+
+// Order returns a new entry as of now, without a key.
+func Order(line string) deferred.Entry {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	e := deferred.Entry{
+		Rule: "orders", Line: line, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(time.Hour),
+		Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n\r\n"), Body: []byte("order of " + line),
+	}
+	_, _ = rand.Read(e.ID[:]) // never fails
+	return e
+}
+
+// WithKey gives an entry a scope of its own.
+func WithKey(e deferred.Entry) deferred.Entry {
+	e.Scope = deferred.Hash(append(e.ID[:], e.ID[:]...))
+	e.Fingerprint = deferred.Hash{1}
+	return e
+}
+
+// PutAll puts entries, and returns where it is told what came of them.
+func PutAll(q deferred.Queue, entries ...deferred.Entry) <-chan deferred.Stored {
+	stored := make(chan deferred.Stored, len(entries))
+	for _, e := range entries {
+		q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s }})
+	}
+	return stored
+}
+
+// Put waits for what comes of a put.
+func Put(q deferred.Queue, e deferred.Entry) deferred.Stored { return <-PutAll(q, e) }
+
+// Settle waits for what comes of a settlement.
+func Settle(t testing.TB, q deferred.Queue, c deferred.Claimed, to deferred.State) error {
+	t.Helper()
+	done := make(chan error, 1)
+	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: to, Due: time.Now(), Attempt: true, Keep: time.Hour, Done: func(err error) { done <- err }})
+	return testkit.Receive(t, done, "the end of a settlement")
+}
