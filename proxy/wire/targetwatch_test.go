@@ -37,10 +37,14 @@ func TestTargetDownIsLogged(t *testing.T) {
 			t.Parallel() // looks once a second
 			var reachable atomic.Bool
 			reachable.Store(true)
+			connect := "10s"
+			if c.addr == full {
+				connect = "100ms"
+			}
 			r := startWith(t, func(cfg *Config) {
 				cfg.Targets = []*roster.Target{{URL: "x://" + c.addr, Addr: c.addr, Host: c.addr, Secure: c.secure}}
 				cfg.Roster.Reachable = reachable.Store
-			}, "http://"+free, "TARGET_CONNECT_TIMEOUT", "100ms", "TARGET_DNS_INTERVAL", "0")
+			}, "http://"+free, "TARGET_CONNECT_TIMEOUT", connect, "TARGET_DNS_INTERVAL", "0")
 			for range 3 {
 				conn := r.dial()
 				conn.Send(get)
