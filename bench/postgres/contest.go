@@ -60,7 +60,7 @@ type side struct {
 type contest struct {
 	period time.Duration
 	skew   time.Duration // by which the clock of the last instance is ahead
-	// connections is how many each instance of a folk service has; folkConnections.
+	// connections is how many each instance of a recipe service has; recipeConnections.
 	connections int
 	rules       string // of Weir; empty: one request of a path in each period
 }
@@ -79,12 +79,12 @@ func (c *contest) begin(ctx context.Context, name string) (s *side, err error) {
 	if s.Postgres, err = rig.StartPostgres(ctx, "max_connections=200", "log_min_messages=log", "log_lock_waits=on"); err != nil {
 		return s, err
 	}
-	if way := folkNamed(name); way != nil {
+	if way := recipeNamed(name); way != nil {
 		if _, err := s.ask(ctx, way.schema); err != nil {
 			return s, fmt.Errorf("%s: %w", name, err)
 		}
 		s.path = "/items/user"
-		return s, c.folk(ctx, s)
+		return s, c.recipe(ctx, s)
 	}
 	return s, c.weir(ctx, s)
 }
@@ -121,8 +121,8 @@ func (c *contest) weir(ctx context.Context, s *side) (err error) {
 	return nil
 }
 
-// folk starts the instances of a folk service.
-func (c *contest) folk(ctx context.Context, s *side) error {
+// recipe starts the instances of a recipe service.
+func (c *contest) recipe(ctx context.Context, s *side) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (c *contest) folk(ctx context.Context, s *side) error {
 		if err != nil {
 			return err
 		}
-		p, err := rig.StartPeer(ctx, s.name, addr, self, ServiceName, s.name, addr, s.URL(), strconv.Itoa(cmp.Or(c.connections, folkConnections)), c.period.String(), c.skewOf(i).String())
+		p, err := rig.StartPeer(ctx, s.name, addr, self, ServiceName, s.name, addr, s.URL(), strconv.Itoa(cmp.Or(c.connections, recipeConnections)), c.period.String(), c.skewOf(i).String())
 		if err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func (c *contest) crowd(ctx context.Context, name string) (got crowd, said told,
 	if err != nil {
 		return got, said, err
 	}
-	if way := folkNamed(name); way != nil {
+	if way := recipeNamed(name); way != nil {
 		got, err = c.asIs(ctx, s, way)
 	} else {
 		got = gather(ctx, sessionAsks, s.request)
@@ -120,7 +120,7 @@ func (c *contest) crowd(ctx context.Context, name string) (got crowd, said told,
 }
 
 // asIs has each session use the table over a connection of its own.
-func (c *contest) asIs(ctx context.Context, s *side, way *folk) (crowd, error) {
+func (c *contest) asIs(ctx context.Context, s *side, way *recipe) (crowd, error) {
 	conns := make([]*pgconn.PgConn, sessions)
 	for i := range conns {
 		var err error

@@ -40,7 +40,7 @@ func known(format string, figure float64) string {
 
 // goals measures how fast limits are decided that admit all.
 func (l *lab) goals(ctx context.Context) error {
-	fmt.Fprintf(l.Out, "\n## Speed\n\nLimits that admit all; two instances, each driven by wrk with %d connections for %v. The proxies of Weir have a target behind them. nowait has %d connections to PostgreSQL, half of them in each instance, and refuses while somebody else is being admitted.\n\n", goalConnections, goalTime, folkConnections)
+	fmt.Fprintf(l.Out, "\n## Speed\n\nLimits that admit all; two instances, each driven by wrk with %d connections for %v. The proxies of Weir have a target behind them. nowait has %d connections to PostgreSQL, half of them in each instance, and refuses while somebody else is being admitted.\n\n", goalConnections, goalTime, recipeConnections)
 	t := report.NewTable("load | decisions/s | refused | PostgreSQL's CPU µs per decision | statements per decision | p99 ms of the store")
 	var found [3]speed
 	for i, row := range []struct {
@@ -73,10 +73,10 @@ func (l *lab) goals(ctx context.Context) error {
 	return nil
 }
 
-// drive has wrk ask the instances of a side about that many keys, drawn at random; of folk
+// drive has wrk ask the instances of a side about that many keys, drawn at random; of recipe
 // services about one.
 func drive(ctx context.Context, name string, keys int) (r speed, err error) {
-	c := &contest{connections: folkConnections / instances, rules: fmt.Sprintf("rules:\n- {id: user, key: [\"header:X-User\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)}
+	c := &contest{connections: recipeConnections / instances, rules: fmt.Sprintf("rules:\n- {id: user, key: [\"header:X-User\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)}
 	s, err := c.begin(ctx, name)
 	defer func() { err = errors.Join(err, s.end()) }()
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 )
 
 // Each way admits one request of a user in a period, whoever asks.
-func TestFolks(t *testing.T) {
+func TestRecipes(t *testing.T) {
 	server := postgrestest.Start(t)
 	ctx := context.Background()
-	for _, way := range folks {
+	for _, way := range recipes {
 		server.Do("weir", "DROP TABLE IF EXISTS limits; "+way.schema)
 		var conns [2]*pgconn.PgConn
 		for i := range conns {

@@ -158,7 +158,7 @@ func (k *carried) note(now time.Time, fx *session.Effects) {
 		c.notice.keep(fx.Noticed.Head, fx.Noticed.Client)
 	}
 	if fx.Matched != nil && s.front.cfg.Gate.Mode != gate.Off {
-		s.goes(c, fx.Matched)
+		s.noteRoute(c, fx.Matched)
 	}
 	if d := fx.Decided; d != nil && d.Answer.Granted == 0 {
 		k.told.Refused = true

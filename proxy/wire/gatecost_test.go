@@ -33,7 +33,7 @@ func gateRequest() (next func(), g *gates.Gate) {
 	t.begin()
 	return func() {
 		now = now.Add(20 * time.Microsecond)
-		s.goes(c, m)
+		s.noteRoute(c, m)
 		t.begin()
 		if t.room() && t.admits(now, c) {
 			s.line.Take(now, &c.wait)

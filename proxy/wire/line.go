@@ -17,14 +17,14 @@ func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 	case m.Lacks != nil:
 		s.counts.Traffic.Decided(false)
 	case s.front.cfg.Gate.Mode != gate.Off:
-		s.goes(c, m)
+		s.noteRoute(c, m)
 	}
 }
 
-// goes notes the route of a request and, for gate and line, its key: that of the first
+// noteRoute notes the route of a request and, for gate and line, its key: that of the first
 // rule with a key, otherwise the client's address.
 // Deliveries rank below all live requests.
-func (s *side) goes(c *client, m *decide.Case) {
+func (s *side) noteRoute(c *client, m *decide.Case) {
 	c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.Of(m.Policy.Rules, m.Rank, m.Hits)
 	rank := min(m.Rank, upstream.Background-1)
 	if c.delivery != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	folkConnections = 12              // of each instance
-	folkWait        = 2 * time.Second // for a connection; then 500
+	recipeConnections = 12              // of each instance
+	recipeWait        = 2 * time.Second // for a connection; then 500
 )
 
 // SQLSTATEs that mean no.
@@ -27,9 +27,9 @@ const (
 	codeExcluded = "23P01"
 )
 
-// A folk is a common way to admit one request per user and period with a table of
+// A recipe is a common way to admit one request per user and period with a table of
 // PostgreSQL, by the clock of the instance.
-type folk struct {
+type recipe struct {
 	name, schema string
 	admit        func(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error)
 }
@@ -40,8 +40,8 @@ type ask struct {
 	now, period int64
 }
 
-// folks are the ways that are compared.
-var folks = []folk{
+// recipes are the ways that are compared.
+var recipes = []recipe{
 	// SELECT … FOR UPDATE NOWAIT, then UPDATE or INSERT.
 	{"nowait", `CREATE TABLE IF NOT EXISTS limits (name text PRIMARY KEY, last timestamptz NOT NULL)`, nowait},
 	// One INSERT … ON CONFLICT … DO UPDATE … WHERE, which returns a row or not.
@@ -50,10 +50,10 @@ var folks = []folk{
 	{"range", `CREATE EXTENSION IF NOT EXISTS btree_gist; CREATE TABLE IF NOT EXISTS limits (name text, span tstzrange, EXCLUDE USING gist (name WITH =, span WITH &&))`, reserve},
 }
 
-func folkNamed(name string) *folk {
-	for i := range folks {
-		if folks[i].name == name {
-			return &folks[i]
+func recipeNamed(name string) *recipe {
+	for i := range recipes {
+		if recipes[i].name == name {
+			return &recipes[i]
 		}
 	}
 	return nil
@@ -124,14 +124,14 @@ func run(ctx context.Context, c *pgconn.PgConn, sql string, params ...string) (v
 	return values, r.Err
 }
 
-// ServiceName is how bench calls itself to be an instance of a folk service.
-const ServiceName = "postgres-folk"
+// ServiceName is how bench calls itself to be an instance of a recipe service.
+const ServiceName = "postgres-recipe"
 
 // Service is such an instance until ctx ends: args are the way, the address, the URL of
 // PostgreSQL, how many connections there are to it, the period, and by how much its clock is
 // off.
 func Service(ctx context.Context, args []string, _ io.Writer) error {
-	if len(args) != 6 || folkNamed(args[0]) == nil {
+	if len(args) != 6 || recipeNamed(args[0]) == nil {
 		return &service.ExitError{Status: 2, Err: errors.New("wants a way, an address, a URL, connections, a period and a skew")}
 	}
 	connections, err1 := strconv.Atoi(args[3])
@@ -140,7 +140,7 @@ func Service(ctx context.Context, args []string, _ io.Writer) error {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return &service.ExitError{Status: 2, Err: err}
 	}
-	s := &instance{way: folkNamed(args[0]), url: args[2], period: period, skew: skew, idle: make(chan *pgconn.PgConn, connections)}
+	s := &instance{way: recipeNamed(args[0]), url: args[2], period: period, skew: skew, idle: make(chan *pgconn.PgConn, connections)}
 	for range connections {
 		c, err := pgconn.Connect(ctx, s.url)
 		if err != nil {
@@ -159,11 +159,11 @@ func Service(ctx context.Context, args []string, _ io.Writer) error {
 	return nil
 }
 
-// An instance is one of a folk service.
+// An instance is one of a recipe service.
 //
 // Safe for concurrent use: connections are handed over by a channel, the rest is immutable.
 type instance struct {
-	way          *folk
+	way          *recipe
 	url          string
 	period, skew time.Duration
 	idle         chan *pgconn.PgConn
@@ -183,7 +183,7 @@ func (s *instance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *instance) decide(ctx context.Context, user string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, folkWait)
+	ctx, cancel := context.WithTimeout(ctx, recipeWait)
 	defer cancel()
 	var c *pgconn.PgConn
 	select {
