@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,12 +19,15 @@ import (
 type oneEntry struct {
 	deferred.Queue
 	entry   *deferred.Entry
+	mu      sync.Mutex
 	claimed bool
 	renewed time.Time // until then the lease lasts
 	settled chan deferred.State
 }
 
 func (q *oneEntry) Claim(context.Context, time.Time, int, ...string) (c []deferred.Claimed, next time.Time, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if !q.claimed {
 		c = append(c, deferred.Claimed{Entry: q.entry})
 		q.claimed, q.renewed = true, time.Now().Add(deferred.LeaseFor)
@@ -32,6 +36,8 @@ func (q *oneEntry) Claim(context.Context, time.Time, int, ...string) (c []deferr
 }
 
 func (q *oneEntry) Renew(_ context.Context, now time.Time, leases []deferred.Lease) ([]deferred.Lease, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if now.After(q.renewed) {
 		return leases, nil
 	}
@@ -40,7 +46,10 @@ func (q *oneEntry) Renew(_ context.Context, now time.Time, leases []deferred.Lea
 }
 
 func (q *oneEntry) Settle(now time.Time, s *deferred.Settlement) {
-	if now.After(q.renewed) {
+	q.mu.Lock()
+	lost := now.After(q.renewed)
+	q.mu.Unlock()
+	if lost {
 		s.Done(deferred.ErrLease)
 		return
 	}
@@ -129,7 +138,9 @@ func TestLostLeaseDoesNotCount(t *testing.T) {
 			}
 			d.Start(func(w *wire.Delivery) {
 				if lost {
+					q.mu.Lock()
 					q.renewed = time.Time{}
+					q.mu.Unlock()
 				}
 				w.Fate.GoesOn()
 				w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
