@@ -30,6 +30,7 @@ type Config struct {
 
 	told    bool          // the clock is what callers say: in tests
 	silence time.Duration // silenceMax, but in tests
+	closing time.Duration // how long Close lets end what is being written; 0: most of CloseWithin
 }
 
 const (
@@ -304,7 +305,7 @@ func (q *Queue) Close() error {
 	q.settles.Close()
 	select {
 	case <-written:
-	case <-time.After(deferred.CloseWithin * 3 / 4):
+	case <-time.After(cmp.Or(q.cfg.closing, deferred.CloseWithin*3/4)):
 	}
 	q.disconnect()
 	<-written

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ type Config struct {
 	Key    []byte       // 32 bytes, with which entries are encrypted; empty: they are not
 	Log    *slog.Logger // nil: none
 
-	clock func() time.Time // of tests, for the server's clock, too; nil: the real ones
+	patience time.Duration    // of tests, with answers and with what is under way when it is closed; 0: as below
+	clock    func() time.Time // of tests, for the server's clock, too; nil: the real ones
 }
 
 const (
@@ -135,7 +137,7 @@ func (q *Queue) ask(ctx context.Context, asks ...*ask) {
 			bytes += len(arg)
 		}
 	}
-	within := answerWithin + time.Duration(bytes)*time.Second/answerRate
+	within := cmp.Or(q.cfg.patience, answerWithin) + time.Duration(bytes)*time.Second/answerRate
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	q.send(ctx, within, asks)

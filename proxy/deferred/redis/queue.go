@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -67,7 +68,7 @@ const closeWithin = deferred.CloseWithin * 7 / 10
 func (q *Queue) Close() error {
 	first := q.box.Close()
 	if first {
-		timer := time.AfterFunc(closeWithin, q.cancel)
+		timer := time.AfterFunc(cmp.Or(q.cfg.patience, closeWithin), q.cancel)
 		defer timer.Stop()
 	}
 	q.ended.Wait()

@@ -30,7 +30,7 @@ func (p *place) Open(t testing.TB, now time.Time, limits deferred.Limits) deferr
 	q := &timed{}
 	q.now.Store(&now)
 	cfg := p.cfg
-	cfg.Limits, cfg.clock = limits, func() time.Time { return *q.now.Load() }
+	cfg.Limits, cfg.patience, cfg.clock = limits, time.Minute, func() time.Time { return *q.now.Load() }
 	var err error
 	if q.Queue, err = Open(cfg); err != nil {
 		t.Fatal(err)
