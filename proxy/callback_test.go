@@ -62,7 +62,7 @@ func TestDeferralCallback(t *testing.T) {
 			if status == 202 {
 				t.Fatalf("%s is accepted", url)
 			}
-			return status == 400 && strings.Contains(text, "; allowed are URLs of "+receiver.URL)
+			return status == 400 && strings.Contains(text, "; allowed are https URLs of the hosts") && !strings.Contains(text, receiver.URL)
 		})
 	}
 	kept := p.stored(wish(receiver.URL), "told later")

@@ -17,8 +17,8 @@ func Example() {
 	fmt.Println(hosts.Permits("intern.example.com:8443", netip.MustParseAddr("10.1.2.3")))
 	// Output:
 	// hooks.example.com:443 <nil>
-	//  is not https; allowed are URLs of https://hooks.example.com, https://intern.example.com:8443
-	//  has a host that is not listed; allowed are URLs of https://hooks.example.com, https://intern.example.com:8443
+	//  is not https; allowed are https URLs of the hosts that this proxy is set to call back
+	//  has a host that is not listed; allowed are https URLs of the hosts that this proxy is set to call back
 	// the address 10.1.2.3 is not public
 	// <nil>
 }

@@ -124,11 +124,11 @@ func (h *Hosts) find(line string) *host {
 	return nil
 }
 
-// Check says whether a URL may be called back, and returns its host and port. The error tells
-// clients what is allowed.
+// Check says whether a URL may be called back, and returns its host and port. The error is for
+// clients. It does not list the hosts: their names may be internal.
 func (h *Hosts) Check(text string) (line string, err error) {
 	wrong := func(what string) (string, error) {
-		return "", fmt.Errorf("%s; allowed are URLs of https://%s", what, strings.Join(h.names(), ", https://"))
+		return "", fmt.Errorf("%s; allowed are https URLs of the hosts that this proxy is set to call back", what)
 	}
 	if len(text) > urlBytesMax {
 		return wrong("is longer than 2048 characters")
@@ -151,14 +151,6 @@ func (h *Hosts) Check(text string) (line string, err error) {
 		return wrong("has a host that is not listed")
 	}
 	return line, nil
-}
-
-// names are the hosts as they are in URLs.
-func (h *Hosts) names() (names []string) {
-	for i := range h.list {
-		names = append(names, strings.TrimSuffix(h.list[i].line, ":443"))
-	}
-	return names
 }
 
 // Permits says why no connection may be made to an address for the host and port called line;

@@ -181,7 +181,7 @@ func TestCallback(t *testing.T) {
 	f("", "", `x="weir-callback=https://b.example, weir-callback=1"`)
 	f("", "", `x="a\", weir-callback=https://b.example"`)
 	f(url, "", `weir-callback="https://a.exa\mple/x"`)
-	f("", "weir-callback is not https; allowed are URLs of https://a.example", "weir-callback")
+	f("", "weir-callback is not https; allowed are https URLs of the hosts that this proxy is set to call back", "weir-callback")
 	f("", "weir-callback is not https", `weir-callback=""`)
 	f("", "weir-callback is not https", `weir-callback="`)
 	f("", "weir-callback is not https", `weir-callback="http://a.example"`)
