@@ -117,7 +117,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	a := run(t, "-state-file", path)
 	health := a.ask("GET", "/actuator/health", "")
-	if text := a.Log.String(); !strings.Contains(text, "WARN State - State cannot be written, going on without") || !strings.Contains(fmt.Sprint(health), "state:map[status:DOWN]") {
+	if text := a.Log.String(); !strings.Contains(text, "WARN State - State cannot be written, will try again") || !strings.Contains(fmt.Sprint(health), "state:map[status:DOWN]") {
 		t.Errorf("the health is %v, the log\n%s", health, text)
 	}
 	a.post(0)

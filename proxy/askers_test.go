@@ -206,8 +206,8 @@ func TestForms(t *testing.T) {
 		{"GET", "/check/path/queue", nil, 200, ""},
 		{"GET", "/check/path/queue", nil, 200, ""}, // when its slot has come
 		{"GET", "/check/path/exempt", nil, 200, ""},
-		{"GET", "/check/path", nil, 404, "no such form"},
-		{"GET", "/check/other", nil, 404, "no such form"},
+		{"GET", "/check/path", nil, 404, "unknown form"},
+		{"GET", "/check/other", nil, 404, "unknown form"},
 	} {
 		status, header, body := c.Do(test.method, test.path, "", test.fields...)
 		if status != test.status || !strings.Contains(body, test.part) {
@@ -219,7 +219,7 @@ func TestForms(t *testing.T) {
 	}
 	twice := testkit.Dial(t, "127.0.0.1:"+port)
 	twice.Send("GET /check/forwarded HTTP/1.1\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /only\r\nx-forwarded-uri: /free\r\nX-Forwarded-Host: x\r\n\r\n")
-	if res, body := twice.Answer("GET"); res.StatusCode != 400 || !strings.Contains(body, "X-Forwarded-Uri must be there once") {
+	if res, body := twice.Answer("GET"); res.StatusCode != 400 || !strings.Contains(body, "X-Forwarded-Uri must appear once") {
 		t.Errorf("a field that is there twice: %d %q", res.StatusCode, body)
 	}
 	p.gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="check",code="429"} 3`)

@@ -24,7 +24,7 @@ func TestDeferralPostgres(t *testing.T) {
 	s, target := postgrestest.Start(t, "-c", "fsync=on"), newShop(t)
 	env := queueIn(deferring(t, target, "algorithm: token, capacity: 1, fillRate: 20", "reserve: 0"), s.URL("weir", "weir"))
 	a, b := launch(t, env), launch(t, env)
-	a.Logged("INFO Deferred - Opened queue waiting=0 durability=fsync")
+	a.Logged("INFO Deferred - Opened queue waiting=0 dead=0 durability=fsync")
 	ids := a.keeps(4)
 	for _, id := range ids {
 		b.becomes(id, "waiting")

@@ -41,7 +41,7 @@ func TestTargetsAreReplaced(t *testing.T) {
 	if text := change(`{"targets":["http://a:1","ftp://b"]}`, allowed, 400); !strings.Contains(text, `"path":"targets[1]"`) {
 		t.Errorf("told %s", text)
 	}
-	if text := change(fmt.Sprintf(`{"targets":[%q,%q]}`, one.URL, one.URL), allowed, 400); !strings.Contains(text, "is there twice") {
+	if text := change(fmt.Sprintf(`{"targets":[%q,%q]}`, one.URL, one.URL), allowed, 400); !strings.Contains(text, "is listed twice") {
 		t.Errorf("told %s", text)
 	}
 	if status, text := exchange(t, p.addr, "GET /config/targets HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"+allowed+"\r\n"); status != 200 || strings.Contains(text, two.URL) || !strings.Contains(text, `"url":"`+one.URL) {
