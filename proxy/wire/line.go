@@ -48,10 +48,15 @@ func (s *side) noteRoute(c *client, m *decide.Case) {
 func (t *target) binds() bool { return t.gated() && t.gate.Limit() < t.side.front.connsPerTarget }
 
 // free returns how many places the loop may still take at the target. It is negative
-// after the limit has fallen.
+// after the limit has fallen. A loop that has ejected the target is passed no places by the
+// others; it may have one all the same, to find out whether the target is back.
 func (t *target) free() int {
 	free := t.side.connsPerTarget - t.pool.InFlight()
-	if t.gated() {
+	switch {
+	case !t.gated():
+	case t.pool.InFlight() == 0 && upstream.Status(t.Status.Load()) != upstream.Up:
+		free = min(free, max(1, t.gate.Free()))
+	default:
 		free = min(free, t.gate.Free())
 	}
 	return free

@@ -99,3 +99,35 @@ func TestLoopsSharePlaces(t *testing.T) {
 		t.Errorf("in the end %d places are taken, and %d wait", g.Taken(), g.Waiting.Load())
 	}
 }
+
+// A loop that has ejected the target finds out that it is back although another loop has all
+// places.
+func TestEjectedLoopProbes(t *testing.T) {
+	b := newBarrier()
+	one := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 1, Max: 1} }
+	r := startWith(t, one, newTarget(t, b.script).url(), "EVENT_LOOPS", "2")
+	held := r.dialOn(0)
+	held.Send(request("/held"))
+	b.next(t)
+	queued := r.dialOn(0)
+	queued.Send(request("/queued"))
+	r.waiting(2)
+	r.sides.each(func(s *side, now time.Time) {
+		if s.loop.Index() == 1 {
+			at := s.targets.Targets()[0]
+			for range 100 {
+				at.Answered(now, at.Mark(), 503)
+			}
+			at.Value.note(now)
+		}
+	})
+	probe := r.dialOn(1)
+	probe.Send(request("/probe"))
+	b.next(t)
+	for range 3 {
+		b.open <- true
+	}
+	for _, c := range []*testkit.Conn{held, queued, probe} {
+		c.Status(200)
+	}
+}
