@@ -16,7 +16,11 @@ const unsupported = "anchors, tags and merge keys are not supported"
 // aliases, tags, merge keys, several documents) is refused: a file should say what it
 // means where it says it.
 func (r *Reader) yaml(data []byte) {
-	if bytes.Count(data, []byte("\n"))+bytes.Count(data, []byte(",")) > valuesMax {
+	size := -bytes.Count(data, []byte("\r\n"))
+	for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029", ","} { // the library breaks lines at all of them
+		size += bytes.Count(data, []byte(end))
+	}
+	if size > valuesMax {
 		r.add(Fault{Message: fmt.Sprintf("must be at most %d lines and commas", valuesMax)})
 		return
 	}
@@ -31,6 +35,7 @@ func (r *Reader) yaml(data []byte) {
 		return
 	}
 	switch err := documents.Decode(&second); {
+	case err == nil && second.Content[0].Tag == "!!null" && second.Content[0].Value == "": // a last line of ---
 	case err == nil:
 		r.add(Fault{Line: second.Content[0].Line, Message: "must be one YAML document, is several"})
 		return

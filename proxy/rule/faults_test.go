@@ -173,6 +173,9 @@ func TestFilesThatAreNoRules(t *testing.T) {
 	f("rules: []\nrules: []\n", "line 2: rules: given twice")
 	f("rules: []\nrule: 1\n", "line 2: rule: unknown field; allowed: rules")
 	f("rules: []\n---\nrules: []\n", "line 3: must be one YAML document")
+	if _, err := rule.Read([]byte("rules: []\n---\n"), rule.Options{}); err != nil {
+		t.Errorf("with a last line of ---: %v", err)
+	}
 	f("rules: &a []\n", "anchors, tags and merge keys are not supported")
 	f("rules: !!seq []\n", "anchors, tags and merge keys are not supported")
 	f("rules: [{match: {host: *.example.com}}]\n", "line 1: aliases are not supported; a string that begins with * must be in quotes")
@@ -184,7 +187,9 @@ func TestFilesThatAreNoRules(t *testing.T) {
 	f(strings.Repeat("- ", 100_000)+"a", "exceeded max depth")
 	f(strings.Repeat("- ", 60)+"a", "nested deeper than 32 levels")
 	f(strings.Repeat("[", 60)+strings.Repeat("]", 60), "nested deeper than 32 levels")
-	f("rules: []\n"+strings.Repeat("\n", 1<<19), "must be at most 524288 lines and commas")
+	for _, end := range []string{"\n", "\r", "\r\n", "\u2028"} {
+		f("rules: []\n"+strings.Repeat(end, 1<<19), "must be at most 524288 lines and commas")
+	}
 	f("rules: []\n"+strings.Repeat("a: 1\n", 10_000), "line 3: a: given twice")
 	f(strings.Repeat(" ", 9<<20), "must be at most 8388608 bytes")
 	f(rules(make([]string, 0)...)+strings.Repeat("  - {}\n", 10_001), "rules: must be at most 10000 rules, is 10001")
