@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -68,6 +69,30 @@ func TestRights(t *testing.T) {
 	}
 	if _, err := b.sweep(background, "keys", 0); err != nil {
 		t.Error(err)
+	}
+	// Functions that a later version adds are for the role as well.
+	s.Do("weir", "DROP FUNCTION weir.take_one_1, weir.take_many_1")
+	s.Do("weir", Schema("weir", false))
+	if err := b.Probe(background); err != nil {
+		t.Errorf("after an upgrade: %v", err)
+	}
+}
+
+// What is taken and given back again and again does not keep a row any longer than its limit
+// needs.
+func TestGivenBackExpires(t *testing.T) {
+	t.Parallel()
+	s, b := newWorld(t)
+	slow := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: .001})
+	for range 30 {
+		if g := decide(b, 1, slow); g.Err != nil || g.Granted != 1 {
+			t.Fatalf("%+v", g)
+		}
+		must[bool](t)(b.Add(background, "r", []byte("key"), 1))
+	}
+	const left = "SELECT (max(expires) / 1000000)::int8 - extract(epoch FROM clock_timestamp())::int8 FROM weir.keys"
+	if n, err := strconv.Atoi(s.Do("weir", left)); err != nil || n > 10_100 {
+		t.Errorf("the row stays for %d s, %v; all permits are back after 10,000 s", n, err)
 	}
 }
 

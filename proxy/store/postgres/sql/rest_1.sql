@@ -154,3 +154,14 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 4';
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;
+
+-- Roles that may decide keep this right when functions are added.
+DO $do$
+DECLARE
+  who text;
+BEGIN
+  FOR who IN SELECT DISTINCT a.grantee::regrole::text FROM pg_proc p, aclexplode(p.proacl) a
+      WHERE p.pronamespace = to_regnamespace('@schema@') AND p.proname = 'take_1' AND a.grantee NOT IN (0, p.proowner) AND a.privilege_type = 'EXECUTE' LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.take_one_1, @schema@.take_many_1 TO %s', who);
+  END LOOP;
+END $do$;

@@ -5,7 +5,8 @@
 --
 -- expires is at least margin_1() after the instant at which a key is as new, and stays so if
 -- it moves by what a charge adds. So a key that has expired has nothing ahead of it, and needs
--- no other treatment.
+-- no other treatment. What is given back moves it less far than it could, so that it is bounded
+-- by the time after which nothing can be ahead of the key.
 --
 -- Of a key they are told
 --
@@ -26,7 +27,7 @@ BEGIN
   waits := lock_1(patience, ARRAY[lock]);
   instant := now_1(clock);
   UPDATE keys t SET at = greatest(instant, t.at), a = charge + greatest(0, t.a - least(enough, greatest(0, instant - t.at)) * gain),
-      began = 0, under = 0, expires = drain + greatest(t.expires, instant + margin_1())
+      began = 0, under = 0, expires = least(drain + greatest(t.expires, instant + margin_1()), enough + greatest(t.at, instant) + margin_1())
     WHERE t.name = key AND t.tag = its_tag AND t.b = its_b AND t.a - least(enough, greatest(0, instant - t.at)) * gain <= most
     RETURNING 0, ARRAY[groups[2]], ARRAY[t.tag, t.at, t.a - charge, t.b, 0, 0], '{}' INTO given, granted, states, entries;
   IF NOT FOUND THEN
@@ -62,7 +63,8 @@ BEGIN
   instant := now_1(clock);
   WITH done AS (
     UPDATE keys t SET at = greatest(instant, t.at), a = numbers[8 * i - 5] + greatest(0, t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4]),
-        began = 0, under = 0, expires = numbers[8 * i - 1] + greatest(t.expires, instant + margin_1())
+        began = 0, under = 0, expires = least(numbers[8 * i - 1] + greatest(t.expires, instant + margin_1()),
+          numbers[8 * i - 2] + greatest(t.at, instant) + margin_1())
       FROM unnest(names) WITH ORDINALITY u (name, i)
       WHERE t.name = u.name AND t.tag = numbers[8 * i - 7] AND t.b = numbers[8 * i - 6]
         AND t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4] <= numbers[8 * i - 3]
