@@ -15,8 +15,9 @@ type Courier interface {
 	Send(now time.Time, b *store.Batch, until time.Time, done func(now time.Time)) bool
 	// Fetch calls done for batches whose answers have arrived and wait for their turn.
 	Fetch(now time.Time)
-	// End ends what is under way.
-	End(now time.Time)
+	// End ends what was sent by sent and is under way. The loop may be late: the store may be
+	// back, and decide what was sent since.
+	End(now, sent time.Time)
 }
 
 // A courierBackend is a backend that has couriers.

@@ -31,7 +31,7 @@ func (c *quietCourier) Send(_ time.Time, b *store.Batch, until time.Time, done f
 
 func (c *quietCourier) Fetch(time.Time) {}
 
-func (c *quietCourier) End(now time.Time) { c.expire(now.Add(timeoutMax)) }
+func (c *quietCourier) End(now, _ time.Time) { c.expire(now.Add(timeoutMax)) }
 
 // next is when the first batch is over; zero: there is none.
 func (c *quietCourier) next() (at time.Time) {

@@ -166,20 +166,20 @@ func (s *Store) late(now, sent time.Time) {
 			what = fmt.Sprintf("%d batches in a row", s.breaker.misses)
 		}
 		s.enter("", fmt.Errorf("%s had no answer within %v", what, s.cfg.Timeout))
-		s.endBatches()
+		s.endBatches(now)
 	}
 }
 
 // endBatches ends the batches under way, as the store is silent: their asks follow the failure
 // mode like those that come now, and their helpers are free when the store is back.
-func (s *Store) endBatches() {
+func (s *Store) endBatches(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endSilent()
 	s.batches, s.endSilent = context.WithCancel(s.stopping)
 	for _, l := range s.lanes {
 		if l.courier != nil {
-			l.post(l.courier.End)
+			l.post(func(late time.Time) { l.courier.End(late, now) })
 		}
 	}
 }

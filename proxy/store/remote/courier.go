@@ -130,9 +130,9 @@ func (k *courier) expire(now time.Time) {
 	}
 }
 
-// End ends all that is under way.
-func (k *courier) End(now time.Time) {
-	for len(k.busy) > 0 {
+// End ends what was sent by sent. Links are busy in the order in which they were written to.
+func (k *courier) End(now, sent time.Time) {
+	for len(k.busy) > 0 && !k.busy[0].began.After(sent) {
 		k.busy[0].fail(now, context.Canceled)
 	}
 }

@@ -42,10 +42,14 @@ func TestCourierOfSilentMaster(t *testing.T) {
 	b.current.Store(0)
 	ended := c.send(t, patience, g)
 	testkit.Eventually(t, "it is asked", func() bool { return questions.Load() == 2 })
-	c.on(c.End)
+	c.on(func(now time.Time) {
+		c.End(now, now.Add(-time.Hour)) // told late, of what was sent before
+		links = len(c.busy)
+		c.End(now, now)
+	})
 	testkit.Receive(t, ended, "the end")
-	if !errors.Is(g.Err, context.Canceled) || b.current.Load() != 0 {
-		t.Errorf("%v, then master %d", g.Err, b.current.Load())
+	if !errors.Is(g.Err, context.Canceled) || b.current.Load() != 0 || links != 1 {
+		t.Errorf("%v, then master %d; %d links had been left busy", g.Err, b.current.Load(), links)
 	}
 }
 
