@@ -219,7 +219,7 @@ var calms = map[string]struct {
 		w.Warm, w.Length, w.InTime, w.Workers, w.Service, w.CV = 0, 300*sec, 120*sec, 64, 10*sec, .2
 		w.Stages = []gatetest.Stage{{Load: 5.8}}
 	}},
-	"60 %, ten seconds on average, from the start": {5e-3, func(w *gatetest.World) {
+	"60 %, ten seconds on average, from the start": {1e-2, func(w *gatetest.World) {
 		w.Warm, w.Length, w.InTime, w.Workers, w.Service = 0, 300*sec, 120*sec, 64, 10*sec
 		w.Stages = []gatetest.Stage{{Load: 3.8}}
 	}},
