@@ -130,7 +130,7 @@ func (p *running) becomes(id, state string) {
 const async = "Prefer=respond-async "
 
 // Two proxies share a queue in Redis: what one has stored the other delivers, in order, and both
-// tell of it. While Redis is away the answer is 429.
+// tell of it. While Redis is unavailable the answer is 429.
 func TestDeferralInRedis(t *testing.T) {
 	s, server := newShop(t), redistest.Start(t, "--appendonly", "yes")
 	env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"),
@@ -352,7 +352,7 @@ func TestDeferralTakeover(t *testing.T) {
 	}
 }
 
-// Of two proxies with queues of their own each sends who asks for a request of the other there.
+// Each of two proxies with queues of their own redirects clients that ask for a request of the other.
 func TestDeferralAdvertise(t *testing.T) {
 	s := newShop(t)
 	ports := []string{testkit.FreePort(t), testkit.FreePort(t)}

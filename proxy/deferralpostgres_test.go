@@ -46,7 +46,7 @@ func TestDeferralPostgres(t *testing.T) {
 	}
 }
 
-// While PostgreSQL is away, which keeps limits too, what would be stored is refused as without a
+// While PostgreSQL is unavailable, which keeps limits too, what would be stored is refused as without a
 // queue; nothing that was accepted is lost.
 func TestDeferralPostgresKilled(t *testing.T) {
 	s, target := postgrestest.Start(t), newShop(t)

@@ -103,7 +103,7 @@ func (c *Conn) Fetch() {
 		return
 	}
 	b := make([]byte, restBytes)
-	if n, _ := c.loop.kernel.read(c.descriptor(), b); n > 0 { // an end or an error is told in its turn
+	if n, _ := c.loop.kernel.read(c.descriptor(), b); n > 0 { // the loop reports an end or an error in its turn
 		c.takeOver(c.sock.InboundBuffered())
 		c.saved = append(c.saved, b[:n]...)
 		c.feed(c.loop.now)
