@@ -168,33 +168,18 @@ func (r *reader) take(n int) []byte {
 	return taken
 }
 
-func (r *reader) u8() byte {
-	if b := r.take(1); b != nil {
-		return b[0]
+// number reads an unsigned number of n bytes, the most significant first.
+func (r *reader) number(n int) (v uint64) {
+	for _, c := range r.take(n) {
+		v = v<<8 | uint64(c)
 	}
-	return 0
+	return v
 }
 
-func (r *reader) u16() uint16 {
-	if b := r.take(2); b != nil {
-		return binary.BigEndian.Uint16(b)
-	}
-	return 0
-}
-
-func (r *reader) u32() uint32 {
-	if b := r.take(4); b != nil {
-		return binary.BigEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (r *reader) u64() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.BigEndian.Uint64(b)
-	}
-	return 0
-}
+func (r *reader) u8() byte    { return byte(r.number(1)) }
+func (r *reader) u16() uint16 { return uint16(r.number(2)) }
+func (r *reader) u32() uint32 { return uint32(r.number(4)) }
+func (r *reader) u64() uint64 { return r.number(8) }
 
 func (r *reader) field() []byte {
 	n := r.u32()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A Queue keeps entries. Put and Settle do not wait and may be called on an event loop: what
-// came of them is told by calling Done on a goroutine of the queue, which must not be held up.
+// A Queue keeps entries. Put and Settle do not wait and may be called on an event loop: the
+// result is passed to Done on a goroutine of the queue, which must not be held up.
 // All other methods wait for a disk or a network, so they are called by goroutines beside
 // the loops; they end when ctx does, and soon after Close. Times in `now` may step back.
 //
@@ -198,7 +198,7 @@ type Settlement struct {
 	Result  *Result       // nil: as it was
 	Keep    time.Duration // To a final state: how long the entry is kept from now
 	// Done is called once when the settlement is durable, or with ErrLease, or with ErrClosed
-	// when it could not be written before Close; nil: nobody wants to know.
+	// when it could not be written before Close; nil: it is not called.
 	Done func(error)
 }
 
@@ -261,6 +261,17 @@ type Stats struct {
 	Unreadable int         // entries that are set aside because they cannot be read
 	Durability string      // "fsync", or what the store promises
 	Err        error       // why the queue cannot be written; nil: it can
+	GivenUp    Losses      // since the queue was opened
+}
+
+// Losses count entries that a queue gave up by itself, which no settlement says: as Failed those
+// that cannot be read, as Unknown those without a key whose lease has passed.
+type Losses map[Loss]uint64
+
+// A Loss is the rule of an entry and the state that the queue gave it.
+type Loss struct {
+	Rule string
+	To   State
 }
 
 // RuleStats is what a queue holds of one rule.

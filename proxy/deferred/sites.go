@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -51,6 +52,16 @@ func (s Sites) Mark(id *ID) {
 	if len(s) > 0 {
 		copy(id[len(id)-len(s[0].mark):], s[0].mark[:])
 	}
+}
+
+// Others reports whether host, as in a request, is that of the URL of another proxy: whoever asks
+// this proxy under it shows that its own URL is not the first.
+func (s Sites) Others(host string) bool {
+	return slices.ContainsFunc(s[min(1, len(s)):], func(one site) bool {
+		scheme, own, _ := strings.Cut(one.url, "://")
+		port := map[string]string{"http": ":80", "https": ":443"}[scheme]
+		return host != "" && strings.EqualFold(strings.TrimSuffix(host, port), strings.TrimSuffix(own, port))
+	})
 }
 
 // Elsewhere returns the URL of the proxy that has the entry; empty: it is this one, or not known.

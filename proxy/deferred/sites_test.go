@@ -20,6 +20,12 @@ func TestSites(t *testing.T) {
 		}
 		return s
 	}
+	for host, want := range map[string]bool{"": false, "10.0.0.1:8082": false, "10.0.0.1": false, ".example": false, "b.example:81": false,
+		"b.example": true, "B.example": true, "b.example:443": true, "b.example:80": false} {
+		if got := list(0).Others(host); got != want {
+			t.Errorf("%q is another's: %v", host, got)
+		}
+	}
 	for made := range urls {
 		var id deferred.ID
 		_, _ = rand.Read(id[:]) // never fails
