@@ -24,7 +24,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return testkit.Command(t, []string{"BIND", "127.0.0.1", "PORT", "0"}, args...)
 }
 
-// A running is an advisor that serves.
+// A running is a started advisor.
 type running struct {
 	*testkit.Program
 	t      *testing.T
@@ -39,7 +39,7 @@ func run(t *testing.T, args ...string) *running {
 	return &running{Program: p, t: t, client: testkit.NewClient(t, "http://"+addr)}
 }
 
-// ask asks and returns the JSON of the answer, which must be 200.
+// ask sends a request and returns the JSON of the answer, whose status must be 200.
 func (r *running) ask(method, path, body string) map[string]any {
 	r.t.Helper()
 	status, _, text := r.client.Do(method, path, body)
@@ -50,15 +50,14 @@ func (r *running) ask(method, path, body string) map[string]any {
 	return answer
 }
 
-// post tells of the interval i since a Monday.
+// post sends the snapshot of interval i since a Monday.
 func (r *running) post(i int) map[string]any {
 	at := time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * 30 * time.Second)
 	return r.ask("POST", "/v1/limit-config", fmt.Sprintf(`{"timestamp":%q,"interval":30,"observedRps":%d,"forwardedRps":%d,"rejectedRate":0,
 		"latencyP95":0.02,"errors5xx":0,"algorithm":"fixed","limit":100,"window":1}`, at.Format(time.RFC3339), 50+i%7, 50+i%7))
 }
 
-// What was learned is there again after kill -9, but for the last moment, and after
-// SIGTERM all of it.
+// After kill -9 everything but the last second is restored, and after SIGTERM everything.
 func TestKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "advisor.state")
 	a := run(t, "-state-file", path)
@@ -90,8 +89,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// journaled is how many records the journals of a state file have: a line each, below a
-// line that says what it is.
+// journaled returns the number of records in the journals of a state file: their lines without
+// the header.
 func journaled(t *testing.T, path string) (records int) {
 	t.Helper()
 	names, err := filepath.Glob(path + ".journal-*")
@@ -108,8 +107,7 @@ func journaled(t *testing.T, path string) (records int) {
 	return records
 }
 
-// A full disk does not keep the advisor from starting, and it writes when there is room
-// again.
+// The advisor starts with a full disk, and writes when there is room again.
 func TestFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "advisor.state")
 	if err := os.Symlink("/dev/full", path+".tmp"); err != nil { // until the first attempt removes it
@@ -129,7 +127,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A folder cannot be a state file, and nothing is left beside it.
+// A folder is refused as state file, and nothing is created next to it.
 func TestStateFileIsFolder(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -143,7 +141,7 @@ func TestStateFileIsFolder(t *testing.T) {
 	}
 }
 
-// SIGHUP reads the events again; a faulty file changes nothing and is an ERROR.
+// SIGHUP reloads the events; an invalid file changes nothing and is logged as an error.
 func TestHangup(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events.yaml")
 	write := func(text string) {
@@ -183,7 +181,7 @@ func TestStart(t *testing.T) {
 		{2, `advisor: STATE_FILE: "/proc/x/s" cannot be used: open state: open /proc/x/s.lock: no such file or directory; allowed: a file in a writable folder, used by one advisor only`, []string{"-state-file", "/proc/x/s"}},
 		{2, `advisor: TIMEZONE: "Nowhere" is not the name of a time zone; allowed: a name of the IANA database`, []string{"-timezone", "Nowhere"}},
 		{2, `advisor: LIMIT_MIN_RPS: "50" is more than LIMIT_MAX_RPS; allowed: at most 10`, []string{"-limit-min-rps", "50", "-limit-max-rps", "10"}},
-		{2, `advisor: EVENTS_FILE: "/nowhere" cannot be used: open: no such file or directory`, []string{"-events-file", "/nowhere"}},
+		{2, `advisor: EVENTS_FILE: "/nowhere" cannot be used: no such file or directory`, []string{"-events-file", "/nowhere"}},
 		{1, "advisor: port " + port + " is taken: set PORT", []string{"-port", port}},
 		{0, "advisor ", []string{"-version"}},
 	} {

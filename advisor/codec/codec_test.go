@@ -8,7 +8,7 @@ import (
 	"weir/advisor/codec"
 )
 
-// A point has one walk for both directions.
+// One walk encodes and decodes a point.
 type point struct {
 	x, y float64
 	name string
@@ -30,7 +30,7 @@ func Example() {
 	// version 1, must be 2: not a state of this version
 }
 
-// Whatever is wrong with the bytes is an error.
+// Any change of the bytes is an error.
 func TestRefusals(t *testing.T) {
 	p := point{1, 2, "here"}
 	good := codec.Marshal("point", 1, p.walk)

@@ -66,7 +66,7 @@ func TestWrongSettings(t *testing.T) {
 		{"-limit-min-rps=0", "LIMIT_MIN_RPS"},
 		{"-limit-max-rps=1", `LIMIT_MIN_RPS: "5" is more than LIMIT_MAX_RPS; allowed: at most 1`},
 		{"-state-interval=1ms", "STATE_INTERVAL"},
-		{"-events-file=/nowhere", `EVENTS_FILE: "/nowhere" cannot be used: open: no such file or directory`},
+		{"-events-file=/nowhere", `EVENTS_FILE: "/nowhere" cannot be used: no such file or directory`},
 		{"-events-file=" + file, "line 2: [0].start: must be a time such as"},
 	} {
 		_, err := parse(t, c.arg)

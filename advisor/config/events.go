@@ -1,13 +1,12 @@
 package config
 
 import (
-	"io"
-	"os"
 	"slices"
 	"time"
 
 	"weir/advisor/forecast"
 	"weir/internal/strict"
+	"weir/internal/watch"
 )
 
 // Bounds on a file of events.
@@ -22,12 +21,7 @@ const (
 // ReadEvents reads a file of events. Times without a zone are in zone. Invalid content is
 // a strict.Faults.
 func ReadEvents(name string, zone *time.Location) ([]forecast.Event, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, eventsBytesMax+1))
+	data, err := watch.ReadFile(name, eventsBytesMax)
 	if err != nil {
 		return nil, err
 	}

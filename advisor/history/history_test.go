@@ -28,8 +28,7 @@ func serve(t *testing.T, h http.HandlerFunc) Source {
 	return Source{URL: u, Query: "up # a comment"}
 }
 
-// All that is asked for together is each step once, in pieces that a server
-// answers.
+// The queries together have each step once, in pieces that a server accepts.
 func TestPieces(t *testing.T) {
 	asked := make(map[string]int)
 	next := noon.Add(-coarseSpan)
@@ -65,7 +64,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// What is no rate is left out.
+// Points that are not rates are left out.
 func TestPoints(t *testing.T) {
 	first := true
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +75,7 @@ func TestPoints(t *testing.T) {
 			for i, v := range []string{"1", "NaN", "+Inf", "-3", "0", "2e9", "1e-3"} {
 				values = append(values, fmt.Sprintf("[%.3f,%q]", start+float64(i)*300, v))
 			}
-			values = append(values, `[5,"7"]`, `[5e10,"7"]`) // not asked for
+			values = append(values, `[5,"7"]`, `[5e10,"7"]`) // outside the query
 			result = `{"metric":{"a":"b"},"values":[` + strings.Join(values, ",") + `]}`
 		}
 		first = false
@@ -118,7 +117,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What came before a fault is kept, and passwords are not told.
+// Rows before an error are kept, and errors do not contain passwords.
 func TestAway(t *testing.T) {
 	n := 0
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must happen.
+// patience bounds the time that a test waits for an event.
 const patience = 2 * time.Minute
 
-// shape is the rate that the test's server knows.
+// shape returns the rate in the test's server.
 func shape(at time.Time) float64 {
 	return 100 + 50*math.Sin(2*math.Pi*float64(at.Unix())/86400)
 }
 
-// startPrometheus starts a server that knows ratelimiter_requests_total by the
-// minute since from, made by promtool, and returns its address.
+// startPrometheus starts a server that has ratelimiter_requests_total by the minute since from,
+// made by promtool, and returns its address.
 func startPrometheus(t *testing.T, from, to time.Time) *url.URL {
 	t.Helper()
 	folder := t.TempDir()
@@ -78,7 +78,7 @@ func startPrometheus(t *testing.T, from, to time.Time) *url.URL {
 	return nil
 }
 
-// samples is the counter as OpenMetrics text; one hour of it is missing.
+// samples returns the counter as OpenMetrics text, without one hour.
 func samples(from, to time.Time) []byte {
 	text := []byte("# TYPE ratelimiter_requests counter\n")
 	gap := gapOf(to)
@@ -94,7 +94,7 @@ func samples(from, to time.Time) []byte {
 	return append(text, "# EOF\n"...)
 }
 
-// gapOf is when the missing hour begins.
+// gapOf returns the start of the missing hour.
 func gapOf(to time.Time) time.Time { return to.Add(-30 * time.Hour) }
 
 func find(t *testing.T, command string) string {
@@ -109,7 +109,7 @@ func find(t *testing.T, command string) string {
 	return path
 }
 
-// A real server is read whole, and what it says is right.
+// All history of a real server is loaded, and the rates are correct.
 func TestPrometheus(t *testing.T) {
 	now := time.Date(2026, 1, 19, 16, 32, 10, 0, time.UTC)
 	from := now.Truncate(time.Minute).Add(-4 * 24 * time.Hour)

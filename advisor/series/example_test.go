@@ -7,7 +7,7 @@ import (
 	"weir/advisor/series"
 )
 
-// What was never measured is a gap, not a zero.
+// Time without measurements is a gap, not a zero.
 func Example() {
 	h := series.New()
 	at := time.Date(2026, 1, 19, 16, 0, 0, 0, time.UTC)

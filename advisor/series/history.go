@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What is refused; wrapped with the values.
+// The errors of [History.Add], which wraps them with the values.
 var (
 	ErrOrder = errors.New("not newer than the newest known")
 	ErrValue = errors.New("not a finite rate of at least 0")
@@ -17,16 +17,15 @@ var (
 
 const (
 	rawSpan = 6 * time.Hour
-	rawMax  = 6 * 3600 // rates as they came: six hours of one a second
+	rawMax  = 6 * 3600 // one a second for six hours
 
 	intervalMin = time.Millisecond
 	intervalMax = 24 * time.Hour
 	secondsMax  = 230 * 365 * 86400 // since the epoch
 )
 
-// A Row is the mean rate over the Interval that ended at At. Coverage is the share
-// of the interval that was measured; 0 means that nothing is known, and Rate is
-// then 0 as well.
+// A Row is the mean rate over the Interval that ended at At. Coverage is the share of the
+// interval that was measured. If it is 0, Rate is 0 too.
 type Row struct {
 	At       time.Time
 	Interval time.Duration

@@ -10,8 +10,7 @@ import (
 
 var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 
-// A span that lies across a border is shared out by time, and what is not known is
-// no zero.
+// An interval that crosses a boundary is divided by time, and unknown time is not a zero.
 func TestMean(t *testing.T) {
 	h := New()
 	for _, a := range []struct {
@@ -48,7 +47,7 @@ func TestMean(t *testing.T) {
 	}
 }
 
-// What is refused changes nothing.
+// Refused rates change nothing.
 func TestRefusals(t *testing.T) {
 	h := New()
 	if err := h.Add(epoch, time.Minute, 5); err != nil {
@@ -81,7 +80,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The rings agree with a list of everything, also after gaps and at any cadence.
+// The rings agree with a list of all rates, also after gaps and with any intervals.
 func TestAgainstList(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	h := New()
@@ -125,8 +124,7 @@ func TestAgainstList(t *testing.T) {
 	}
 }
 
-// Each ring keeps its span and forgets the rest; memory and state stay bounded over
-// a year.
+// Each ring keeps its span and drops the rest; memory and state stay bounded over a year.
 func TestBounds(t *testing.T) {
 	h := New()
 	at := epoch
@@ -157,8 +155,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Rates as they came are kept for six hours at any pace, and never more than a
-// second's worth of that.
+// Rates at full resolution are kept for six hours, and at most one for each second of that.
 func TestRaw(t *testing.T) {
 	h := New()
 	at := epoch

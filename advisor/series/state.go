@@ -7,16 +7,17 @@ import (
 	"weir/advisor/codec"
 )
 
-// word and version begin what MarshalBinary writes.
+// word and version are the header written by MarshalBinary.
 const (
 	word    = "weir series"
 	version = 1
 )
 
-// MarshalBinary writes everything; the error is always nil.
+// MarshalBinary encodes the history. The error is always nil.
 func (h *History) MarshalBinary() ([]byte, error) { return codec.Marshal(word, version, h.walk), nil }
 
-// UnmarshalBinary makes h what was written. On an error ([codec.ErrForm]) h is as before.
+// UnmarshalBinary replaces h by the encoded history. After an error, which wraps
+// [codec.ErrForm], h is unchanged.
 func (h *History) UnmarshalBinary(b []byte) error {
 	n := New()
 	if err := codec.Unmarshal(b, word, version, n.walk); err != nil {

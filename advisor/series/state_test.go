@@ -20,7 +20,7 @@ func filled(n int, seed uint64) *History {
 	return h
 }
 
-// What is read back is the same, and goes on in the same way.
+// A decoded history is equal, and continues equally.
 func TestState(t *testing.T) {
 	for _, n := range []int{0, 1, 50, 3000} {
 		h := filled(n, 3)
@@ -50,7 +50,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with the bytes is an error, and nothing is changed by it.
+// Any change of the bytes is an error, after which the history is unchanged.
 func TestStateRefusals(t *testing.T) {
 	good, _ := filled(200, 4).MarshalBinary()
 	h := filled(3, 5)
@@ -71,7 +71,7 @@ func TestStateRefusals(t *testing.T) {
 	}
 }
 
-// No bytes, however made, do harm.
+// No bytes cause a panic.
 func FuzzState(f *testing.F) {
 	good, _ := filled(20, 6).MarshalBinary()
 	f.Add(good)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// RowsMax is how many rows a view has at most.
+// RowsMax bounds the rows of a view.
 const RowsMax = 20000
 
-// Rows are the buckets of a resolution that end in (from, to], oldest first. Gaps
-// are left out.
+// Rows returns the buckets of a resolution that end in (from, to], the oldest first, without
+// gaps.
 func (h *History) Rows(r Resolution, from, to time.Time) []Row {
 	g := &h.rings[r]
 	if h.seen == 0 || !from.Before(to) {
@@ -28,7 +28,7 @@ func (h *History) Rows(r Resolution, from, to time.Time) []Row {
 	return rows
 }
 
-// Raw are the rates as they came whose ends lie in (from, to], oldest first.
+// Raw returns the rates at full resolution that end in (from, to], the oldest first.
 func (h *History) Raw(from, to time.Time) []Row {
 	var rows []Row
 	for _, s := range h.raw[h.first:] {
@@ -40,9 +40,10 @@ func (h *History) Raw(from, to time.Time) []Row {
 	return rows
 }
 
-// View is the history over (from, to] in spans of step, gaps with coverage 0. It
-// reads the finest buckets that are not wider than step and still reach back to
-// from, else the finest that reach back furthest. Steps count from the Unix epoch.
+// View returns the history over (from, to] in rows of step, gaps with coverage 0. It uses
+// the finest buckets that reach back to from, but no finer ones than needed for step. Steps
+// are aligned to the Unix epoch. It fails for a step below a second, for from not before to,
+// and for more than RowsMax rows.
 func (h *History) View(from, to time.Time, step time.Duration) ([]Row, error) {
 	if step < time.Second {
 		return nil, fmt.Errorf("view history: step must be at least 1s, is %s", step)
@@ -73,7 +74,7 @@ func (h *History) View(from, to time.Time, step time.Duration) ([]Row, error) {
 	return rows, nil
 }
 
-// resolution is the one to read a view from.
+// resolution returns the resolution from which a view is read.
 func (h *History) resolution(from time.Time, step time.Duration) Resolution {
 	newest := time.Unix(0, h.newest)
 	for r := Minute; r < Hour; r++ {

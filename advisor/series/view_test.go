@@ -9,7 +9,7 @@ func TestView(t *testing.T) {
 	h := New()
 	start := epoch.Truncate(time.Hour)
 	at := start
-	for i := range 3 * 24 * 60 { // three days by the minute, an hour lost every day
+	for i := range 3 * 24 * 60 { // three days by the minute, without an hour every day
 		at = at.Add(time.Minute)
 		if i%1440 < 60 {
 			continue

@@ -20,7 +20,7 @@ var ErrInUse = errors.New("is in use by another advisor")
 
 // A Store is the files under one name, of which this process is the only owner.
 //
-// Safe for concurrent use: writing guards the files, mu what waits for them.
+// Safe for concurrent use: writing guards the files, mu the records that wait for them.
 type Store struct {
 	path string
 	lock *os.File
@@ -35,24 +35,24 @@ type Store struct {
 	figures Figures
 }
 
-// What Open found.
+// Found is what Open has read.
 type Found struct {
-	// Image is the last image, nil when there is none that can be read.
+	// Image is the last image; nil if there is none or it cannot be read.
 	Image *Image
-	// Records are what the journals hold beyond the image, in order.
+	// Records are those that follow the image, in order.
 	Records []Record
-	// Remarks are sentences about what could not be read, and where it is now.
+	// Remarks say what could not be read, and where it is now.
 	Remarks []string
 }
 
-// NoRoom reports whether an error of Save says that the disk is full, or the owner's
-// share of it: later there may be room.
+// NoRoom reports whether an error of Save means that the disk, or the quota, is full. A
+// later call may succeed.
 func NoRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// Open takes possession of the files at path and reads them. now names what is
-// put aside. The error is one of the folder or of the file, or ErrInUse; nothing is
-// left behind when path is no file. The caller is expected to restore what was found,
-// and then to Save: that shows whether the path can be written.
+// Open locks the files at path and reads them. A damaged image is renamed, with now in its
+// new name. The error is of the folder or the file, or ErrInUse. If path is not a regular
+// file nothing is created. The caller restores what was found and then calls Save, which
+// shows whether the path can be written.
 func Open(now time.Time, path string) (*Store, *Found, error) {
 	if stat, err := os.Stat(path); err == nil && stat.IsDir() {
 		return nil, nil, fmt.Errorf("open state %s: is a directory", path)
@@ -79,7 +79,7 @@ func Open(now time.Time, path string) (*Store, *Found, error) {
 	return s, found, nil
 }
 
-// read reads the image and what the journals have beyond it.
+// read reads the image and the records that follow it.
 func (s *Store) read(now time.Time) (*Found, error) {
 	f := new(Found)
 	data, err := readFile(s.path, imageMax+headBytesMax)
@@ -103,7 +103,7 @@ func (s *Store) read(now time.Time) (*Found, error) {
 	return f, s.readJournals(f)
 }
 
-// readJournals adds what the journals have beyond f's image.
+// readJournals adds the records that follow f's image.
 func (s *Store) readJournals(f *Found) error {
 	have := uint64(0)
 	if f.Image != nil {
@@ -129,19 +129,19 @@ func (s *Store) readJournals(f *Found) error {
 			}
 		}
 	}
-	s.after = have // until an image can be saved, a journal of its own follows those that are there
+	s.after = have // until an image is saved, new records go to a further journal
 	return nil
 }
 
-// SetAside renames the image, for when its owner goes on without it, and returns its
-// new name, which has the word and the time in it.
+// SetAside renames the image, which its owner no longer uses, and returns the new name. It
+// contains word and now.
 func (s *Store) SetAside(now time.Time, word string) (name string, err error) {
 	name = s.path + "." + word + "-" + now.UTC().Format("20060102T150405.000Z")
 	return name, os.Rename(s.path, name)
 }
 
-// Append takes in a record for the journal; Flush writes it. Numbers ascend. It never
-// waits for the disk.
+// Append adds a record to those that Flush writes. Sequence numbers must ascend. It does not
+// wait for the disk. Beyond pendingMax bytes records are dropped and counted.
 func (s *Store) Append(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,8 @@ func (s *Store) Append(r Record) {
 	s.waiting, s.newest = appendRecord(s.waiting, r), r.Sequence
 }
 
-// Flush writes what was appended. What cannot be written waits on.
+// Flush writes the appended records to the journal. After an error they are kept for the next
+// call.
 func (s *Store) Flush() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -175,8 +176,8 @@ func (s *Store) Flush() error {
 	return nil
 }
 
-// Save replaces the image and removes the journals that it makes superfluous.
-// On error the old image is still there.
+// Save replaces the image and removes the journals that it covers. After an error the old
+// image is still there.
 func (s *Store) Save(m Image) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -188,7 +189,7 @@ func (s *Store) Save(m Image) error {
 		return fmt.Errorf("save state %s: %w", s.path, err)
 	}
 	s.mu.Lock()
-	if s.newest <= m.Sequence { // the image has all that waits
+	if s.newest <= m.Sequence { // the image includes all that wait
 		s.waiting = nil
 	}
 	s.mu.Unlock()
@@ -202,34 +203,34 @@ func (s *Store) Save(m Image) error {
 		return fmt.Errorf("look for old journals: %w", err)
 	}
 	for _, name := range names {
-		_ = os.Remove(name) // what stays is skipped when it is read
+		_ = os.Remove(name) // the records of one that remains are skipped when it is read
 	}
 	return nil
 }
 
-// Figures says what became of records.
+// Figures returns the counts of records.
 func (s *Store) Figures() Figures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.figures
 }
 
-// Close writes what waits, and gives the files up.
+// Close writes the records that wait, and unlocks the files.
 func (s *Store) Close() {
-	_ = s.Flush() // there is nobody left to try again
+	_ = s.Flush() // the last attempt
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.journal.close()
 	_ = s.lock.Close()
 }
 
-// journalName is the journal of the records after a number.
+// journalName returns the name of the journal with the records after a sequence number.
 func (s *Store) journalName(after uint64) string {
 	return fmt.Sprintf("%s.journal-%020d", s.path, after)
 }
 
-// journals are the names of the journals in the folder, the oldest first: their
-// numbers have as many digits.
+// journals returns the names of the journals in the folder, the oldest first. Their numbers
+// have equally many digits.
 func (s *Store) journals() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(s.path))
 	if err != nil {
@@ -261,10 +262,10 @@ func readFile(name string, max int64) ([]byte, error) {
 	return data, err
 }
 
-// replace puts data under a name so that at any time either the old or the new
-// content is there whole.
+// replace replaces the content of a file. At any time either the old or the new content is
+// complete.
 func replace(name string, data []byte) error {
-	temp := name + ".tmp" // one is enough: the folder's name is locked
+	temp := name + ".tmp" // one is enough, since path is locked
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -286,7 +287,7 @@ func replace(name string, data []byte) error {
 	return syncFolder(filepath.Dir(name))
 }
 
-// syncFolder makes a rename survive a loss of power.
+// syncFolder syncs a folder, so that a rename survives a power failure.
 func syncFolder(name string) error {
 	d, err := os.Open(name)
 	if err != nil {

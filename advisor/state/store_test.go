@@ -13,8 +13,8 @@ import (
 
 var day = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 
-// open opens a store and fails unless it finds an image of that sequence (-1:
-// none) and those records.
+// open opens a store and fails unless it finds an image with that sequence number (-1: none)
+// and those records.
 func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *Found) {
 	t.Helper()
 	s, found, err := Open(day, path)
@@ -39,7 +39,7 @@ func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *
 	return s, found
 }
 
-// image is an image whose parts are told by its sequence.
+// image returns an image whose parts depend on its sequence number.
 func image(sequence uint64) Image {
 	return Image{Sequence: sequence, Parts: []Part{{"forecast", bytes.Repeat([]byte{byte(sequence)}, 1000)}, {"policy", nil}}}
 }
@@ -99,11 +99,11 @@ func TestCrash(t *testing.T) {
 	add(s, 8, 9)
 	flush(t, s)
 	add(s, 10, 10)
-	s.lock.Close() // as a process that is gone does
+	s.lock.Close() // as if the process had ended
 	open(t, path, 7, 8, 9)
 }
 
-// Records that are newer than an image stay, wherever they are when it is saved.
+// Records that are newer than an image are kept when it is saved, in the journal or waiting.
 func TestNewerThanTheImage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s, _ := open(t, path, -1)
@@ -206,8 +206,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// A disk that takes nothing costs no record once it takes something again, and
-// no image that is there.
+// While the disk accepts no writes, no record and no image is lost.
 func TestDiskAway(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "disk")
 	away := folder + "-away"
@@ -240,8 +239,7 @@ func TestDiskAway(t *testing.T) {
 	open(t, path, 0, 1, 2, 3)
 }
 
-// Who starts on a full disk keeps the journals that are there, and goes on in one of
-// its own.
+// With a full disk at the start the journals are kept, and a new one follows them.
 func TestStartOnFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s, _ := open(t, path, -1)
@@ -271,7 +269,7 @@ func upTo(n uint64) (numbers []uint64) {
 	return numbers
 }
 
-// What is no file is refused, and nothing is left beside it.
+// A path that is not a regular file is refused, and nothing is created next to it.
 func TestNoFile(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.Mkdir(filepath.Join(folder, "s"), 0o700); err != nil {
@@ -290,7 +288,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// What does not fit on the disk is taken back, so that the next line begins one.
+// A line that is cut off by a full disk is removed, so that the next one is complete.
 func TestDiskFull(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "journal")
 	var j journal
@@ -319,7 +317,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// What waits for the disk is bounded, and what finds no room is counted.
+// The waiting records are bounded, and those beyond are dropped and counted.
 func TestPendingBound(t *testing.T) {
 	s, _ := open(t, filepath.Join(t.TempDir(), "s"), -1)
 	data := bytes.Repeat([]byte{'x'}, pendingMax/4)
