@@ -10,7 +10,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-// A lease is a right to deliver that somebody has.
+// A lease is the right to deliver an entry.
 type lease struct {
 	token   uint64
 	expired bool // the entry is to be settled as expired; its row says that it waits
@@ -111,14 +111,14 @@ type claim struct {
 	except   []string // rules
 	claimed  []deferred.Claimed
 	next     time.Time
-	left     atomic.Bool // whoever sets it: done, or the caller who waits no longer
+	left     atomic.Bool // set by done or by a caller that stops waiting, whichever is first
 	answered chan error
 }
 
 // run is part of a turn.
 func (c *claim) run(t *turn, n int) {
 	c.claimed = nil
-	t.told(c.now)
+	t.see(c.now)
 	us := c.now.UnixMicro()
 	t.sweep(us)
 	for len(c.claimed) < n {
@@ -133,9 +133,9 @@ func (c *claim) run(t *turn, n int) {
 	c.next = c.q.next(c.except)
 }
 
-// done ends what is over, and gives back what nobody waits for any more.
+// done ends the claim. If its caller has stopped waiting, the entries are given back.
 func (c *claim) done(err error) {
-	if err != nil { // a lease that was not told is none
+	if err != nil { // the caller did not get these leases
 		c.q.state.Lock()
 		for _, cl := range c.claimed {
 			c.q.leases.remove(cl.Lease)
@@ -167,7 +167,7 @@ func (t *turn) claim(now time.Time, i uint32) (e *deferred.Entry, expired bool) 
 			row.answered(nil)
 			row.request = 0
 		})
-		t.finish(now, i, row, ending{deferred.Failed, t.q.cfg.Limits.DeadKeep})
+		t.giveUp(now, i, row, deferred.Failed)
 		return nil, false
 	}
 	e.State = deferred.Delivering
@@ -200,7 +200,7 @@ func (t *turn) setAside(i uint32, counted deferred.State) {
 	t.q.log.Warn("Set an entry aside that cannot be read", "id", it.ID, "rule", lost.Rule)
 }
 
-// cutOff decides about an entry whose delivery nobody follows any more: the target may have it.
+// cutOff decides about an entry whose delivery was interrupted: the target may have it.
 func (t *turn) cutOff(now time.Time, i uint32, row *row) {
 	last := deferred.Last{At: now, Error: deferred.CutOff}
 	if row.Keyed() {
@@ -211,7 +211,13 @@ func (t *turn) cutOff(now time.Time, i uint32, row *row) {
 		return
 	}
 	t.change(now, i, row, func() { row.Last = last })
-	t.finish(now, i, row, ending{deferred.Unknown, t.q.cfg.Limits.DeadKeep})
+	t.giveUp(now, i, row, deferred.Unknown)
+}
+
+// giveUp ends an entry that no delivery settles.
+func (t *turn) giveUp(now time.Time, i uint32, row *row, to deferred.State) {
+	t.finish(now, i, row, ending{to, t.q.cfg.Limits.DeadKeep})
+	t.givenUp = append(t.givenUp, deferred.Loss{Rule: row.Rule, To: to})
 }
 
 // sweepMax is how many entries are forgotten in one turn.

@@ -3,13 +3,16 @@ package file
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/testkit"
@@ -181,6 +184,9 @@ func TestChangedValue(t *testing.T) {
 	if page, err := q.List(t.Context(), deferred.Query{State: deferred.Failed, Limit: 9}); err != nil || len(page.Entries) != 1 || page.Entries[0].ID != entries[1].ID {
 		t.Errorf("%d have failed, %v", len(page.Entries), err)
 	}
+	if given := q.Stats().GivenUp; given[deferred.Loss{Rule: "orders", To: deferred.Failed}] != 1 {
+		t.Errorf("given up: %v", given)
+	}
 }
 
 // A file whose tree cannot be read is kept, and the queue begins anew with what is found in its
@@ -208,8 +214,12 @@ func TestDamagedRoot(t *testing.T) {
 				t.Fatal(err)
 			}
 			q := opened(t, Config{Path: path})
-			if n := readable(t, q, entries); n < found[name] {
+			n := readable(t, q, entries)
+			if n < found[name] {
 				t.Errorf("%d of %d are found", n, len(entries))
+			}
+			if given := q.Stats().GivenUp[deferred.Loss{Rule: "orders", To: deferred.Unknown}]; given != uint64(n) {
+				t.Errorf("%d are found and %d given up", n, given)
 			}
 			if claimed, _, err := q.Claim(t.Context(), time.Now(), 10); err != nil || len(claimed) > 0 {
 				t.Errorf("%d are claimed that may have been delivered, %v", len(claimed), err)
@@ -298,4 +308,28 @@ func FuzzRow(f *testing.F) {
 			t.Errorf("%x is written as %x", data, again)
 		}
 	})
+}
+
+// A file of another version is left as it is, and its version is told.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	path, _ := filled(t, 3)
+	db, err := bbolt.Open(path, fileMode, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketAbout).Put(aboutVersion, []byte{2}) })
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(time.Now(), Config{Path: path}); err == nil || !strings.Contains(err.Error(), "it is of version 02, this program knows 1") {
+		t.Errorf("opened: %v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("it has changed: %v", err)
+	}
 }

@@ -53,7 +53,7 @@ func (q *Queue) editAll(ctx context.Context, now time.Time, action deferred.Acti
 
 // edit changes one entry.
 func (t *turn) edit(now time.Time, action deferred.Action, id deferred.ID) error {
-	t.told(now)
+	t.see(now)
 	if i := t.index.Find(id); i != 0 {
 		return t.cancel(now, action, i)
 	}

@@ -55,7 +55,7 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
 	q := &Queue{
 		cfg: cfg, now: now, log: cfg.Log, box: inbox.New[*op](), ended: make(chan struct{}),
-		leases: leases{byID: make(map[deferred.ID]lease)},
+		leases: leases{byID: make(map[deferred.ID]lease)}, givenUp: make(deferred.Losses),
 	}
 	if q.log == nil {
 		q.log = slog.New(slog.DiscardHandler)
@@ -101,7 +101,7 @@ const garbageMin = 10_000
 
 // begin cuts off what was being delivered when the file was closed.
 func (t *turn) begin(now time.Time) {
-	t.told(now)
+	t.see(now)
 	for _, i := range t.index.Delivering() {
 		row, err := t.row(bucketOpen, t.index.At(i).Seq)
 		if err != nil {

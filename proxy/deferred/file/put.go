@@ -20,7 +20,7 @@ func (q *Queue) Put(now time.Time, p *deferred.Put) {
 
 // store writes an entry, if it is new and there is room.
 func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
-	t.told(now)
+	t.see(now)
 	e := p.Fresh()
 	if t.index.Named(e.ID) != 0 || t.bucket(bucketIDs).Get(e.ID[:]) != nil {
 		return inbox.Unstored(deferred.ErrTaken)
@@ -37,17 +37,17 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 	seq := t.index.Last + 1
 	t.put(bucketOpen, seq, row.append(nil))
 	t.put(bucketRequests, seq, deferred.AppendEntry(nil, &e))
-	s := told(deferred.Accepted, row.Entry)
+	s := storedOf(deferred.Accepted, row.Entry)
 	s.Position = t.index.Add(row.Entry, row.size(), seq)
 	return s
 }
 
-// told is what is told of an entry.
-func told(o deferred.Outcome, e *deferred.Entry) deferred.Stored {
+// storedOf returns the result of a put for an entry that is in the queue.
+func storedOf(o deferred.Outcome, e *deferred.Entry) deferred.Stored {
 	return deferred.Stored{Outcome: o, ID: e.ID, State: e.State, Due: e.Due, Expires: e.Expires, Durability: Durability, Scope: deferred.ScopeProxy}
 }
 
-// same returns what a client is told about the entry that has e's scope, if there is one.
+// same returns the result of a put if there is an entry with e's scope.
 func (t *turn) same(e *deferred.Entry) (s deferred.Stored, ok bool) {
 	i := t.index.Scoped(e.Scope)
 	var row *row
@@ -64,7 +64,7 @@ func (t *turn) same(e *deferred.Entry) (s deferred.Stored, ok bool) {
 	if row.Fingerprint != e.Fingerprint {
 		outcome = deferred.Conflict
 	}
-	s = told(outcome, row.Entry)
+	s = storedOf(outcome, row.Entry)
 	s.Position = t.index.Position(i)
 	return s, true
 }
@@ -83,8 +83,8 @@ func (r records) final(id deferred.ID) (*row, place, error) {
 // the same time by several loops comes out of order.
 const stepMin = 5 * time.Second
 
-// told notes the time.
-func (t *turn) told(now time.Time) {
+// see notes that it is now at least this time.
+func (t *turn) see(now time.Time) {
 	us := now.UnixMicro()
 	if step := time.Duration(t.index.Seen-us) * time.Microsecond; step > stepMin {
 		t.q.log.Warn("Clock was set back, what waits is due as much earlier", "by", step.Round(time.Second))

@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -47,9 +48,10 @@ type Queue struct {
 
 	box *inbox.Box[*op]
 
-	state  sync.Mutex
-	index  *index
-	leases leases
+	state   sync.Mutex
+	index   *index
+	leases  leases
+	givenUp deferred.Losses
 
 	reading sync.RWMutex // held for writing while db is another
 	db      *bbolt.DB    // nil: it could not be opened again
@@ -103,6 +105,7 @@ func (q *Queue) Stats() deferred.Stats {
 	defer q.state.Unlock()
 	return deferred.Stats{
 		Rules: q.index.Stats(), Bytes: q.index.Bytes, Unreadable: q.index.damaged, Durability: Durability, Err: err,
+		GivenUp: maps.Clone(q.givenUp),
 	}
 }
 

@@ -46,6 +46,9 @@ func (q *Queue) salvage(c *copier) (found int, err error) {
 		}
 		if c.deadLetter(q.now, e, q.cfg.Limits.DeadKeep) {
 			found++
+			q.state.Lock()
+			q.givenUp[deferred.Loss{Rule: e.Rule, To: deferred.Unknown}]++
+			q.state.Unlock()
 		}
 	})
 	return found, errors.Join(err, c.err)

@@ -16,7 +16,7 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	o.run = func(t *turn) {
 		again := written
 		if written = true; !again { // later its time is over
-			t.told(now)
+			t.see(now)
 		}
 		if lost = t.settle(now, s); again && t.leases.holds(s.Lease) {
 			lost = nil // the commit that failed may have been durable

@@ -23,7 +23,8 @@ type turn struct {
 	q        *Queue
 	index    *index
 	leases   *leases
-	unlinked []uint32 // items that are forgotten when the transaction is durable
+	unlinked []uint32        // items that are forgotten when the transaction is durable
+	givenUp  []deferred.Loss // counted then
 }
 
 // write is the writer: it commits group after group until the queue is closed.
@@ -111,6 +112,9 @@ func (q *Queue) transact(run func(t *turn)) error {
 	for _, i := range t.unlinked {
 		q.index.Forget(i)
 	}
+	for _, l := range t.givenUp {
+		q.givenUp[l]++
+	}
 	return nil
 }
 
@@ -166,7 +170,7 @@ func (q *Queue) fail(group []*op, why error) {
 	}
 }
 
-// repair opens the file again if there is room, and makes it what was told. When that succeeds the
+// repair opens the file again if there is room, and makes it agree with what callers were answered. When that succeeds the
 // queue goes on with what is in it.
 func (q *Queue) repair() {
 	q.now = time.UnixMicro(q.index.Seen)
@@ -200,8 +204,8 @@ func tryDisk(path string) error {
 	return errors.Join(err, f.Close(), os.Remove(path))
 }
 
-// correct undoes what a group may have left that was told to have failed: puts, and claims that
-// nobody has a lease of.
+// correct undoes what a group may have left whose callers got an error: puts, and claims without
+// a lease.
 func (t *turn) correct(doubtful []deferred.ID) {
 	for _, id := range doubtful {
 		t.takeOut(id)

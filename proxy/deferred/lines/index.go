@@ -25,6 +25,7 @@ type Item struct {
 	next, prev uint32
 	line       uint32
 	client     uint32
+	nth        uint32 // of those that the line ever had; it may begin again at 0
 	Size       uint32
 	Delivering bool
 	unlinked   bool // out of its line; forgotten when that is durable
@@ -36,11 +37,12 @@ type line struct {
 	rule       uint32
 	head, tail uint32
 	entries    int32
-	parallel   int32 // how many of the first may be delivering
-	slot       int32 // in its rule's heap, from 1; 0: not there
-	keyed      bool  // not of all requests alike
-	at         int64 // µs: when the first of those that may be claimed is due
-	served     int64 // µs: when one left or was put off, so that lines take turns
+	last       uint32 // nth of the last added
+	parallel   int32  // how many of the first may be delivering
+	slot       int32  // in its rule's heap, from 1; 0: not there
+	keyed      bool   // not of all requests alike
+	at         int64  // µs: when the first of those that may be claimed is due
+	served     int64  // µs: when one left or was put off, so that lines take turns
 	bytes      int64
 }
 
@@ -66,13 +68,16 @@ type Rule struct {
 type Index struct {
 	Open  int    // entries in lines
 	Bytes int64  // of all entries, final ones too
-	Seen  int64  // µs: the latest time that was told
+	Seen  int64  // µs: the latest time that was seen
 	Last  uint64 // the largest sequence number that was given
 
 	items   slab[Item]
 	lines   slab[line]
 	clients slab[client]
 	rules   []*Rule
+
+	// gaps are, for lines that have such, the nth of items that left from between others, in order.
+	gaps map[uint32][]uint32
 
 	byID, byScope    table // of items
 	byLine, byClient table
@@ -82,7 +87,7 @@ type Index struct {
 
 // New returns an index without entries.
 func New() *Index {
-	x := &Index{byRule: make(map[string]uint32), seed: maphash.MakeSeed()}
+	x := &Index{byRule: make(map[string]uint32), gaps: make(map[uint32][]uint32), seed: maphash.MakeSeed()}
 	x.byID.hashOf = func(i uint32) uint64 { return hashID(x.items.at(i).ID) }
 	x.byScope.hashOf = func(i uint32) uint64 { return x.items.at(i).scope }
 	x.byLine.hashOf = func(i uint32) uint64 { return hashBrief(x.lines.at(i).key) }
@@ -145,7 +150,8 @@ func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
 	it.Wake = wake(e)
 	l := x.lines.at(it.line)
 	l.parallel = int32(e.AtOnce())
-	it.prev = l.tail
+	l.last++
+	it.nth, it.prev = l.last, l.tail
 	if l.tail != 0 {
 		x.items.at(l.tail).next = i
 	} else {
@@ -234,6 +240,7 @@ func (x *Index) Unlink(i uint32, e *deferred.Entry) {
 	} else {
 		l.tail = it.prev
 	}
+	x.leaveGap(it)
 	l.entries--
 	l.bytes -= int64(it.Size)
 	x.byScope.remove(i)
@@ -301,9 +308,47 @@ func (x *Index) Position(i uint32) (n int) {
 	if i == 0 || x.items.at(i).unlinked {
 		return 0
 	}
-	for ; i != 0; i = x.items.at(i).prev {
-		n++
+	it := x.items.at(i)
+	head := x.items.at(x.lines.at(it.line).head).nth
+	return 1 + int(it.nth-head) - before(x.gaps[it.line], head, it.nth)
+}
+
+// leaveGap notes that an item has left its line, so that the places of others can be found without
+// going through the line. A line with more gaps than items is numbered anew.
+func (x *Index) leaveGap(it *Item) {
+	l, gaps := x.lines.at(it.line), x.gaps[it.line]
+	switch {
+	case l.head == 0:
+		gaps = nil
+	case len(gaps) >= int(l.entries):
+		gaps = nil
+		x.number(l)
+	case it.prev != 0:
+		head := x.items.at(l.head).nth
+		gaps = slices.Insert(gaps, before(gaps, head, it.nth), it.nth)
+	default: // those behind it are at the head now
+		head := x.items.at(l.head).nth
+		gaps = gaps[before(gaps, it.nth, head):]
 	}
+	if len(gaps) > 0 {
+		x.gaps[it.line] = gaps
+	} else {
+		delete(x.gaps, it.line)
+	}
+}
+
+// number numbers the items of a line without gaps.
+func (x *Index) number(l *line) {
+	l.last = 0
+	for i := l.head; i != 0; i = x.items.at(i).next {
+		l.last++
+		x.items.at(i).nth = l.last
+	}
+}
+
+// before is how many gaps of a line are before nth, counted from head on.
+func before(gaps []uint32, head, nth uint32) int {
+	n, _ := slices.BinarySearchFunc(gaps, nth-head, func(gap, at uint32) int { return cmp.Compare(gap-head, at) })
 	return n
 }
 

@@ -57,7 +57,12 @@ func TestPick(t *testing.T) {
 		for range 600 {
 			now += rng.Int64N(20)
 			us := at(now).UnixMicro()
-			switch n := rng.IntN(10); {
+			w.places(t, x)
+			switch n := rng.IntN(11); {
+			case n == 10:
+				if e := w.waiting(rng); e != nil {
+					w.settle(x, e, us, true) // it is cancelled
+				}
 			case n < 4:
 				e := entry(seq, fmt.Sprint(rng.IntN(5)))
 				if e.Due = at(now + rng.Int64N(30)); e.Line == "0" {
@@ -122,6 +127,36 @@ func (w *twin) pick(t *testing.T, x *Index, us int64) *deferred.Entry {
 	return nil
 }
 
+// places wants all entries to be at their places, and no line to remember more gaps than it has
+// entries.
+func (w *twin) places(t *testing.T, x *Index) {
+	t.Helper()
+	for name, line := range w.lines {
+		if len(line) > 0 {
+			if gaps := len(x.gaps[x.items.at(x.Find(line[0].ID)).line]); gaps > len(line)+1 {
+				t.Fatalf("line %s of %d entries has %d gaps", name, len(line), gaps)
+			}
+		}
+		for k, e := range line {
+			if got := x.Position(x.Find(e.ID)); got != k+1 {
+				t.Fatalf("entry %d of line %s is at place %d", k+1, name, got)
+			}
+		}
+	}
+}
+
+// waiting is an entry that waits; nil: there is none in the line that is looked at.
+func (w *twin) waiting(rng *rand.Rand) *deferred.Entry {
+	line := w.lines[fmt.Sprint(rng.IntN(5))]
+	if len(line) == 0 {
+		return nil
+	}
+	if e := line[rng.IntN(len(line))]; e.State == deferred.Waiting {
+		return e
+	}
+	return nil
+}
+
 // settle has an entry go, or be put off.
 func (w *twin) settle(x *Index, e *deferred.Entry, us int64, gone bool) {
 	i := x.Find(e.ID)
@@ -167,5 +202,30 @@ func TestTurns(t *testing.T) {
 		e := entry(int(x.At(i).Seq)-1, "long")
 		x.Unlink(i, e)
 		x.Forget(i)
+	}
+}
+
+// The place of an entry in a long line takes about as long to find as that in a short one, also when
+// every other entry was cancelled.
+func BenchmarkPosition(b *testing.B) {
+	for _, n := range []int{100, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			x, last := New(), uint32(0)
+			e := entry(0, "long")
+			e.Scope = deferred.Hash{} // or all would have the same
+			for i := range n {
+				e.ID = deferred.ID{byte(i), byte(i >> 8), byte(i >> 16)}
+				x.Add(e, 100, uint64(i+1))
+				last = x.Find(e.ID)
+				if i%2 == 1 && i < n-1 {
+					x.Unlink(last, e)
+				}
+			}
+			for b.Loop() {
+				if x.Position(last) != n/2+1 {
+					b.Fatal(x.Position(last))
+				}
+			}
+		})
 	}
 }
