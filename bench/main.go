@@ -1,5 +1,4 @@
-// Bench asks questions about the whole system and prints the answers with
-// their evidence.
+// Bench runs experiments with the whole system and prints their results.
 package main
 
 import (
@@ -29,43 +28,43 @@ import (
 	"weir/internal/service"
 )
 
-// An experiment is something that bench can do.
+// An experiment is a command of bench.
 type experiment struct {
-	name, about string // without about: not for people
+	name, about string // about is empty for commands that bench starts itself
 	run         func(ctx context.Context, args []string, out io.Writer) error
 }
 
-// experiments are what bench can do.
+// experiments returns all experiments.
 func experiments() []experiment {
 	return []experiment{
-		{"demo", "plays a load below and above a limit under each algorithm (half a minute)", alone(demo.Run)},
-		{"accuracy", "2,000/s through a limit of 1,000/s for a minute under each algorithm, counted at the target", alone(scenario.Accuracy)},
-		{"outage", "kills the target under load and starts it again: what clients see, second by second", alone(scenario.Outage)},
-		{"demo-redis", "two proxies share a limit, Redis is killed and started again: what each second saw (20 s)", alone(scenario.LostDemo(rig.RedisStore))},
+		{"demo", "a load below and above a limit with each algorithm (half a minute)", alone(demo.Run)},
+		{"accuracy", "2,000/s through a limit of 1,000/s for a minute with each algorithm, counted at the target", alone(scenario.Accuracy)},
+		{"outage", "kills and restarts the target under load: what clients see, second by second", alone(scenario.Outage)},
+		{"demo-redis", "two proxies share a limit; Redis is killed and restarted: counts of each second (20 s)", alone(scenario.LostDemo(rig.RedisStore))},
 		{"redis", "the same for a minute", alone(scenario.Lost(rig.RedisStore))},
 		{"demo-postgres", "demo-redis with PostgreSQL (20 s)", alone(scenario.LostDemo(rig.PostgresStore))},
-		{"demo-deferred", "[file|redis|postgres] shops send five times their limits, what is refused is delivered later: all of it, in order, never above the limit (half a minute for each queue)", deferred.Demo},
-		{"speed", "[quick|usual|all] proxy, target and load generator beside nginx, HAProxy and wrk: ratios within one run (up to ten minutes)", speed.Run},
-		{"attack", "[NAME…] attackers beside good traffic: what it notices, what they cost, when they are gone (six minutes)", attack.Run},
-		{"chaos", "[EXCHANGES] a million of them through resets, half closes, tunnels, splits, slow peers and restarts of the target (three minutes)", chaos.Run},
-		{"restart", "[TIMES] replaces the proxy twenty times under load: what clients notice (a minute)", restart.Run},
-		{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", speed.Rules},
-		{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (a minute each)", order.Play},
-		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (with five seeds of each: ten minutes, all fifty)", advisor.Run},
-		{"protect", "[-rounds N] [-only NAMES] a target is overrun behind nothing, a limit, the gate, HAProxy and failsafe-go: what was answered in time of what could have been; goes on where it was stopped (95 minutes)", protectRun},
-		{"postgres", "[N] [load|deadlock|goals] a limit in PostgreSQL by three common ways and by Weir: what is admitted, deadlocks, what a decision costs; N times as fast as ten minutes, 10 without (nine minutes)", postgresRun},
-		{"sidecar", "[share|failures|speed] sidecars of a master share a limit while one is killed and one added, the master fails in eight ways, and how fast they are (five minutes)", sidecar.Run},
-		{"decision", "[speed|pace|frozen] Envoy's rate limit service as JSON: decisions per processor time beside envoyproxy/ratelimit with the same Redis, waits at 5,000/s, and with Redis stopped (two minutes)", decision.Run},
-		{"deferred", "[accept|deliveries|live|redis|postgres] refused requests that are delivered later: storing 5,000/s, 100,000 that wait, when and how fast they are delivered, what live requests pay, all with a queue in a file; redis and postgres: when and how fast they are delivered from there (two minutes and a half)", deferred.Run},
-		{"pacing", "when requests of load generators arrive, against when they were due (five minutes)", alone(pacing.Run)},
-		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},
-		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 20, nearly five hours)", runSuite},
+		{"demo-deferred", "[file|redis|postgres] shops send five times their limits; refused orders are delivered later, in order and within the limits (half a minute per queue)", deferred.Demo},
+		{"speed", "[quick|usual|all] proxy, target and load generator compared with nginx, HAProxy and wrk: ratios within one run (up to ten minutes)", speed.Run},
+		{"attack", "[NAME…] attacks during good traffic: their effect on it, their cost, and when attackers are disconnected (six minutes)", attack.Run},
+		{"chaos", "[EXCHANGES] a million exchanges with resets, half closes, tunnels, splits, slow peers and restarts of the target (three minutes)", chaos.Run},
+		{"restart", "[TIMES] replaces the proxy twenty times under load: failures of clients (a minute)", restart.Run},
+		{"rules", "[SECONDS] the cost of ten rules, two of which match: CPU per request relative to the global limit alone (a minute)", speed.Rules},
+		{"scenario", "[NAME…] [-compress N] the four scenarios with each algorithm, with and without the advisor: tables, plots, a page (a minute each)", order.Play},
+		{"advisor", "[quick|all] [WORD…] the accuracy of the advisor's forecasts, and the advisor compared with other ways to choose a limit; only scenarios with all words in their name (with five seeds of each: ten minutes, all fifty)", advisor.Run},
+		{"protect", "[-rounds N] [-only NAMES] an overloaded target behind nothing, a limit, the gate, HAProxy and failsafe-go: the share answered in time of what was possible; resumes where it was stopped (95 minutes)", protectRun},
+		{"postgres", "[N] [load|deadlock|goals] a limit in PostgreSQL in three common ways and with Weir: requests admitted, deadlocks, cost of a decision; a load of ten minutes played N times as fast, 10 by default (nine minutes)", postgresRun},
+		{"sidecar", "[share|failures|speed] sidecars of a master share a limit while one is killed and one added; the master fails in eight ways; speed (five minutes)", sidecar.Run},
+		{"decision", "[speed|pace|frozen] Envoy's rate limit service over JSON: decisions per CPU time compared with envoyproxy/ratelimit on the same Redis, waits at 5,000/s, and waits with Redis stopped (two minutes)", decision.Run},
+		{"deferred", "[accept|deliveries|live|redis|postgres] deferred delivery with a queue in a file: storing 5,000/s, 100,000 waiting requests, delay and rate of deliveries, cost for live requests; redis and postgres: delay and rate of deliveries from there (two and a half minutes)", deferred.Run},
+		{"pacing", "when requests of load generators arrive, compared with when they are due (five minutes)", alone(pacing.Run)},
+		{"micro", "[TIME] the Go benchmarks of the packages, in one table (a minute)", micro.Run},
+		{"suite", "[quick|usual|all|page|NAME…] runs several experiments and records them; all but quick refresh BENCHMARKS.md, page only refreshes it (3 minutes, 20 minutes, nearly five hours)", runSuite},
 		{attack.TargetName, "", attack.Target},
 		{postgres.ServiceName, "", postgres.Service},
 	}
 }
 
-// alone is an experiment without arguments.
+// alone wraps an experiment without arguments.
 func alone(run func(ctx context.Context, out io.Writer) error) func(context.Context, []string, io.Writer) error {
 	return func(ctx context.Context, args []string, out io.Writer) error {
 		if len(args) > 0 {
@@ -75,8 +74,7 @@ func alone(run func(ctx context.Context, out io.Writer) error) func(context.Cont
 	}
 }
 
-// order and protection are what the settings say about scenarios, and about
-// protect.
+// order and protection hold the settings of scenario and protect.
 var (
 	order      scenario.Order
 	protection protect.Order
@@ -97,10 +95,10 @@ func postgresRun(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func main() {
-	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + names() + "; exit status 1: not as it should be, 3: inconclusive, as this machine was too busy for the load", Commands: commands(), Settings: register, Run: run})
+	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + names() + "; exit status 1: failed, 3: inconclusive, as this machine was too busy for the load", Commands: commands(), Settings: register, Run: run})
 }
 
-// commands are the names of all experiments.
+// commands returns the names of all experiments.
 func commands() (list []string) {
 	for _, e := range experiments() {
 		list = append(list, e.name)
@@ -119,13 +117,13 @@ func run(ctx context.Context, e *service.Env) error {
 	for _, x := range experiments() {
 		if x.name == e.Args[0] {
 			err := x.run(ctx, e.Args[1:], os.Stdout)
-			if ctx.Err() != nil { // what it had started has been ended
+			if ctx.Err() != nil { // the experiment has ended what it started
 				return &service.ExitError{Status: 130, Err: errors.New("interrupted")}
 			}
 			return err
 		}
 	}
-	panic("bug: service knows more commands than there are")
+	panic("bug: no experiment " + e.Args[0])
 }
 
 func usage(problem string) error {

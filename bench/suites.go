@@ -13,11 +13,11 @@ import (
 	"weir/internal/service"
 )
 
-// unkept are the experiments that are for the eye, or are others.
+// unkept are the experiments that are not recorded.
 var unkept = []string{"suite", "demo", "demo-redis", "demo-postgres"}
 
-// runSuite runs several experiments and keeps what they find: quick, usual, all,
-// of these only those that are named after, or those that are named alone.
+// runSuite runs and records several experiments: quick, usual or all, optionally restricted to
+// the names that follow, or only those named.
 func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	name := "usual"
 	if len(args) > 0 {
@@ -26,7 +26,7 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	dir := order.Dir
 	plan := suite.Plan{Dir: dir, Before: dir, Page: page(dir)}
 	switch name {
-	case "quick": // for a look at one's own machine: the page keeps what was measured with more patience
+	case "quick": // a first look: the page keeps the more thorough figures
 		plan.Parts, plan.Dir, plan.Page = quick(filepath.Join(dir, "quick")), filepath.Join(dir, "quick"), ""
 		plan.Lenient = true
 	case "page":
@@ -38,7 +38,7 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	default:
 		for _, name := range args {
 			if !kept(name) {
-				return &service.ExitError{Status: 2, Err: fmt.Errorf("suite wants quick, usual, all, page, or names of experiments; there is none %q", name)}
+				return &service.ExitError{Status: 2, Err: fmt.Errorf("suite wants quick, usual, all, page, or names of experiments; %q is not an experiment", name)}
 			}
 		}
 		plan.Parts = parts(args...)
@@ -49,8 +49,8 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	return suite.Run(ctx, plan, out)
 }
 
-// page is the page that shows the records of dir: only those of the default
-// folder have one, so that a trial into another folder changes no document.
+// page returns the page that shows the records of dir. Only the default folder has one, so
+// that other runs change no document.
 func page(dir string) string {
 	if filepath.Clean(dir) != filepath.Clean(scenario.ResultsDir) {
 		return ""
@@ -58,12 +58,12 @@ func page(dir string) string {
 	return "BENCHMARKS.md"
 }
 
-// kept reports whether there is an experiment of a name that is kept.
+// kept reports whether there is a recorded experiment of that name.
 func kept(name string) bool {
 	return !slices.Contains(unkept, name) && slices.ContainsFunc(experiments(), func(e experiment) bool { return e.name == name && e.about != "" })
 }
 
-// parts are experiments that there are, each by its name with its arguments behind it.
+// parts returns experiments from commands, each a name with arguments.
 func parts(commands ...string) (list []suite.Part) {
 	all := experiments()
 	for _, command := range commands {
@@ -74,7 +74,7 @@ func parts(commands ...string) (list []suite.Part) {
 	return list
 }
 
-// scenarios are cases of scenarios as a part.
+// scenarios returns cases of scenarios as a part.
 func scenarios(o scenario.Order) suite.Part { return suite.Part{Name: "scenario", Run: o.Play} }
 
 // quick takes three minutes.
@@ -96,7 +96,7 @@ func usual(dir string) []suite.Part {
 	return slices.Concat(parts("speed usual", "micro", "rules 1"), []suite.Part{scenarios(scenario.Order{Cases: cases, Compress: 120, Dir: dir})}, parts("advisor quick"))
 }
 
-// all is everything, the whole matrix of scenarios too.
+// all returns every experiment, with the full matrix of scenarios.
 func all(dir string) []suite.Part {
 	whole := scenario.Order{Algorithms: scenario.Algorithms(), Stores: scenario.Stores(), Advisors: []bool{false, true}, Compress: 60, Dir: dir}
 	return slices.Concat(parts("speed all", "micro 1s", "rules", "accuracy", "outage", "redis", "restart", "chaos", "attack", "pacing"),

@@ -19,9 +19,9 @@ func TestJudge(t *testing.T) {
 		want  string
 	}{
 		{1, func([][]rig.Sample) {}, ""},
-		{1, func(runs [][]rig.Sample) { runs[1][0].CPU = 20.4 }, "decisions per processor time"},
+		{1, func(runs [][]rig.Sample) { runs[1][0].CPU = 20.4 }, "decisions per CPU time"},
 		{1, func(runs [][]rig.Sample) { runs[1][0].Commands = .21 }, "store commands"},
-		{1, func(runs [][]rig.Sample) { runs[1][0].Redis = 3.1 }, "Redis' processor time"},
+		{1, func(runs [][]rig.Sample) { runs[1][0].Redis = 3.1 }, "CPU time of Redis"},
 		{1, func(runs [][]rig.Sample) { runs[2][0].PerSecond = 79_000 }, "simulated Redis"},
 		{1000, func(runs [][]rig.Sample) { runs[1][0].CPU = 1000 }, ""},
 	} {

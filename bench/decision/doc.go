@@ -21,18 +21,17 @@ import (
 // Owned by one goroutine.
 type lab struct{ rig.Lab }
 
-// Run runs the parts that args name, all without a name. The error says what was not as it
-// should be.
+// Run runs the parts named by args, or all. The error says which expectations were missed.
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	l := &lab{rig.Lab{Out: out}}
 	parts, err := rig.Choose("decision", []rig.Part{{Name: "speed", Play: l.speed}, {Name: "pace", Play: l.pace}, {Name: "frozen", Play: l.frozen}}, args)
 	if err != nil {
 		return err
 	}
-	return l.Play(ctx, parts, "decisions cost a fraction of what they cost envoyproxy/ratelimit, and none waits for long.")
+	return l.Play(ctx, parts, "decisions cost a fraction of those of envoyproxy/ratelimit, and none waits for long.")
 }
 
-// limitsDir is the folder of the file with the limit, which it writes.
+// limitsDir writes the file with the limit and returns its folder.
 func (l *lab) limitsDir() (string, error) {
 	dir := filepath.Join(l.Dir, "limits", "config")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -41,17 +40,17 @@ func (l *lab) limitsDir() (string, error) {
 	return dir, os.WriteFile(filepath.Join(dir, "bench.yaml"), []byte(limits), 0o600)
 }
 
-// limits has one limit, which nothing reaches.
+// limits has one limit, which is never reached.
 const limits = `domain: bench
 descriptors:
   - {key: user, rate_limit: {unit: minute, requests_per_unit: 4000000000}}
 `
 
-// body is a request with the name of a user.
+// body is a format of a request for a user.
 const body = `{"domain":"bench","descriptors":[{"entries":[{"key":"user","value":"%s"}]}]}`
 
-// weir starts a proxy that decides on one loop. own is the address of its own endpoints,
-// url that of /json.
+// weir starts a proxy with one event loop. own is the address of its own endpoints, url the URL
+// of /json.
 func (l *lab) weir(ctx context.Context, env ...string) (p *rig.Process, own, url string, err error) {
 	dir, err := l.limitsDir()
 	if err != nil {
@@ -78,7 +77,7 @@ func (l *lab) peer(ctx context.Context, redis string) (p *rig.Process, url strin
 	}
 	program := filepath.Join(l.Dir, "ratelimit")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", program, path).CombinedOutput(); err != nil {
-		return nil, "", fmt.Errorf("envoyproxy/ratelimit cannot be built in the repository's folder: %w: %.300s", err, out)
+		return nil, "", fmt.Errorf("build envoyproxy/ratelimit in the current folder, which must be the repository: %w: %.300s", err, out)
 	}
 	var ports [3]string
 	for i := range ports {

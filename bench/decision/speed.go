@@ -3,8 +3,6 @@ package decision
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"weir/bench/report"
@@ -13,11 +11,11 @@ import (
 
 const (
 	connections = 64
-	spell       = 4 * time.Second // of wrk, each
+	spell       = 4 * time.Second // of each run of wrk
 	rounds      = 3
 )
 
-// script has wrk post requests about some users in turn.
+// script has wrk post requests for a number of users in turn.
 const script = `wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
 local n = 0
@@ -27,7 +25,7 @@ request = function()
 end
 `
 
-// speed compares decisions by processor time, of all users alike and of many.
+// speed compares decisions per CPU time, for one user and for many.
 func (l *lab) speed(ctx context.Context) error {
 	redis, err := l.Redis(ctx)
 	if err != nil {
@@ -47,7 +45,7 @@ func (l *lab) speed(ctx context.Context) error {
 	}
 	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis}, {Name: "Weir", Process: weir, Wrk: rig.Wrk{URL: weirURL}, Own: own, Redis: redis},
 		{Name: "Weir, simulated Redis", Process: alone, Wrk: rig.Wrk{URL: aloneURL}, Own: aloneOwn}}
-	fmt.Fprintf(l.Out, "### Speed\n\nwrk posts to /json over %d connections, %d turns of %v; Weir has one event loop, envoyproxy/ratelimit all processors.\n\n", connections, rounds, spell)
+	fmt.Fprintf(l.Out, "### Speed\n\nwrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; envoyproxy/ratelimit uses all cores.\n\n", connections, rounds, spell)
 	for _, users := range []int{1, 1000} {
 		runs, err := l.run(ctx, all, users)
 		if err != nil {
@@ -58,24 +56,20 @@ func (l *lab) speed(ctx context.Context) error {
 	return nil
 }
 
-// run drives contestants in turn.
+// run loads the contestants in turn.
 func (l *lab) run(ctx context.Context, all []rig.Contestant, users int) ([][]rig.Sample, error) {
-	file := filepath.Join(l.Dir, "post.lua")
-	if err := os.WriteFile(file, fmt.Appendf(nil, script, "%s", users), 0o600); err != nil {
-		return nil, err
-	}
 	return rig.Turns(rounds, len(all), func(i int) (rig.Sample, error) {
-		all[i].Wrk.Script = file
+		all[i].Wrk.Script = fmt.Sprintf(script, "%s", users)
 		return all[i].Sample(ctx, connections, spell)
 	})
 }
 
-// perCPU is decisions per second of processor time.
+// perCPU returns decisions per second of CPU time.
 func perCPU(s rig.Sample) float64 { return 1e6 / s.CPU }
 
-// judge prints the figures; the goals are about one key, which callers share.
+// judge prints the figures. The goals apply to one key, which all callers share.
 func (l *lab) judge(all []rig.Contestant, runs [][]rig.Sample, users int) {
-	t := report.NewTable(fmt.Sprintf("%d keys | decisions/s | per second of its processor time | Redis: µs of processor time a decision | commands a decision", users))
+	t := report.NewTable(fmt.Sprintf("%d keys | decisions/s | per second of CPU time | Redis: CPU µs per decision | commands per decision", users))
 	for i, c := range all {
 		asks := "2"
 		if c.Own != "" {
@@ -86,13 +80,13 @@ func (l *lab) judge(all []rig.Contestant, runs [][]rig.Sample, users int) {
 		}
 		t.Add("%s | %.0f | %.0f | %.1f | %s", c.Name, report.MedianOf(runs[i], rig.PerSecond), report.MedianOf(runs[i], perCPU), report.MedianOf(runs[i], rig.RedisEach), asks)
 	}
-	fmt.Fprintf(l.Out, "%s\nWeir's decisions per processor time, of the peer's: %s; Redis' processor time, of that for the peer: %s\n\n",
+	fmt.Fprintf(l.Out, "%s\nRatios of Weir to the peer: decisions per CPU time %s, CPU time of Redis %s\n\n",
 		t, report.RatioOf(runs[1], runs[0], perCPU).Ratio(1), report.RatioOf(runs[1], runs[0], rig.RedisEach).Ratio(2))
 	if users > 1 {
 		return
 	}
-	l.AtLeast("decisions per processor time, of the peer's", report.MedianOf(runs[1], perCPU)/report.MedianOf(runs[0], perCPU), 5)
+	l.AtLeast("decisions per CPU time, relative to the peer's", report.MedianOf(runs[1], perCPU)/report.MedianOf(runs[0], perCPU), 5)
 	l.AtMost("store commands per decision", report.MedianOf(runs[1], rig.Commands), .2)
-	l.AtMost("Redis' processor time, of that for the peer", report.MedianOf(runs[1], rig.RedisEach)/report.MedianOf(runs[0], rig.RedisEach), .3)
+	l.AtMost("CPU time of Redis, relative to that with the peer", report.MedianOf(runs[1], rig.RedisEach)/report.MedianOf(runs[0], rig.RedisEach), .3)
 	l.AtLeast("simulated Redis, one loop: decisions per second", report.MedianOf(runs[2], rig.PerSecond), 80_000)
 }

@@ -20,7 +20,7 @@ const (
 	goAfter    = 6 * time.Second
 )
 
-// load offers requests with a user each, and records what becomes of them.
+// load returns a load of requests, each for a user of its own, whose outcomes are recorded.
 func load(url string, rate int, span time.Duration) rig.Load {
 	return rig.Load{URL: url, Rate: rate, For: span, Body: fmt.Sprintf(body, "{{counter}}"), Outcomes: true}
 }
@@ -41,14 +41,14 @@ func (l *lab) pace(ctx context.Context) error {
 	}
 	l.Loads = append(l.Loads, loaded)
 	w, bad := rig.Waits(loaded), undecided(loaded)
-	fmt.Fprintf(l.Out, "### %d/s with Redis, each with a key of its own\n\nFrom when a request was due to its answer: p50 %.2f ms, p99 %.2f ms, longest %.1f ms; %d of %d were not decided.\n\n",
+	fmt.Fprintf(l.Out, "### %d/s with Redis, each with a key of its own\n\nFrom the due time of a request to its answer: p50 %.2f ms, p99 %.2f ms, longest %.1f ms; %d of %d were not decided.\n\n",
 		paceRate, report.Millis(report.Quantile(w, .5)), report.Millis(report.Quantile(w, .99)), report.Millis(report.Quantile(w, 1)), bad, len(w))
 	l.AtMost("p99 of the wait at 5,000/s in ms", report.Millis(report.Quantile(w, .99)), 2)
 	l.Never(bad > 0, "%d requests at 5,000/s were not decided", bad)
 	return nil
 }
 
-// frozen stops Redis under load for a while.
+// frozen stops Redis under load for some seconds.
 func (l *lab) frozen(ctx context.Context) error {
 	redis, err := l.Redis(ctx)
 	if err != nil {
@@ -80,13 +80,12 @@ func (l *lab) frozen(ctx context.Context) error {
 	fmt.Fprintf(l.Out, "### Redis stopped from second %.0f to %.0f\n\n%d/s: p50 %.2f ms, longest %.1f ms; %d of %d were not answered with 200. Resident memory grew from %.1f MB by %.1f MB.\n\n",
 		stopAfter.Seconds(), goAfter.Seconds(), frozenRate, report.Millis(report.Quantile(w, .5)), report.Millis(report.Quantile(w, 1)), bad, len(w), float64(watched.RSSBefore)/1e6, grown)
 	l.AtMost("Redis stopped: longest wait in ms", report.Millis(report.Quantile(w, 1)), 105)
-	l.AtMost("Redis stopped: memory grown by MB", grown, 8)
-	l.Never(bad > 0, "%d requests were not let pass while Redis was stopped", bad)
+	l.AtMost("Redis stopped: growth of memory in MB", grown, 8)
+	l.Never(bad > 0, "%d requests were not admitted while Redis was stopped", bad)
 	return nil
 }
 
-// stopped stops Redis and lets it go on, and returns what the proxy used from the second
-// before.
+// stopped stops Redis and resumes it, and returns what the proxy used, starting a second before.
 func (l *lab) stopped(ctx context.Context, redis *rig.Redis, p *rig.Process, start time.Time) (u rig.Usage, err error) {
 	if err := rig.Wait(ctx, time.Until(start.Add(stopAfter-time.Second))); err != nil {
 		return u, err
@@ -109,7 +108,7 @@ func (l *lab) stopped(ctx context.Context, redis *rig.Redis, p *rig.Process, sta
 	return u, err
 }
 
-// undecided is how many requests were not answered 200.
+// undecided returns how many requests were not answered with 200.
 func undecided(l *rig.Loaded) (n int) {
 	for _, o := range l.Outcomes {
 		if o.Status != http.StatusOK {

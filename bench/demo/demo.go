@@ -1,5 +1,5 @@
-// Package demo shows in half a minute what Weir does: a load below and far above a limit,
-// under each algorithm, with the measurements.
+// Package demo shows what Weir does in half a minute: a load below and far above a limit, with
+// each algorithm and with measurements.
 package demo
 
 import (
@@ -17,18 +17,18 @@ import (
 // bucket's capacity.
 const limit = 1000
 
-// Capacity of the demo's target: 4 workers of 1 ms each. A fixed window lets
-// its whole second through at once, faster than that; the others do not.
+// The demo's target has 4 workers that take 1 ms each. A fixed window can admit the requests of
+// a second at once, which is faster than that.
 const (
 	targetWorkers = 4
 	targetDelay   = time.Millisecond
 )
 
-// tries is how often a phase is played when the load generator could not keep
-// its schedule: then the figures say nothing about the proxy.
+// tries bounds how often a phase is played if the load generator could not keep its schedule,
+// because the figures then say nothing about the proxy.
 const tries = 4
 
-// phases are what is played, in order; the algorithm is switched in between.
+// phases returns the phases in order; the algorithm is switched between them.
 func phases() (ps []phase) {
 	for _, a := range []string{"fixed", "sliding", "token"} {
 		ps = append(ps, phase{a, 500, 3}, phase{a, 5000, 5})
@@ -36,7 +36,7 @@ func phases() (ps []phase) {
 	return ps
 }
 
-// row is what came out of a phase.
+// A row is the result of a phase.
 type row struct {
 	phase
 	expected span
@@ -46,15 +46,15 @@ type row struct {
 	problem  string
 }
 
-// Run plays the demo and prints to out. The error is report.ErrMissed when a
-// figure is wrong, ctx's when that ended first. Nothing runs on when it returns.
+// Run plays the demo and prints to out. The error is report.ErrMissed if a figure is wrong, or
+// that of ctx.
 func Run(ctx context.Context, out io.Writer) (err error) {
-	fmt.Fprintf(out, "Weir demo: a limit of %d requests per second in front of a target that can do %.0f, GATE=off\n\n", limit,
+	fmt.Fprintf(out, "Weir demo: a limit of %d requests per second in front of a target that can serve %.0f, GATE=off\n\n", limit,
 		targetWorkers/targetDelay.Seconds())
 	r, err := rig.Topology{
 		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", targetWorkers), "TARGET_DELAY=" + targetDelay.String()},
-		// The bursts that windows let through overrun the target, and the gate would shed
-		// a part of them: the figures are to be those of the limit alone.
+		// Windows admit bursts that overload the target, and the gate would shed part of them.
+		// The figures should show the limit alone.
 		Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=fixed", fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
 			fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)},
 	}.Start(ctx)
@@ -84,22 +84,22 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 	return show(out, rows)
 }
 
-// play plays a phase until the generator has kept its schedule.
+// play plays a phase until the generator keeps its schedule.
 func play(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) {
 	for try := 1; ; try++ {
 		done, err := playOnce(ctx, r, p, out)
 		if err != nil || done.load.Verdict != "INVALID" || try == tries {
 			return done, err
 		}
-		fmt.Fprintf(out, "  this machine was too busy for the schedule (%s); once more\n", strings.Join(done.load.Reasons, "; "))
+		fmt.Fprintf(out, "  this machine was too busy for the schedule (%s); repeating\n", strings.Join(done.load.Reasons, "; "))
 		if err := rig.Wait(ctx, refill); err != nil {
 			return done, err
 		}
 	}
 }
 
-// refill is how long an empty token bucket takes to be full again, and a bit:
-// every phase begins with a full one.
+// refill is a little more than the time an empty token bucket takes to fill, because every phase
+// starts with a full one.
 const refill = 1500 * time.Millisecond
 
 func playOnce(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) {
@@ -125,7 +125,7 @@ func playOnce(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, err
 	return done, nil
 }
 
-// check says what is wrong with a phase, or nothing.
+// check describes what is wrong with a phase; empty if nothing is.
 func (r *row) check() string {
 	l := r.load
 	switch {

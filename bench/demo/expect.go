@@ -2,19 +2,19 @@ package demo
 
 import "fmt"
 
-// A phase is one load under one algorithm.
+// A phase is a load with an algorithm.
 type phase struct {
 	algorithm string
 	rate      int // requests per second
 	seconds   int
 }
 
-// A span is the requests that may be admitted in a phase, both ends included.
+// A span is the range of requests that may be admitted in a phase, both ends included.
 type span struct{ least, most uint64 }
 
 func (s span) holds(n uint64) bool { return s.least <= n && n <= s.most }
 
-// String is the span for people.
+// String formats the span.
 func (s span) String() string {
 	if s.least == s.most {
 		return fmt.Sprint(s.least)
@@ -22,22 +22,20 @@ func (s span) String() string {
 	return fmt.Sprintf("%d … %d", s.least, s.most)
 }
 
-// tolerance is the share by which arrivals may miss the moments that the
-// formulas below assume: the generator and the proxy share a machine with
-// everything else that runs on it.
+// tolerance is the relative error allowed because arrivals are not exactly at the times that
+// the formulas below assume: the generator shares a machine with other programs.
 const tolerance = 0.01
 
-// admitted says how many requests of a phase the limit lets through, with
-// limit requests per second, and capacity equal to it.
+// admitted returns how many requests of a phase a limit per second admits, with a capacity equal
+// to it.
 //
-// Below the limit it is all of them. Above it, over d whole seconds:
+// Below the limit all are admitted. Above it, over d whole seconds:
 //
-//   - fixed and sliding windows lie where the clock has them, not where the
-//     phase begins: d seconds touch d-1 whole windows and two parts of one,
-//     which may let through anything between one limit and two;
-//   - the token bucket is full when the phase begins, as the algorithm has
-//     just been switched or the load was below the fill rate: capacity stored
-//     plus what flows in.
+//   - fixed and sliding windows are aligned to the clock rather than to the phase: d seconds
+//     contain d-1 whole windows and two parts of windows, which together admit between one and
+//     two times the limit;
+//   - the token bucket is full at the start of the phase, because the algorithm has just been
+//     switched or the load was below the fill rate: it admits its capacity plus the refill.
 func (p phase) admitted(limit int) span {
 	sent := uint64(p.rate * p.seconds)
 	if p.rate <= limit {

@@ -9,7 +9,7 @@ import (
 	"weir/bench/rig"
 )
 
-// show prints what happened, as a table and in words.
+// show prints the rows as a table, and the conclusion.
 func show(out io.Writer, rows []row) error {
 	table := report.NewTable("algorithm|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
 	for i := range rows {
@@ -19,20 +19,19 @@ func show(out io.Writer, rows []row) error {
 		table.Add("%s|%d|%d|%d|%d|%.1f|%s|%.1f|%.1f|%.1f|%s|%d|%.1f|%s|%s", r.algorithm, r.rate, l.Sent, l.Success, l.RateLimited,
 			share(l.RateLimited, l.Sent), r.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, r.refusalP99(), r.served, 1e3*r.busyTime, r.bar(), r.mark())
 	}
-	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy let through, and what the target saw of it\n\n%s%s", table.Text(), explanation)
+	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s", table.Text(), explanation)
 	return judge(out, rows)
 }
 
 const explanation = `
 Times count from when a request was due, not from when it was sent. "expected" is the share that the limit
-has to refuse: windows begin where the clock has them, so the first and the last second of a phase may each
-let a window through; a token bucket starts full and adds what it has stored; ±1 % for arrivals that are not
-where they should be. The target's own milliseconds show the shape of what reaches it: a fixed window lets
-a whole second's worth through at once, the other two spread it out after their first burst.
+must refuse. Windows are aligned to the clock, so the first and the last second of a phase may each admit a
+whole window. A token bucket starts full, so it admits its capacity in addition. Arrivals are not exact,
+hence ±1 %. "its ms" is the mean time in the target, which depends on the shape of the traffic: a fixed
+window admits the requests of a second at once, the other two spread them out after their first burst.
 `
 
-// judge concludes. What is wrong proves nothing when it is wrong only of loads that
-// were not as planned.
+// judge concludes. Problems prove nothing if they occur only with loads that were not as planned.
 func judge(out io.Writer, rows []row) error {
 	var e report.Expectations
 	var wrong []*rig.Loaded
@@ -43,10 +42,10 @@ func judge(out io.Writer, rows []row) error {
 			wrong = append(wrong, r.load)
 		}
 	}
-	return e.Conclude(out, "nothing was refused below the limit, nothing beyond it got through, no request was lost.", rig.Doubt(wrong))
+	return e.Conclude(out, "nothing was refused below the limit, nothing above it was admitted, no request was lost.", rig.Doubt(wrong))
 }
 
-// bar draws what was admitted of what was sent.
+// bar draws the admitted share.
 func (r *row) bar() string {
 	const width = 20
 	full := int(share(r.load.Success, r.load.Sent)*width/100 + 0.5)
@@ -67,7 +66,7 @@ func (r *row) refusalP99() string {
 	return fmt.Sprintf("%.1f", 1e3*r.load.LatencyRateLimited.P99)
 }
 
-// expectedShare is the share of refusals that the span of admissions means.
+// expectedShare formats the expected share of refusals, in percent.
 func (r *row) expectedShare() string {
 	sent := r.load.Sent
 	least, most := share(sent-min(sent, r.expected.most), sent), share(sent-min(sent, r.expected.least), sent)

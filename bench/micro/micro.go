@@ -1,4 +1,4 @@
-// Package micro runs the benchmarks of the packages, and shows them in one table.
+// Package micro runs the Go benchmarks of packages and prints them in one table.
 package micro
 
 import (
@@ -15,30 +15,29 @@ import (
 	"weir/internal/service"
 )
 
-// packages are those whose benchmarks are steps of the data path, or are the
-// arithmetic behind it.
+// packages are the packages whose benchmarks cover the data path and the arithmetic behind it.
 var packages = []string{"./internal/http1", "./internal/deadline", "./proxy/limit", "./proxy/rule", "./proxy/sketch", "./proxy/store/simredis", "./proxy/session",
 	"./loadgen/pace", "./target/model", "./advisor/forecast", "./advisor/policy", "./advisor/core"}
 
-// A measured benchmark is one line of its output.
+// measured is the result of one benchmark.
 type measured struct {
 	pkg, name          string
 	nanos, bytes, objs float64
-	more               string // figures of its own
+	more               string // its own metrics
 }
 
-// Run runs them with the Go tool in the repository that is the current folder;
-// args may say how long each takes, as -benchtime does.
+// Run runs the benchmarks with the Go tool in the current folder, which must be the repository.
+// args may contain the value of -benchtime.
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	span := "200ms"
 	if len(args) > 0 {
 		span = args[0]
 	}
 	if len(args) > 1 || !regexp.MustCompile(`^\d+(ms|s|x)$`).MatchString(span) {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("micro wants the time of each benchmark (200ms, 1s, 100x) or nothing; got %q", args)}
+		return &service.ExitError{Status: 2, Err: fmt.Errorf("micro needs the time of each benchmark (200ms, 1s, 100x) or no argument, not %q", args)}
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		return fmt.Errorf("the go tool is not there, and it runs the benchmarks: %w", err)
+		return fmt.Errorf("the Go tool, which runs the benchmarks, is not installed: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", span}, packages...)...)
 	text, err := cmd.CombinedOutput()
@@ -47,7 +46,7 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	list := parse(string(text))
 	if len(list) == 0 {
-		return fmt.Errorf("go test -bench shows no benchmark:\n%s", text)
+		return fmt.Errorf("go test -bench printed no benchmark:\n%s", text)
 	}
 	table := report.NewTable("package | benchmark | ns | bytes allocated | objects |")
 	for _, m := range list {
@@ -57,8 +56,8 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// line is a benchmark's result: its name without the number of processors, and
-// pairs of a value and a unit.
+// line matches the result of a benchmark: its name without the number of processors, and pairs
+// of values and units.
 var line = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
 // parse reads the output of go test -bench.
@@ -82,7 +81,7 @@ func parse(text string) (list []measured) {
 	return list
 }
 
-// take takes in a value with its unit.
+// take stores a value by its unit.
 func (m *measured) take(value, unit string) {
 	v, err := strconv.ParseFloat(value, 64)
 	switch {

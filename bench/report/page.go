@@ -15,32 +15,32 @@ import (
 //go:embed page.html
 var pageText string
 
-// A Page is a report in one HTML file that takes nothing from the network.
+// A Page is a report in one self-contained HTML file.
 type Page struct {
 	Title    string
-	Lead     string   // where the figures come from
+	Lead     string   // the origin of the figures
 	About    []string // paragraphs
 	Chapters []Chapter
 }
 
-// A Chapter is a part of a page. When it has as many figures as a table has rows,
-// each row leads to its figure.
+// A Chapter is a part of a page. If a table has as many rows as the chapter has figures, each
+// row links to its figure.
 type Chapter struct {
 	Name, About string
-	Notes       []string // paragraphs, in front of the tables
+	Notes       []string // paragraphs before the tables
 	Tables      []Table
-	Bold        string   // the first cell of rows that stand out
-	Findings    []string // behind the tables
+	Bold        string   // the first cell of rows in bold type
+	Findings    []string // shown after the tables
 	Figures     []Figure
 }
 
-// A Figure is some plots of one run. The first is as wide as the page.
+// A Figure is a group of plots of one run. The first is as wide as the page.
 type Figure struct {
 	ID, Label, Note string
 	Plots           []template.HTML
 }
 
-// Draw adds a plot, and writes it to file as well unless that is empty.
+// Draw adds a plot, and also writes it to file unless that is empty.
 func (f *Figure) Draw(c chart.Chart, file string) error {
 	svg, err := c.SVG()
 	if err != nil {
@@ -58,12 +58,12 @@ func (p *Page) Write(path string) error {
 	plain := func(text string) string { return strings.ReplaceAll(text, "**", "") }
 	t, err := template.New("page").Funcs(template.FuncMap{"plain": plain}).Parse(chart.Page(pageText))
 	if err != nil {
-		return fmt.Errorf("the page: %w", err)
+		return fmt.Errorf("parse the page: %w", err)
 	}
 	return create(path, func(w io.Writer) error { return t.Execute(w, p) })
 }
 
-// Create writes a file whole or not at all, with the folders that it lies in.
+// Create writes a file atomically. It creates missing folders.
 func Create(path string, text []byte) error {
 	return create(path, func(w io.Writer) error { _, err := w.Write(text); return err })
 }

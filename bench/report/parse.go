@@ -2,8 +2,8 @@ package report
 
 import "strings"
 
-// Parse reads what an experiment printed: Markdown with headings (###), tables
-// and paragraphs. Lines that begin with a blank are progress, and are left out.
+// Parse reads the output of an experiment: Markdown with headings (###), tables and
+// paragraphs. Lines that begin with a blank are progress and are skipped.
 func Parse(text string) []Section {
 	p := parser{sections: []Section{{}}}
 	for line := range strings.Lines(text) {
@@ -16,7 +16,7 @@ func Parse(text string) []Section {
 	return p.sections
 }
 
-// A parser reads line by line.
+// A parser parses line by line.
 type parser struct {
 	sections []Section
 	note     []string // the lines of the paragraph that is being read
@@ -55,12 +55,12 @@ func (p *parser) endNote() {
 	p.note = nil
 }
 
-// cells are the cells of a line of a table.
+// cells splits a row of a table.
 func cells(line string) []string {
 	return split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|"))
 }
 
-// ruled says whether a row is the line below a table's head.
+// ruled reports whether a row is the line below a table's header.
 func ruled(row []string) bool {
 	for _, cell := range row {
 		if cell == "" || strings.Trim(cell, "-:") != "" {

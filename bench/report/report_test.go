@@ -51,7 +51,7 @@ func TestExpectations(t *testing.T) {
 	e.AtLeast("answered", 2, 2)
 	e.Never(false, "%d failed", 0)
 	var out strings.Builder
-	if err := e.Conclude(&out, "all is well.", nil); err != nil || out.String() != "\nAs it should be: all is well.\n" {
+	if err := e.Conclude(&out, "all is well.", nil); err != nil || out.String() != "\nPassed: all is well.\n" {
 		t.Fatalf("%q, %v", out.String(), err)
 	}
 	e.AtMost("late", math.NaN(), 0.5)
@@ -62,7 +62,7 @@ func TestExpectations(t *testing.T) {
 		t.Errorf("missed %q, want %q", got, want)
 	}
 	out.Reset()
-	if err := e.Conclude(&out, "", nil); !errors.Is(err, ErrMissed) || !strings.Contains(err.Error(), "3 failed") || !strings.HasPrefix(out.String(), "\nNOT AS IT SHOULD BE:\n  late") {
+	if err := e.Conclude(&out, "", nil); !errors.Is(err, ErrMissed) || !strings.Contains(err.Error(), "3 failed") || !strings.HasPrefix(out.String(), "\nFAILED:\n  late") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	if text := e.Table().String(); !strings.Contains(text, "| answered | 1 | ≥ 2 | **missed** |") || !strings.Contains(text, "| answered | 2 | ≥ 2 | met |") {

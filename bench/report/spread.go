@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A Spread is the median of figures with the least and the most of them.
+// A Spread is the median of figures with their minimum and maximum.
 type Spread struct{ Median, Least, Most float64 }
 
-// SpreadOf is the spread of a figure over runs; all NaN without runs.
+// SpreadOf returns the spread of a figure over runs; all NaN without runs.
 func SpreadOf[T any](runs []T, figure func(T) float64) Spread {
 	vs := Figures(runs, figure)
 	if len(vs) == 0 {
@@ -22,7 +22,7 @@ func SpreadOf[T any](runs []T, figure func(T) float64) Spread {
 	return Spread{Median(vs), vs[0], vs[len(vs)-1]}
 }
 
-// RatioOf is the spread of a figure's ratio over pairs of runs: ours[i] to peers[i].
+// RatioOf returns the spread of the ratios of a figure in pairs of runs: ours[i] to peers[i].
 func RatioOf[T any](ours, peers []T, figure func(T) float64) Spread {
 	vs := make([]float64, len(ours))
 	for i := range ours {
@@ -31,10 +31,10 @@ func RatioOf[T any](ours, peers []T, figure func(T) float64) Spread {
 	return SpreadOf(vs, func(v float64) float64 { return v })
 }
 
-// MedianOf is the median of a figure over runs; NaN without runs.
+// MedianOf returns the median of a figure over runs; NaN without runs.
 func MedianOf[T any](runs []T, figure func(T) float64) float64 { return Median(Figures(runs, figure)) }
 
-// Figures are a figure of each run, in their order.
+// Figures returns a figure of each run, in order.
 func Figures[T any](runs []T, figure func(T) float64) []float64 {
 	vs := make([]float64, len(runs))
 	for i, r := range runs {
@@ -43,8 +43,8 @@ func Figures[T any](runs []T, figure func(T) float64) []float64 {
 	return vs
 }
 
-// Median is the median of figures in any order, of an even number of them the
-// mean of the two in the middle; NaN of none.
+// Median returns the median of figures in any order; for an even number of them the mean of
+// the middle two, and NaN for none.
 func Median(figures []float64) float64 {
 	n := len(figures)
 	if n == 0 {
@@ -54,8 +54,8 @@ func Median(figures []float64) float64 {
 	return (vs[(n-1)/2] + vs[n/2]) / 2
 }
 
-// Quantile is the least of sorted values that a share q of them do not exceed;
-// zero of none.
+// Quantile returns the least of the sorted values that a share q of them does not exceed;
+// zero if there are none.
 func Quantile[T any](sorted []T, q float64) (v T) {
 	if len(sorted) == 0 {
 		return v
@@ -63,10 +63,10 @@ func Quantile[T any](sorted []T, q float64) (v T) {
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
 
-// Millis are the milliseconds of d.
+// Millis returns d in milliseconds.
 func Millis(d time.Duration) float64 { return 1e3 * d.Seconds() }
 
-// Mean is the mean of figures; zero of none.
+// Mean returns the mean of figures; zero for none.
 func Mean(figures []float64) float64 {
 	sum := 0.0
 	for _, v := range figures {
@@ -75,8 +75,8 @@ func Mean(figures []float64) float64 {
 	return sum / float64(max(1, len(figures)))
 }
 
-// Ratio shows the spread of a ratio. Two runs of an experiment are compared by the
-// cells of this form.
+// Ratio formats the spread of a ratio. Cells of this form are compared between runs of an
+// experiment.
 func (s Spread) Ratio(digits int) string {
 	return fmt.Sprintf("**%.*f** (%.*f … %.*f)", digits, s.Median, digits, s.Least, digits, s.Most)
 }

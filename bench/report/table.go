@@ -9,23 +9,23 @@ import (
 	"text/tabwriter"
 )
 
-// A Section is a heading with what stands below it.
+// A Section is a heading with the notes and tables below it.
 type Section struct {
 	Heading string   `json:"heading,omitempty"`
 	Notes   []string `json:"notes,omitempty"` // paragraphs
 	Tables  []Table  `json:"tables,omitempty"`
 }
 
-// A Table has a name for each column, and rows of as many cells.
+// A Table has named columns, and rows with as many cells.
 type Table struct {
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
 }
 
-// NewTable is a table without rows. Columns are separated by |.
+// NewTable returns a table without rows. Columns are separated by |.
 func NewTable(columns string) *Table { return &Table{Columns: split(columns)} }
 
-// Add adds a row of formatted cells, which are separated by |.
+// Add adds a row of formatted cells, separated by |.
 func (t *Table) Add(format string, args ...any) {
 	t.Rows = append(t.Rows, split(fmt.Sprintf(format, args...)))
 }
@@ -38,7 +38,7 @@ func split(text string) []string {
 	return cells
 }
 
-// String is the table in Markdown.
+// String returns the table in Markdown.
 func (t Table) String() string {
 	var b strings.Builder
 	Head(&b, t.Columns...)
@@ -48,19 +48,18 @@ func (t Table) String() string {
 	return b.String()
 }
 
-// Text is the table for a terminal: columns of even width, each aligned to the
-// right.
+// Text returns the table for a terminal, with right-aligned columns.
 func (t Table) Text() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, cells := range append([][]string{t.Columns}, t.Rows...) {
 		fmt.Fprintln(w, strings.Join(cells, "\t")+"\t")
 	}
-	_ = w.Flush() // a strings.Builder takes everything
+	_ = w.Flush() // a strings.Builder does not fail
 	return b.String()
 }
 
-// Head writes the head of a table in Markdown whose rows follow as they are found.
+// Head writes the header of a table in Markdown, whose rows are written with Row.
 func Head(out io.Writer, columns ...string) {
 	Row(out, columns...)
 	Row(out, slices.Repeat([]string{"---"}, len(columns))...)
@@ -69,7 +68,7 @@ func Head(out io.Writer, columns ...string) {
 // Row writes a row of a table in Markdown.
 func Row(out io.Writer, cells ...string) { fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | ")) }
 
-// Markdown writes sections as Parse reads them.
+// Markdown formats sections as Parse reads them.
 func Markdown(sections []Section) []byte {
 	var b bytes.Buffer
 	for _, s := range sections {

@@ -7,27 +7,28 @@ import (
 	"strings"
 )
 
-// A Verdict is what came of an expectation.
+// A Verdict says whether an expectation was met.
 type Verdict uint8
 
 const (
-	Met      Verdict = iota // it holds
-	Missed                  // it does not
-	Degraded                // it does not, but the load was not as planned: that proves nothing
+	Met Verdict = iota
+	Missed
+	Degraded // missed, but the load was not as planned, so it proves nothing
 )
 
-// String is the verdict in tables.
+// String returns the verdict as shown in tables.
 func (v Verdict) String() string { return [...]string{"met", "**missed**", "degraded"}[v] }
 
-// An Expectation is something that must hold, and what came of it.
+// An Expectation is a bound on a figure, or a statement that must not be true, with its
+// verdict.
 type Expectation struct {
-	Name    string  // of the figure, or the sentence that says what must not be
+	Name    string  // of the figure, or the statement
 	Value   float64 // of the figure
-	Bound   string  // of the figure; empty: it is a sentence
+	Bound   string  // of the figure; empty for a statement
 	Verdict Verdict
 }
 
-// String says what was found.
+// String describes the finding.
 func (e Expectation) String() string {
 	if e.Bound == "" {
 		return e.Name
@@ -35,22 +36,22 @@ func (e Expectation) String() string {
 	return fmt.Sprintf("%s: %.4g, expected %s", e.Name, e.Value, e.Bound)
 }
 
-// Expectations are those of an experiment, in their order. The zero value has none.
+// Expectations are the expectations of an experiment, in order. The zero value is empty.
 //
 // Owned by one goroutine.
 type Expectations struct{ All []Expectation }
 
-// AtMost expects that a figure is not above a bound. NaN misses every bound.
+// AtMost expects a figure to be at most bound. NaN misses every bound.
 func (e *Expectations) AtMost(name string, value, bound float64) {
 	e.add(Expectation{Name: name, Value: value, Bound: fmt.Sprintf("≤ %.4g", bound)}, value <= bound)
 }
 
-// AtLeast expects that a figure is not below a bound. NaN misses every bound.
+// AtLeast expects a figure to be at least bound. NaN misses every bound.
 func (e *Expectations) AtLeast(name string, value, bound float64) {
 	e.add(Expectation{Name: name, Value: value, Bound: fmt.Sprintf("≥ %.4g", bound)}, value >= bound)
 }
 
-// Never expects that wrong is false; the sentence says what was found otherwise.
+// Never expects wrong to be false; the message describes the finding if it is not.
 func (e *Expectations) Never(wrong bool, format string, args ...any) {
 	e.add(Expectation{Name: fmt.Sprintf(format, args...)}, !wrong)
 }
@@ -62,7 +63,7 @@ func (e *Expectations) add(x Expectation, holds bool) {
 	e.All = append(e.All, x)
 }
 
-// Missed says what was found of each expectation that does not hold.
+// Missed describes the expectations that were not met.
 func (e *Expectations) Missed() (list []string) {
 	for _, x := range e.All {
 		if x.Verdict != Met {
@@ -72,7 +73,7 @@ func (e *Expectations) Missed() (list []string) {
 	return list
 }
 
-// Doubt makes what is missed prove nothing.
+// Doubt changes the verdict Missed to Degraded.
 func (e *Expectations) Doubt() {
 	for i := range e.All {
 		if e.All[i].Verdict == Missed {
@@ -81,7 +82,7 @@ func (e *Expectations) Doubt() {
 	}
 }
 
-// Table shows the figures with their bounds and verdicts.
+// Table returns the figures with their bounds and verdicts.
 func (e *Expectations) Table() *Table {
 	t := NewTable("expected | found | allowed | verdict")
 	for _, x := range e.All {
@@ -92,24 +93,23 @@ func (e *Expectations) Table() *Table {
 	return t
 }
 
-// ErrMissed is among the errors of an experiment that found something that is not
-// as it should be.
-var ErrMissed = errors.New("not as it should be")
+// ErrMissed is the error of an experiment whose expectations were not all met.
+var ErrMissed = errors.New("expectations missed")
 
-// Conclude prints whether everything holds; praise says then what that means. doubt,
-// if any, is why what is missed proves nothing, and is the error then. Otherwise the
-// error is ErrMissed and says what was found.
-func (e *Expectations) Conclude(out io.Writer, praise string, doubt error) error {
+// Conclude prints the conclusion: passed if all expectations are met, otherwise what was
+// missed. If doubt is not nil, it says why missed expectations are inconclusive, and is the
+// error then. Otherwise the error is an ErrMissed that lists them.
+func (e *Expectations) Conclude(out io.Writer, passed string, doubt error) error {
 	missed := e.Missed()
 	switch {
 	case len(missed) == 0:
-		fmt.Fprintf(out, "\nAs it should be: %s\n", praise)
+		fmt.Fprintf(out, "\nPassed: %s\n", passed)
 		return nil
 	case doubt != nil:
 		e.Doubt()
-		fmt.Fprintf(out, "\nNot as it should be, which proves nothing, as the load was not as planned:\n  %s\n", strings.Join(missed, "\n  "))
+		fmt.Fprintf(out, "\nInconclusive, as the load was not as planned:\n  %s\n", strings.Join(missed, "\n  "))
 		return doubt
 	}
-	fmt.Fprintf(out, "\nNOT AS IT SHOULD BE:\n  %s\n", strings.Join(missed, "\n  "))
+	fmt.Fprintf(out, "\nFAILED:\n  %s\n", strings.Join(missed, "\n  "))
 	return fmt.Errorf("%w: %s", ErrMissed, strings.Join(missed, "; "))
 }

@@ -14,18 +14,17 @@ import (
 // Owned by one goroutine.
 type lab struct{ rig.Lab }
 
-// Run runs the parts that args name, all without a name. The error says what was not as it
-// should be.
+// Run runs the parts named by args, or all. The error says which expectations were missed.
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	l := &lab{rig.Lab{Out: out}}
 	parts, err := rig.Choose("sidecar", []rig.Part{{Name: "share", Play: l.share}, {Name: "failures", Play: l.failures}, {Name: "speed", Play: l.speed}}, args)
 	if err != nil {
 		return err
 	}
-	return l.Play(ctx, parts, "sidecars share the limit exactly, and no request fails or waits for long when their master does.")
+	return l.Play(ctx, parts, "sidecars share the limit exactly, and no request fails or waits for long if their master fails.")
 }
 
-// target starts a target, and returns its URL.
+// target starts a target and returns its address.
 func (l *lab) target(ctx context.Context) (addr string, err error) {
 	p, addr, err := rig.StartTargetAt(ctx, []string{"EVENT_LOOPS=1"})
 	if err == nil {
@@ -38,12 +37,12 @@ func (l *lab) target(ctx context.Context) (addr string, err error) {
 func (l *lab) master(ctx context.Context, env ...string) (*rig.Master, error) {
 	m, err := rig.StartMaster(ctx, append([]string{"EVENT_LOOPS=1"}, env...)...)
 	if err == nil {
-		l.Keep(func() { m.Kill() }) // the one that runs then
+		l.Keep(func() { m.Kill() }) // the process that runs then
 	}
 	return m, err
 }
 
-// sidecar starts one of the master at an address, in front of a target.
+// sidecar starts a sidecar of the master at an address, in front of a target.
 func (l *lab) sidecar(ctx context.Context, target, master string, env ...string) (*rig.Process, string, error) {
 	p, addr, err := rig.StartProxy(ctx, append([]string{"TARGET_URL=http://" + target, "REMOTE_URL=http://" + master, "GATE=off", "EVENT_LOOPS=1"}, env...))
 	if err == nil {

@@ -19,10 +19,10 @@ import (
 	"weir/loadgen/record"
 )
 
-// A failure is a way in which a master fails, and how it comes back.
+// A failure is a way in which a master fails and recovers.
 type failure struct {
 	name       string
-	empty      bool // its counters are its own, and end with it
+	empty      bool // the master's counters are in its memory and are lost
 	fail, heal func(ctx context.Context, at *scene) error
 }
 
@@ -58,7 +58,7 @@ func signal(s syscall.Signal) func(context.Context, *scene) error {
 	return func(_ context.Context, at *scene) error { return syscall.Kill(at.master.Pid(), s) }
 }
 
-// divert has another program answer in the master's place.
+// divert redirects the sidecar to a server with a fixed answer.
 func divert(status int, body string) func(context.Context, *scene) error {
 	return func(_ context.Context, at *scene) error {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,13 +77,13 @@ func divert(status int, body string) func(context.Context, *scene) error {
 	}
 }
 
-// back has new connections lead to the master; those that are there stay.
+// back directs new connections to the master; existing ones stay.
 func back(_ context.Context, at *scene) error {
 	at.relay.To(func() string { return at.master.Addr })
 	return nil
 }
 
-// The times of a failure, from the start of the load. It lasts longer than any timeout.
+// The times of a failure, from the start of the load. A failure lasts longer than any timeout.
 const (
 	failAfter = 2 * time.Second
 	healAfter = 6 * time.Second
@@ -92,10 +92,10 @@ const (
 
 const (
 	newRate     = 100 // per second, each with a key of its own
-	limitedRate = 50  // per second, with one key, which has had what it may have
+	limitedRate = 50  // per second, with one key, whose limit is used up
 	backMax     = time.Second
-	waitOver    = 5 * time.Millisecond // by which the timeout may be exceeded
-	waitPart    = .999                 // of requests that may not wait longer
+	waitOver    = 5 * time.Millisecond // allowed beyond the timeout
+	waitPart    = .999                 // quantile of the waits that is judged
 	controlNap  = 3 * time.Millisecond
 )
 
@@ -103,7 +103,7 @@ const failureRules = `rules:
 - {id: new, match: {path: /api/test}, key: ["query:n"], limit: {algorithm: fixed, limit: 10, window: 3153600000}}
 `
 
-// A scene is a sidecar with its master.
+// A scene is a sidecar and its master.
 //
 // Owned by one goroutine.
 type scene struct {
@@ -114,9 +114,9 @@ type scene struct {
 }
 
 // failures has the master of a sidecar fail in each way, with the shortest and the longest
-// timeout that are of use.
+// useful timeout.
 func (l *lab) failures(ctx context.Context) error {
-	fmt.Fprintf(l.Out, "### A master that fails\n\nIt fails after %v, and is well again after %v. %d/s come with keys of their own, each of which a master has to be asked about, and %d/s with one key that has had what it may have. The control is a goroutine that only sleeps, %v each time.\n\n", failAfter, healAfter, newRate, limitedRate, controlNap)
+	fmt.Fprintf(l.Out, "### A master that fails\n\nIt fails after %v and works again after %v. The load is %d/s with a new key each, about which the master must be asked, and %d/s with one key whose limit is used up. The control is a goroutine that only sleeps until times %v apart.\n\n", failAfter, healAfter, newRate, limitedRate, controlNap)
 	rules := filepath.Join(l.Dir, "rules.yaml")
 	if err := os.WriteFile(rules, []byte(failureRules), 0o600); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (l *lab) failures(ctx context.Context) error {
 	return nil
 }
 
-// play plays a failure.
+// play starts a scene and plays a failure.
 func (l *lab) play(ctx context.Context, f *failure, timeout time.Duration) (o *outcome, err error) {
 	at := &scene{lab: l}
 	var env []string
@@ -204,33 +204,33 @@ func (at *scene) under(ctx context.Context, f *failure) (*outcome, error) {
 	return o, nil
 }
 
-// naps sleeps for a short time again and again until over, and returns by how much each sleep
-// was longer than it should be, in order: what this machine adds to every wait, at least.
+// naps sleeps until times that are evenly spaced, like requests, until over. It returns, sorted,
+// how late it was each time: at least that much this machine adds to every wait. A pause of the
+// machine delays all times that are due in it.
 func naps(ctx context.Context, over time.Time) (late []time.Duration) {
-	for ctx.Err() == nil && time.Now().Before(over) {
-		due := time.Now().Add(controlNap)
-		time.Sleep(controlNap)
+	for due := time.Now().Add(controlNap); ctx.Err() == nil && due.Before(over); due = due.Add(controlNap) {
+		time.Sleep(time.Until(due))
 		late = append(late, time.Since(due))
 	}
 	slices.Sort(late)
 	return late
 }
 
-// An outcome is what came of a failure.
+// An outcome is the outcome of a failure.
 type outcome struct {
-	loads    []*rig.Loaded // of new keys, and of the limited one
+	loads    []*rig.Loaded // with new keys, and with the limited one
 	answers  int
-	bad      int             // 5xx, or none
-	waits    []time.Duration // of all, in order
-	late     []time.Duration // of a control that only sleeps, in order
-	admitted int             // of the limited key, beyond what it may have
-	back     time.Duration   // from when the master was well to the last of these
+	bad      int             // 5xx, or no answer
+	waits    []time.Duration // of all requests, sorted
+	late     []time.Duration // of the control, sorted
+	admitted int             // requests of the limited key above its limit
+	back     time.Duration   // from the recovery of the master to the last of these
 }
 
-// permits is how many of one key may pass.
+// permits is the limit of a key.
 const permits = 10
 
-// measure works out the figures.
+// measure computes the figures.
 func (o *outcome) measure(healed time.Duration) {
 	for _, l := range o.loads {
 		for _, one := range l.Outcomes {
@@ -253,7 +253,7 @@ func (o *outcome) measure(healed time.Duration) {
 	}
 }
 
-// wait is a quantile of the waits, in milliseconds; control is one of the control.
+// wait returns a quantile of the waits in milliseconds, control one of the control.
 func (o *outcome) wait(q float64) float64    { return report.Millis(report.Quantile(o.waits, q)) }
 func (o *outcome) control(q float64) float64 { return report.Millis(report.Quantile(o.late, q)) }
 
@@ -263,10 +263,10 @@ func (o *outcome) add(t *report.Table, f *failure, timeout time.Duration) {
 		rig.Verdicts(o.loads, func(l *rig.Loaded) record.Verdict { return l.Verdict }))
 }
 
-// expect says what must hold.
+// expect adds the expectations.
 func (o *outcome) expect(e *report.Expectations, name string, timeout time.Duration) {
-	e.Never(o.bad > 0, "%s: %d requests were answered 5xx, or not at all", name, o.bad)
+	e.Never(o.bad > 0, "%s: %d requests were answered with 5xx or not at all", name, o.bad)
 	e.AtMost(name+": p99.9 of the wait in ms, less the control's", o.wait(waitPart)-o.control(waitPart), report.Millis(timeout+waitOver))
 	e.AtMost(name+": limiting again after ms", report.Millis(o.back), report.Millis(backMax))
-	e.Never(o.admitted == 0, "%s: the failure mode has admitted nothing, so nothing was shown", name)
+	e.Never(o.admitted == 0, "%s: the failure mode admitted nothing, so nothing is proved", name)
 }

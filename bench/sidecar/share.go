@@ -14,19 +14,19 @@ import (
 const (
 	sharedLimit = 1000 // per second, of all sidecars
 	sharedRate  = 500  // per second, offered to each
-	sharedOff   = .005 // by which what is admitted may be off
+	sharedOff   = .005 // allowed deviation of the admitted rate, share
 	sharers     = 4
 	shareTime   = 20 * time.Second
 	killAfter   = 7 // seconds
 	addAfter    = 13
-	// late is when in a second of the clock the target's counter is read: the window has let
-	// through all it will by then.
+	// late is when in each second of the clock the target's counter is read: by then the window
+	// has admitted everything that it will.
 	late = 900 * time.Millisecond
 )
 
-// share has sidecars share a limit, of which one is killed and one added.
+// share has sidecars share a limit while one of them is killed and one is added.
 func (l *lab) share(ctx context.Context) error {
-	fmt.Fprintf(l.Out, "### %d sidecars of one master\n\nThey share a limit of %d/s; each is offered %d/s. One is killed after %d s, another one begins after %d s, without any change of the others.\n\n",
+	fmt.Fprintf(l.Out, "### %d sidecars of one master\n\nThey share a limit of %d/s; each is offered %d/s. One is killed after %d s, and another one is started after %d s, without any change to the others.\n\n",
 		sharers, sharedLimit, sharedRate, killAfter, addAfter)
 	target, err := l.target(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (l *lab) share(ctx context.Context) error {
 	return nil
 }
 
-// A sharing is sidecars under load.
+// A sharing is a group of sidecars under load.
 //
 // Owned by one goroutine; mu guards what loads write.
 type sharing struct {
@@ -73,7 +73,7 @@ type sharing struct {
 	failed  []error
 }
 
-// add starts one more sidecar with its load.
+// add starts another sidecar and its load.
 func (s *sharing) add(ctx context.Context) error {
 	p, addr, err := s.sidecar(ctx, s.target, s.master, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", sharedLimit))
 	if err != nil {
@@ -97,11 +97,11 @@ func (s *sharing) add(ctx context.Context) error {
 	return nil
 }
 
-// watch reads what the target has served once in each second of the clock, and changes the
+// watch reads in each second of the clock how much the target has served, and changes the
 // sidecars between the reading and the next window.
 func (s *sharing) watch(ctx context.Context) error {
 	first := time.Now().Truncate(time.Second).Add(late)
-	t := report.NewTable("second | admitted | and then")
+	t := report.NewTable("second | admitted | event")
 	before := uint64(0)
 	for n := 1; n < int(shareTime.Seconds())-1; n++ {
 		if err := rig.Wait(ctx, time.Until(first.Add(time.Duration(n)*time.Second))); err != nil {
@@ -115,10 +115,10 @@ func (s *sharing) watch(ctx context.Context) error {
 		what := ""
 		switch n {
 		case killAfter:
-			what = "one is killed"
+			what = "one killed"
 			s.sidecars[0].Kill()
 		case addAfter:
-			what = "one begins"
+			what = "one started"
 			err = s.add(ctx)
 		}
 		t.Add("%d | %d | %s", n, served-before, what)
@@ -130,11 +130,11 @@ func (s *sharing) watch(ctx context.Context) error {
 	return nil
 }
 
-// starting is how many seconds the load takes to begin.
+// starting is how many seconds the load takes to start.
 const starting = 2
 
-// judge says what must hold: the limit throughout, and that nobody notices but those whose
-// sidecar was killed.
+// judge adds the expectations: the limit holds in each second, and only requests to the killed
+// sidecar fail.
 func (s *sharing) judge() {
 	sum := 0.0
 	for n, admitted := range s.admitted[starting:] {
@@ -143,8 +143,8 @@ func (s *sharing) judge() {
 		sum += float64(admitted)
 	}
 	mean := sum / float64(len(s.admitted)-starting)
-	s.AtMost("share: admitted per second, of the limit", mean/sharedLimit, 1+sharedOff)
-	s.AtLeast("share: admitted per second, of the limit", mean/sharedLimit, 1-sharedOff)
+	s.AtMost("share: admitted per second, relative to the limit", mean/sharedLimit, 1+sharedOff)
+	s.AtLeast("share: admitted per second, relative to the limit", mean/sharedLimit, 1-sharedOff)
 	for i, loaded := range s.loads {
 		s.Loads = append(s.Loads, loaded)
 		s.Never(i > 0 && loaded.Errors > 0, "sidecar %d: %d requests failed", i+1, loaded.Errors)

@@ -42,12 +42,12 @@ func TestFailures(t *testing.T) {
 		spoil      func(news, limited []rig.Outcome)
 	}{
 		{"as it should be", "", func(_, _ []rig.Outcome) {}},
-		{"an error", "1 requests were answered 5xx", func(news, _ []rig.Outcome) { news[30].Status = 502 }},
-		{"no answer", "1 requests were answered 5xx, or not", func(_, limited []rig.Outcome) { limited[30].Status = 0 }},
+		{"an error", "1 requests were answered with 5xx", func(news, _ []rig.Outcome) { news[30].Status = 502 }},
+		{"no answer", "1 requests were answered with 5xx or not", func(_, limited []rig.Outcome) { limited[30].Status = 0 }},
 		{"a wait that the machine explains", "", func(news, _ []rig.Outcome) { news[30].Done = news[30].Due + 106*time.Millisecond }},
 		{"a long wait", "p99.9 of the wait in ms, less the control's: 106", func(news, _ []rig.Outcome) { news[30].Done = news[30].Due + 108*time.Millisecond }},
 		{"late to limit again", "limiting again after ms: 1100", func(_, limited []rig.Outcome) { limited[71].Status = 200 }},
-		{"the failure mode admits nothing", "has admitted nothing", func(_, limited []rig.Outcome) {
+		{"the failure mode admits nothing", "admitted nothing", func(_, limited []rig.Outcome) {
 			for i := 20; i < 60; i++ {
 				limited[i].Status = 429
 			}

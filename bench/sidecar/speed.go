@@ -16,7 +16,7 @@ import (
 
 const (
 	connections = 64
-	spell       = 5 * time.Second // of wrk, each
+	spell       = 5 * time.Second // of each run of wrk
 	rounds      = 3
 	plenty      = "RATE_LIMIT_LIMIT=1000000000"
 )
@@ -33,12 +33,12 @@ func (l *lab) speed(ctx context.Context) error {
 	return l.sizes()
 }
 
-// run drives contestants in turn.
+// run loads the contestants in turn.
 func (l *lab) run(ctx context.Context, all []rig.Contestant, connections int) ([][]rig.Sample, error) {
 	return rig.Turns(rounds, len(all), func(i int) (rig.Sample, error) { return all[i].Sample(ctx, connections, spell) })
 }
 
-// forwarding measures what asking a master costs, beside a limit in Redis.
+// forwarding compares the cost of asking a master with that of a limit in Redis.
 func (l *lab) forwarding(ctx context.Context) error {
 	target, err := l.target(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (l *lab) forwarding(ctx context.Context) error {
 		p50 := report.MedianOf(one[i], rig.P50)
 		t.Add("%s | %.0f | %.0f | %.0f | %.1f", c.Name, report.MedianOf(many[i], rig.PerSecond), p50, p50-direct, report.MedianOf(many[i], rig.Resident))
 	}
-	fmt.Fprintf(l.Out, "%s\nsidecar's requests/s, of those with a limit in Redis: %s\n\n", t, report.RatioOf(many[2], many[1], rig.PerSecond).Ratio(2))
+	fmt.Fprintf(l.Out, "%s\nRatio of requests/s, sidecar to limit in Redis: %s\n\n", t, report.RatioOf(many[2], many[1], rig.PerSecond).Ratio(2))
 	resident, err := rig.RSS(m.Pid())
 	if err != nil {
 		return err
@@ -114,12 +114,12 @@ func (l *lab) checks(ctx context.Context) error {
 		t.Add("%s | %.0f", c.Name, report.MedianOf(runs[i], rig.PerSecond))
 	}
 	ratio := report.RatioOf(runs[1], runs[0], rig.PerSecond)
-	fmt.Fprintf(l.Out, "%s\n/check, of the proxy's own refusals: %s\n\n", t, ratio.Ratio(2))
-	l.AtLeast("/check: answers per second, of the proxy's own refusals", report.MedianOf(runs[1], rig.PerSecond)/report.MedianOf(runs[0], rig.PerSecond), .9)
+	fmt.Fprintf(l.Out, "%s\nRatio of /check to the proxy's own refusals: %s\n\n", t, ratio.Ratio(2))
+	l.AtLeast("/check: answers per second, relative to the proxy's own refusals", report.MedianOf(runs[1], rig.PerSecond)/report.MedianOf(runs[0], rig.PerSecond), .9)
 	return nil
 }
 
-// sizes looks at the program, which is all that its image holds but authorities.
+// sizes checks the size of the program, which with certificate authorities is the whole image.
 func (l *lab) sizes() error {
 	bin, err := rig.Binary("proxy")
 	if err != nil {
@@ -133,8 +133,8 @@ func (l *lab) sizes() error {
 	return nil
 }
 
-// stripped is the size of a program without symbols and debugging information, which the images
-// leave out.
+// stripped returns the size of a program without symbols and debugging information, which the
+// images do not contain.
 func stripped(file string) (size int64, err error) {
 	info, err := os.Stat(file)
 	if err != nil {
