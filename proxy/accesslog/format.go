@@ -7,37 +7,37 @@ import (
 	"unicode/utf8"
 )
 
-// A Format is how lines are written.
+// A Format is the format of lines.
 type Format uint8
 
 const (
-	JSON     Format = iota // one object a line
-	Combined               // as Apache and nginx write them
+	JSON     Format = iota // one object per line
+	Combined               // the combined log format of Apache and nginx
 )
 
-// An Entry is one request and what became of it. The slices are borrowed and may hold
-// any bytes: clients send them.
+// An Entry is one request and its outcome. The slices are borrowed and may have any bytes that
+// clients send.
 type Entry struct {
-	At         time.Time // when it was over
+	At         time.Time // end of the exchange
 	Client     netip.Addr
 	Method     []byte
 	Host       []byte
-	Target     []byte // of the request line, with the query
+	Target     []byte // request target with the query
 	Status     int    // 499: the client left before the answer
-	Bytes      int64  // of the answer's body
+	Bytes      int64  // size of the answer's body
 	Duration   time.Duration
 	TargetTime time.Duration // from sending the request to the complete answer; negative: it was not sent
-	Upstream   string        // the target's address; empty: none was chosen
-	Rule       string        // that decided
-	Key        []byte        // that refused, as decisions show it
-	Decision   []byte        // the decision id
+	Upstream   string        // address of the target; empty: none was chosen
+	Rule       string        // rule that decided
+	Key        []byte        // key that refused, in the form for people
+	Decision   []byte        // decision id
 	RequestID  []byte
 	Reason     string // why it was refused or failed
 	Referer    []byte
 	UserAgent  []byte
 }
 
-// Append appends the entry as one line, whatever its bytes are.
+// Append appends the entry as one line.
 func (f Format) Append(dst []byte, e *Entry) []byte {
 	if f == Combined {
 		return appendCombined(dst, e)
@@ -101,7 +101,7 @@ func appendCombined(dst []byte, e *Entry) []byte {
 	return append(dst, '\n')
 }
 
-// appendAddr appends an address, - for none.
+// appendAddr appends an address, or - for none.
 func appendAddr(dst []byte, a netip.Addr) []byte {
 	if !a.IsValid() {
 		return append(dst, '-')
@@ -109,14 +109,14 @@ func appendAddr(dst []byte, a netip.Addr) []byte {
 	return a.AppendTo(dst)
 }
 
-// appendSeconds appends a span in seconds, to the microsecond.
+// appendSeconds appends a duration in seconds, with microseconds.
 func appendSeconds(dst []byte, d time.Duration) []byte {
 	return strconv.AppendFloat(dst, float64(d.Microseconds())/1e6, 'f', -1, 64)
 }
 
 const hexDigits = "0123456789abcdef"
 
-// appendHex appends text for between quotes: what is not printable ASCII as \x and two
+// appendHex appends text for a quoted string: bytes that are not printable ASCII as \x and two
 // digits, as nginx does.
 func appendHex(dst, text []byte) []byte {
 	for _, c := range text {
@@ -129,8 +129,8 @@ func appendHex(dst, text []byte) []byte {
 	return dst
 }
 
-// appendText appends a member of a JSON object, whose name opens the string; nothing when
-// the text is empty. Bytes that are not UTF-8 become U+FFFD.
+// appendText appends a member of a JSON object, unless the text is empty; name includes the
+// opening quote of the value. Invalid UTF-8 becomes U+FFFD.
 func appendText[T ~string | ~[]byte](dst []byte, name string, text T) []byte {
 	if len(text) == 0 {
 		return dst
@@ -149,7 +149,7 @@ func appendText[T ~string | ~[]byte](dst []byte, name string, text T) []byte {
 		case r == utf8.RuneError && n <= 1:
 			dst = append(dst, `\ufffd`...)
 		case r < 0xa0 || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069:
-			// control terminals, end lines for some readers, or turn what follows round
+			// terminal controls, line ends for some readers, or changes of direction
 			dst = append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 		default:
 			dst = utf8.AppendRune(dst, r)

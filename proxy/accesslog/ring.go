@@ -2,24 +2,22 @@ package accesslog
 
 import "sync/atomic"
 
-// ringBytes is how much of a loop's lines waits to be written; beyond, lines are dropped.
+// ringBytes bounds the lines of a loop that wait to be written; further ones are dropped.
 const ringBytes = 1 << 20
 
-// A Ring takes the lines of one loop to the writer. Putting never waits: there is one
-// that puts and one that takes, and no lock between them.
+// A Ring passes the lines of one loop to the writer, without locks.
 //
-// Safe for concurrent use: by one loop that puts, and the Writer. head and tail count
-// bytes and never go back.
+// Safe for concurrent use by one loop, which calls Put, and the Writer. head and tail count
+// bytes and only increase.
 type Ring struct {
 	bytes   []byte
-	head    atomic.Uint64 // taken up to there; stored by the writer
-	tail    atomic.Uint64 // put up to there; stored by the loop
-	dropped atomic.Uint64 // lines for which there was no room
-	wake    chan struct{} // of the Writer
+	head    atomic.Uint64 // bytes taken by the writer
+	tail    atomic.Uint64 // bytes put by the loop
+	dropped atomic.Uint64 // lines that did not fit
+	wake    chan struct{} // wakes the Writer
 }
 
-// Put takes a whole line over, which is borrowed. When there is no room the line is
-// dropped and counted.
+// Put copies a whole line. If it does not fit it is dropped and counted.
 func (r *Ring) Put(line []byte) {
 	tail, size := r.tail.Load(), uint64(len(r.bytes))
 	used := tail - r.head.Load()
@@ -38,7 +36,7 @@ func (r *Ring) Put(line []byte) {
 	}
 }
 
-// take appends what was put, and makes room.
+// take appends the lines to dst and frees their space.
 func (r *Ring) take(dst []byte) []byte {
 	head, tail, size := r.head.Load(), r.tail.Load(), uint64(len(r.bytes))
 	at := head % size

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Stdout is the name of the log that goes to the standard output.
+// Stdout is the name of a log on standard output.
 const Stdout = "stdout"
 
 const (
@@ -23,14 +23,14 @@ const (
 	writeInterval = 100 * time.Millisecond
 	// warnInterval is how often lost lines are reported.
 	warnInterval = time.Minute
-	// closeWait is how long Close waits for a pipe without a reader, or a disk that hangs.
+	// closeWait bounds how long Close waits for a pipe without a reader or a disk that hangs.
 	closeWait = 5 * time.Second
 )
 
-// A Writer writes what the rings hold to a file or the standard output.
+// A Writer writes the lines of the rings to a file or to standard output.
 //
-// Safe for concurrent use: next and failed are atomic; the rest is immutable or its
-// goroutine's.
+// Safe for concurrent use: next and failed are atomic; the rest is immutable or belongs to its
+// goroutine.
 type Writer struct {
 	name   string
 	rings  []*Ring
@@ -39,17 +39,17 @@ type Writer struct {
 	stop   chan struct{}
 	done   chan struct{}
 	failed atomic.Uint64                  // lines that could not be written
-	next   atomic.Pointer[io.WriteCloser] // where the log is to go on, after Reopen
+	next   atomic.Pointer[io.WriteCloser] // file opened by Reopen
 
-	out    io.WriteCloser
-	cause  error // of the last lines that could not be written; nil: they could
-	torn   bool  // what was written last ends within a line
-	told   uint64
-	toldAt time.Time
+	out      io.WriteCloser
+	cause    error  // why the last lines could not be written; nil: they were written
+	torn     bool   // the last write ended within a line
+	warned   uint64 // value of Dropped at the last warning
+	warnedAt time.Time
 }
 
-// Open opens a log by its name, Stdout or a file's, with a ring for each of n loops. The
-// caller closes it.
+// Open opens the named log, Stdout or a file, with a ring for each of n loops. The caller
+// closes it.
 func Open(name string, n int, log *slog.Logger) (*Writer, error) {
 	w := &Writer{name: name, log: log, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	var err error
@@ -63,8 +63,8 @@ func Open(name string, n int, log *slog.Logger) (*Writer, error) {
 	return w, nil
 }
 
-// Check reports why a log of that name cannot be opened, as far as that shows without
-// making a file.
+// Check reports why the named log cannot be opened, as far as it can be checked without
+// creating the file.
 func Check(name string) error {
 	if name == Stdout {
 		return nil
@@ -79,7 +79,7 @@ func Check(name string) error {
 	return err
 }
 
-// open opens the file of a name. A pipe without a reader is an error and no wait.
+// open opens the named file. For a pipe without a reader it returns an error instead of waiting.
 func open(name string) (io.WriteCloser, error) {
 	if name == Stdout {
 		return standard{}, nil
@@ -87,7 +87,7 @@ func open(name string) (io.WriteCloser, error) {
 	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o640)
 }
 
-// standard is the standard output, which stays open.
+// standard is standard output, which is never closed.
 type standard struct{}
 
 // Write is part of io.Writer.
@@ -96,11 +96,11 @@ func (standard) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 // Close is part of io.Closer.
 func (standard) Close() error { return nil }
 
-// Ring is that of a loop.
+// Ring returns the ring of a loop.
 func (w *Writer) Ring(loop int) *Ring { return w.rings[loop] }
 
-// Reopen has the log go on in the file that has the name now, as soon as what is being
-// written is. With an error it goes on as before.
+// Reopen opens the file by its name again, and uses it after the current write. If that fails,
+// the log continues in the previous file.
 func (w *Writer) Reopen() error {
 	out, err := open(w.name)
 	if err != nil {
@@ -112,15 +112,15 @@ func (w *Writer) Reopen() error {
 	return nil
 }
 
-// goOn goes on in the file that Reopen has opened, if there is one.
-func (w *Writer) goOn() {
+// swap switches to the file that Reopen has opened, if there is one.
+func (w *Writer) swap() {
 	if next := w.next.Swap(nil); next != nil {
 		_ = w.out.Close() // nothing is buffered
 		w.out, w.torn = *next, false
 	}
 }
 
-// Dropped is how many lines were lost: there was no room for them, or they could not be
+// Dropped returns how many lines were lost, because a ring was full or they could not be
 // written.
 func (w *Writer) Dropped() uint64 {
 	n := w.failed.Load()
@@ -130,17 +130,17 @@ func (w *Writer) Dropped() uint64 {
 	return n
 }
 
-// Close writes what is left and closes the log. Nothing is put any more. What cannot be
-// written within closeWait is given up: the program is to end.
+// Close writes the remaining lines and closes the log, after the last Put. Lines that cannot be
+// written within closeWait are lost, because the program must end.
 func (w *Writer) Close() {
 	close(w.stop)
 	select {
 	case <-w.done:
 	case <-time.After(closeWait):
-		w.log.Warn("The last lines of the access log are lost: it takes nothing")
+		w.log.Warn("The last lines of the access log are lost: it accepts none")
 		return
 	}
-	w.goOn()
+	w.swap()
 	_ = w.out.Close()
 }
 
@@ -158,7 +158,7 @@ func (w *Writer) run() {
 		case <-tick.C:
 		}
 		for _, r := range w.rings {
-			w.goOn()
+			w.swap()
 			batch = r.take(batch[:0])
 			w.write(batch)
 		}
@@ -166,8 +166,8 @@ func (w *Writer) run() {
 	}
 }
 
-// write writes whole lines. Those that are not written are lost: the disk may be full for
-// long, and what comes is more interesting than what was.
+// write writes whole lines. Lines that cannot be written are lost: the disk may be full for
+// long, and new lines are more useful than old ones.
 func (w *Writer) write(lines []byte) {
 	if len(lines) == 0 {
 		return
@@ -194,16 +194,16 @@ func (w *Writer) lose(lines []byte, why error) {
 	w.cause = why
 }
 
-// warn reports lines that were lost, once a minute at most.
+// warn logs how many lines were lost, at most once a minute.
 func (w *Writer) warn(now time.Time) {
 	n := w.Dropped()
-	if n == w.told || !w.toldAt.IsZero() && now.Sub(w.toldAt) < warnInterval {
+	if n == w.warned || !w.warnedAt.IsZero() && now.Sub(w.warnedAt) < warnInterval {
 		return
 	}
 	reason := "lines come faster than they are written"
 	if w.cause != nil {
 		reason = w.cause.Error()
 	}
-	w.log.Warn("Lines of the access log were lost", "count", n-w.told, "reason", reason)
-	w.told, w.toldAt = n, now
+	w.log.Warn("Lines of the access log were lost", "count", n-w.warned, "reason", reason)
+	w.warned, w.warnedAt = n, now
 }

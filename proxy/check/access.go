@@ -34,12 +34,16 @@ const (
 // from a token. verified says that the sender has presented a trusted certificate.
 func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool) {
 	scheme, brought, _ := strings.Cut(string(authorization), " ")
-	bears := func(token string) bool { // digests of equal length, so that timing reveals nothing
+	bears := func(token string) bool {
+		if token == "" || !strings.EqualFold(scheme, "Bearer") {
+			return false
+		}
+		// Digests have equal lengths, so that timing reveals nothing.
 		want, sum := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
-		return token != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], sum[:]) == 1
+		return subtle.ConstantTimeCompare(want[:], sum[:]) == 1
 	}
 	switch {
-	case a.Edit != "" && bears(a.Edit):
+	case bears(a.Edit):
 		return editing, true
 	case bears(a.Token):
 		tokened = true

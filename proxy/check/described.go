@@ -25,10 +25,7 @@ var (
 	formPath      = form{allow: 200}                                                       // Envoy: the path follows pathPrefix
 )
 
-const (
-	checkPrefix = "/check/"
-	pathPrefix  = "/check/path"
-)
+const pathPrefix = "/check/path"
 
 // formOf returns the form of a path below /check/.
 func formOf(path []byte) (f *form, ok bool) {

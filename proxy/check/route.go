@@ -1,7 +1,6 @@
 package check
 
 import (
-	"bytes"
 	"errors"
 	"strconv"
 	"time"
@@ -16,56 +15,46 @@ type route uint8
 
 const (
 	routeNone     route = iota // nothing: 404
-	routeHealth                // GET /healthcheck
-	routeCheck                 // /check/…
-	routeJSON                  // POST /json
-	routeDecide                // POST /v1/decide
-	routeMarks                 // GET /v1/marks
-	routeDocument              // GET /v1/documents/NAME
-	routeEdit                  // POST /v1/edit
+	routeHealth                // for load balancers
+	routeCheck                 // a described request
+	routeJSON                  // a request of Envoy's rate limit service
+	routeDecide                // asks of a sidecar
+	routeMarks                 // marks of documents and edits
+	routeDocument              // one document
+	routeEdit                  // an edit of a key
 )
 
-// wants returns the method of a route.
-func (r route) wants() http1.Method {
-	if r == routeDecide || r == routeEdit || r == routeJSON {
-		return http1.POST
-	}
-	return http1.GET
+// routes describes the routes.
+var routes = [...]struct {
+	path    string // if it ends with /, also what is below
+	method  http1.Method
+	api     API
+	bodyMax int // in bytes
+}{
+	routeNone:     {"", http1.GET, Other, 0},
+	routeHealth:   {"/healthcheck", http1.GET, Other, 0},
+	routeCheck:    {"/check/", http1.GET, Check, 0}, // any method is allowed
+	routeJSON:     {"/json", http1.POST, JSON, jsonBytesMax},
+	routeDecide:   {"/v1/decide", http1.POST, Remote, asks.QuestionBytesMax},
+	routeMarks:    {"/v1/marks", http1.GET, Remote, 0},
+	routeDocument: {"/v1/documents/", http1.GET, Remote, 0},
+	routeEdit:     {"/v1/edit", http1.POST, Remote, editBytesMax},
 }
 
-func (r route) api() API {
-	switch {
-	case r >= routeDecide:
-		return Remote
-	case r == routeCheck:
-		return Check
-	case r == routeJSON:
-		return JSON
-	}
-	return Other
-}
-
-const documentsPath = "/v1/documents/"
+func (r route) wants() http1.Method { return routes[r].method }
+func (r route) api() API            { return routes[r].api }
 
 // find sets the route of a request.
 func (s *Session) find(h *http1.Head) {
-	switch path := h.Path; {
-	case string(path) == "/healthcheck":
-		s.route = routeHealth
-	case string(path) == "/json":
-		s.route = routeJSON
-	case string(path) == "/v1/decide":
-		s.route = routeDecide
-	case string(path) == "/v1/marks":
-		s.route = routeMarks
-	case string(path) == "/v1/edit":
-		s.route = routeEdit
-	case bytes.HasPrefix(path, []byte(checkPrefix)):
-		s.route = routeCheck
-	case bytes.HasPrefix(path, []byte(documentsPath)):
-		s.route, s.name = routeDocument, string(path[len(documentsPath):])
-	default:
-		s.route = routeNone
+	s.route = routeNone
+	for r := routeHealth; int(r) < len(routes); r++ {
+		path := routes[r].path
+		if n := len(path); len(h.Path) >= n && string(h.Path[:n]) == path && (len(h.Path) == n || path[n-1] == '/') {
+			s.route = r
+		}
+	}
+	if s.route == routeDocument {
+		s.name = string(h.Path[len(routes[routeDocument].path):])
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"weir/internal/cycle"
 	"weir/internal/http1"
-	"weir/proxy/asks"
 	"weir/proxy/decide"
 )
 
@@ -140,17 +139,7 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 const nothingHere = "not found"
 
 // bodyMax returns the bound on the body.
-func (s *Session) bodyMax() int {
-	switch s.route {
-	case routeDecide:
-		return asks.QuestionBytesMax
-	case routeEdit:
-		return editBytesMax
-	case routeJSON:
-		return jsonBytesMax
-	}
-	return 0
-}
+func (s *Session) bodyMax() int { return routes[s.route].bodyMax }
 
 // handleBody handles a piece of the body.
 func (s *Session) handleBody(now time.Time, piece []byte) {

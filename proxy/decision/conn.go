@@ -13,10 +13,10 @@ import (
 	"weir/proxy/store/lane"
 )
 
-// A room is the port's state on one loop.
+// A side is the state of the port on one loop.
 //
 // Owned by its loop.
-type room struct {
+type side struct {
 	port     *Port
 	loop     *loop.Loop
 	env      check.Env
@@ -28,8 +28,8 @@ type room struct {
 	draining bool
 }
 
-func newRoom(p *Port, l *loop.Loop) *room {
-	r := &room{port: p, loop: l, lane: lane.On(p.cfg.Store, l), refusals: recall.New[recall.Refused](0)}
+func newSide(p *Port, l *loop.Loop) *side {
+	r := &side{port: p, loop: l, lane: lane.On(p.cfg.Store, l), refusals: recall.New[recall.Refused](0)}
 	r.alarm = l.NewAlarm(func(now time.Time) {
 		r.lane.Expire(now)
 		r.arm()
@@ -49,7 +49,7 @@ func newRoom(p *Port, l *loop.Loop) *room {
 
 // ask asks the store. Asks may be batched; answers that come later wake the loop once per
 // batch.
-func (r *room) ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
+func (r *side) ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
 	if r.lane.Ask(now, ask, ans, done) {
 		return true
 	}
@@ -58,17 +58,17 @@ func (r *room) ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 }
 
 // refused remembers a refusal and returns its id, valid until the next call.
-func (r *room) refused(now time.Time, refusal *decide.Refusal) []byte {
+func (r *side) refused(now time.Time, refusal *decide.Refusal) []byte {
 	return r.refusals.Note(func(place *recall.Refused) { place.Keep(now, refusal) })
 }
 
-func (r *room) release(now time.Time, c *store.Counter, slot int64, mode store.Mode) {
+func (r *side) release(now time.Time, c *store.Counter, slot int64, mode store.Mode) {
 	r.lane.Release(now, c, slot, mode)
 	r.arm()
 }
 
 // arm sets the alarm for the time when an ask expires.
-func (r *room) arm() {
+func (r *side) arm() {
 	if at := r.lane.Next(); !at.IsZero() {
 		r.alarm.Set(at)
 	}
@@ -76,7 +76,7 @@ func (r *room) arm() {
 
 // edit starts an edit of a key. The exchange is answered at its deadline, which counts
 // from its first edit.
-func (r *room) edit(now time.Time, s *check.Session, e *check.Edit) bool {
+func (r *side) edit(now time.Time, s *check.Session, e *check.Edit) bool {
 	c := s.Owner.(*conn)
 	until := c.due
 	if until.IsZero() {
@@ -101,7 +101,7 @@ type due struct {
 }
 
 // expireEdits answers exchanges whose deadline has passed.
-func (r *room) expireEdits(now time.Time) {
+func (r *side) expireEdits(now time.Time) {
 	over := 0
 	for ; over < len(r.dues) && !r.dues[over].at.After(now); over++ {
 		d := r.dues[over]
@@ -115,8 +115,8 @@ func (r *room) expireEdits(now time.Time) {
 	}
 }
 
-func (r *room) accept(now time.Time, lc *loop.Conn) loop.Handler {
-	c := &conn{room: r, net: lc, session: check.New(now, &r.env, check.Peer{Addr: lc.Remote().Addr(), Verified: lc.Verified()})}
+func (r *side) accept(now time.Time, lc *loop.Conn) loop.Handler {
+	c := &conn{side: r, net: lc, session: check.New(now, &r.env, check.Peer{Addr: lc.Remote().Addr(), Verified: lc.Verified()})}
 	c.session.Owner = c
 	if r.draining {
 		c.session.HandleDrain(now)
@@ -125,7 +125,7 @@ func (r *room) accept(now time.Time, lc *loop.Conn) loop.Handler {
 	return c
 }
 
-func (r *room) drain(now time.Time) {
+func (r *side) drain(now time.Time) {
 	r.draining = true
 	r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 		if c, ok := h.(*conn); ok {
@@ -139,7 +139,7 @@ func (r *room) drain(now time.Time) {
 //
 // Owned by its loop.
 type conn struct {
-	room    *room
+	side    *side
 	net     *loop.Conn
 	session *check.Session
 	// armed is the deadline set at the loop, or zero. It may be earlier than the
@@ -177,7 +177,7 @@ func (c *conn) answered() {
 
 // flush applies the effects.
 func (c *conn) flush() {
-	e := &c.room.env
+	e := &c.side.env
 	if len(e.Out) > 0 {
 		c.net.Write(e.Out)
 	}

@@ -81,11 +81,11 @@ func TestEditsAreBounded(t *testing.T) {
 				s.hold <- struct{}{}
 			}
 			testkit.Eventually(t, "it waits", func() bool {
-				asked := on(p, func(time.Time, *room) int { return len(s.lane.waiting) })
+				asked := on(p, func(time.Time, *side) int { return len(s.lane.waiting) })
 				return asked == test.asked && (asked > 0 || s.edits.Load() == int32(test.lets+1))
 			})
 			late := func(at time.Duration) {
-				on(p, func(now time.Time, r *room) bool {
+				on(p, func(now time.Time, r *side) bool {
 					if len(r.dues) != 1 {
 						t.Errorf("%d deadlines", len(r.dues))
 						return false
@@ -95,7 +95,7 @@ func TestEditsAreBounded(t *testing.T) {
 				})
 			}
 			late(-1)
-			if n := on(p, func(_ time.Time, r *room) int { return len(r.dues) }); n != 1 {
+			if n := on(p, func(_ time.Time, r *side) int { return len(r.dues) }); n != 1 {
 				t.Error("it is over before its time")
 			}
 			late(0)
@@ -104,12 +104,12 @@ func TestEditsAreBounded(t *testing.T) {
 			}
 			c.Send(request("POST", "/json", "secret", entry("two", "x", "")))
 			testkit.Eventually(t, "the next asks", func() bool {
-				return on(p, func(time.Time, *room) int { return len(s.lane.waiting) }) == test.asked+1
+				return on(p, func(time.Time, *side) int { return len(s.lane.waiting) }) == test.asked+1
 			})
 			if test.asked == 0 {
 				s.hold <- struct{}{}
 			}
-			on(p, func(now time.Time, r *room) bool {
+			on(p, func(now time.Time, r *side) bool {
 				for _, answer := range s.lane.waiting {
 					answer(now)
 				}

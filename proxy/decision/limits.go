@@ -66,7 +66,7 @@ func (l *Limits) Follow(ctx context.Context, changed func()) {
 	again := func() {
 		before := l.Domains()
 		if err := l.Reload(); err != nil {
-			l.tell(err)
+			l.logFault(err)
 		}
 		if l.Domains() != before {
 			changed()
@@ -111,8 +111,8 @@ func (l *Limits) read() error {
 	return nil
 }
 
-// tell logs an error in one line that starts with the file and line of the first fault.
-func (l *Limits) tell(err error) {
+// logFault logs an error in one line that starts with the file and line of the first fault.
+func (l *Limits) logFault(err error) {
 	place := l.path
 	if wrong, ok := errors.AsType[*descriptor.FileError](err); ok {
 		place = wrong.File

@@ -189,7 +189,7 @@ func TestAnswersLater(t *testing.T) {
 	defer p.Drain(context.Background())
 	waiting := func(n int) {
 		t.Helper()
-		testkit.Eventually(t, "asks wait", func() bool { return on(p, func(time.Time, *room) int { return len(waits.lane.waiting) }) == n })
+		testkit.Eventually(t, "asks wait", func() bool { return on(p, func(time.Time, *side) int { return len(waits.lane.waiting) }) == n })
 	}
 	ask := func(user string) *testkit.Conn {
 		c := testkit.Dial(t, p.Addr().String())
@@ -205,9 +205,9 @@ func TestAnswersLater(t *testing.T) {
 	waiting(6)
 	gone.Reset()
 	testkit.Eventually(t, "the connection is closed", func() bool {
-		return on(p, func(_ time.Time, r *room) int { n := 0; r.loop.Each(func(*loop.Conn, loop.Handler) { n++ }); return n }) == 2
+		return on(p, func(_ time.Time, r *side) int { n := 0; r.loop.Each(func(*loop.Conn, loop.Handler) { n++ }); return n }) == 2
 	})
-	on(p, func(now time.Time, r *room) bool {
+	on(p, func(now time.Time, r *side) bool {
 		for _, i := range []int{5, 0, 3, 2, 4, 1} {
 			waits.lane.waiting[i](now)
 		}
@@ -299,7 +299,7 @@ func TestNewLimits(t *testing.T) {
 		{t.TempDir(), "has no file whose name ends in .yaml, .yml or .json"},
 		{folder, "faulty.yaml: line 2: descriptors[0].key: is missing"},
 		{folder + "/faulty.yaml", "line 2: descriptors[0].key: is missing"},
-		{"/dev/null", "it is no regular file"},
+		{"/dev/null", "not a regular file"},
 	} {
 		_, err := NewLimits(test.path, false, nil)
 		if wrong, ok := errors.AsType[*service.SettingError](err); !ok || wrong.Name != "RATELIMIT_CONFIG" || !strings.Contains(err.Error(), test.want) {

@@ -74,7 +74,7 @@ type Port struct {
 	cfg       Config
 	group     *loop.Group
 	listener  *loop.Listener
-	rooms     []*room
+	sides     []*side
 	counts    counts
 	documents documents
 	series    *series
@@ -95,12 +95,12 @@ func Start(cfg Config) (*Port, error) {
 	p := &Port{cfg: cfg, group: g, edits: make(chan edit, editsMax), stop: make(chan struct{}), series: newSeries()}
 	p.documents.begin(&cfg)
 	for _, l := range g.Loops() {
-		p.rooms = append(p.rooms, newRoom(p, l))
+		p.sides = append(p.sides, newSide(p, l))
 	}
 	p.background.Go(func() { p.documents.keep(p.stop) })
 	p.background.Go(p.keepEditing)
 	p.listener = g.Serve(cfg.Socket, cfg.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
-		return p.rooms[c.Loop().Index()].accept(now, c)
+		return p.sides[c.Loop().Index()].accept(now, c)
 	})
 	return p, nil
 }
@@ -121,14 +121,14 @@ func (p *Port) File() (*os.File, error) { return p.listener.File() }
 func (p *Port) Drain(ctx context.Context) (cut int) {
 	p.draining.Store(true)
 	p.listener.Close()
-	for _, r := range p.rooms {
+	for _, r := range p.sides {
 		r.loop.Post(r.drain)
 	}
 	cut = p.group.Emptied(ctx, p.cfg.DrainTimeout)
 	close(p.stop)
 	p.background.Wait()
 	p.group.Stop()
-	for _, r := range p.rooms {
+	for _, r := range p.sides {
 		r.lane.Close()
 	}
 	return cut
@@ -136,7 +136,7 @@ func (p *Port) Drain(ctx context.Context) (cut int) {
 
 // Recall returns the refusal whose decision id an asker was sent.
 func (p *Port) Recall(id string) (any, bool) {
-	for _, r := range p.rooms {
+	for _, r := range p.sides {
 		if found, ok := r.refusals.Find(id); ok {
 			return found.Explain(id), true
 		}
@@ -154,13 +154,13 @@ func (p *Port) Register(set *metric.Set) {
 
 // An edit is an edit that waits.
 type edit struct {
-	room    *room
+	side    *side
 	session *check.Session
 	edit    *check.Edit
-	until   time.Time // nobody waits for it from then on
+	until   time.Time // when its exchange is answered without it
 }
 
-// keepEditing executes edits one after another, except those that nobody waits for any
+// keepEditing executes edits one after another, except those whose exchanges have been answered
 // more.
 func (p *Port) keepEditing() {
 	for {
@@ -172,7 +172,7 @@ func (p *Port) keepEditing() {
 				continue
 			}
 			changed, err := p.edit(e.edit)
-			e.room.loop.Post(func(now time.Time) {
+			e.side.loop.Post(func(now time.Time) {
 				if e.session.HandleEdited(now, e.edit, changed, err) {
 					e.session.Owner.(*conn).answered()
 				}

@@ -154,10 +154,10 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// on asks a room on its loop.
-func on[T any](p *Port, ask func(now time.Time, r *room) T) T {
+// on asks a side on its loop.
+func on[T any](p *Port, ask func(now time.Time, r *side) T) T {
 	answer := make(chan T, 1)
-	r := p.rooms[0]
+	r := p.sides[0]
 	r.loop.Post(func(now time.Time) {
 		answer <- ask(now, r)
 	})
@@ -165,7 +165,7 @@ func on[T any](p *Port, ask func(now time.Time, r *room) T) T {
 }
 
 // begun is how many connections are in a head or a body.
-func begun(now time.Time, r *room) (n int) {
+func begun(now time.Time, r *side) (n int) {
 	r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 		if h.(*conn).session.Deadline().Before(now.Add(30 * time.Second)) {
 			n++
@@ -174,18 +174,25 @@ func begun(now time.Time, r *room) (n int) {
 	return n
 }
 
-// A request that is on its way over an idle connection when the drain begins is answered.
+// A request that is on its way over an idle connection when the drain begins is answered, and
+// other programs are sent no more.
 func TestDrainGrace(t *testing.T) {
 	p := start(t, testkit.Patience)
-	c := testkit.Dial(t, p.Addr().String())
-	c.Send(request("GET", "/healthcheck", "", ""))
-	c.Answer("GET")
+	c, health := testkit.Dial(t, p.Addr().String()), testkit.Dial(t, p.Addr().String())
+	for _, one := range []*testkit.Conn{c, health} {
+		one.Send(request("GET", "/healthcheck", "", ""))
+		one.Answer("GET")
+	}
 	drained := make(chan int)
 	go func() { drained <- p.Drain(context.Background()) }()
-	testkit.Eventually(t, "the loop drains", func() bool { return on(p, func(_ time.Time, r *room) bool { return r.draining }) })
+	testkit.Eventually(t, "the loop drains", func() bool { return on(p, func(_ time.Time, r *side) bool { return r.draining }) })
 	c.Send(request("POST", "/v1/decide", "secret", question(t, 1)))
 	if res, body := c.Answer("POST"); res.StatusCode != 200 || !res.Close {
 		t.Errorf("answered %d %q, closes: %t", res.StatusCode, body, res.Close)
+	}
+	health.Send(request("GET", "/healthcheck", "", ""))
+	if res, body := health.Answer("GET"); res.StatusCode != 500 || body != "" {
+		t.Errorf("it says of its health %d %q", res.StatusCode, body)
 	}
 	if cut := <-drained; cut != 0 {
 		t.Errorf("%d connections were cut", cut)

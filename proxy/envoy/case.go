@@ -15,37 +15,37 @@ import (
 const (
 	// descriptorsMax bounds the descriptors of a request.
 	descriptorsMax = 256
-	// togetherMax is how many limits are decided together; of more each is by itself.
+	// togetherMax bounds the limits that are decided together; more are decided separately.
 	togetherMax = 8
-	// keptMax bounds the descriptors, and the entries of each, whose memory is kept.
+	// keptMax bounds the descriptors, and the entries of each, whose memory is reused.
 	keptMax = 16
-	// keptBytes bounds the memory for keys that is kept.
+	// keptBytes bounds the memory for keys that is reused.
 	keptBytes = 4 << 10
-	// hitsMax bounds the hits of a descriptor: numbers beyond are not counted exactly.
+	// hitsMax bounds the hits of a descriptor: larger numbers are not counted exactly.
 	hitsMax = 1 << 53
 )
 
-// Settings are what the operator says.
+// Settings are the operator's settings.
 type Settings struct {
-	Together  bool // nothing is charged when any limit refuses; false: each is decided by itself
+	Together  bool // nothing is charged if any limit refuses; false: each is decided separately
 	Shadow    bool // nothing is refused
-	Quota     bool // a request is refused when all its limits refuse, not when any does
+	Quota     bool // a request is refused if all its limits refuse, instead of any
 	Metadata  bool // responses have dynamic metadata
 	NearRatio float64
 	Families  decide.Families // of fields for the client
 }
 
-// A Refused says why a request is not decided, in the words of envoyproxy/ratelimit where it
-// has some.
+// A Refused says why a request is not decided, in the words of envoyproxy/ratelimit if there
+// are any.
 type Refused struct {
-	Path    string // of what is wrong; empty: the whole
+	Path    string // of the invalid part; empty: the whole request
 	Message string
 }
 
-// Error is the message.
+// Error returns the message.
 func (r *Refused) Error() string { return r.Message }
 
-// The faults of whole requests.
+// Faults of whole requests.
 var (
 	errUnconfigured = &Refused{Message: "no rate limit configuration loaded"}
 	errNoDomain     = &Refused{"domain", "rate limit domain must not be empty"}
@@ -53,20 +53,20 @@ var (
 	errTooMany      = &Refused{"descriptors", "must be at most " + strconv.Itoa(descriptorsMax)}
 )
 
-// A Case is one request. It is used for one after another, and borrows from each.
+// A Case is one request. It is reused, and borrows from each request.
 //
 // Owned by its loop.
 type Case struct {
 	Request  rls.Request
 	Response rls.Response // after Judge; borrowed until Open
 
-	// Asks are what the store is asked.
+	// Asks are the questions to the store.
 	Asks []store.Ask
 	// Gives are the keys that get hits back.
 	Gives []Give
-	// Refused remembers a refusal, which it copies, and names it; nil: none has an id.
+	// Refused copies and remembers a refusal, and returns its id; nil: refusals have no ids.
 	Refused func(now time.Time, r *decide.Refusal) (id []byte)
-	// Apart reports that there are more limits than can be decided together.
+	// Apart says that there are more limits than can be decided together.
 	Apart bool
 
 	settings *Settings
@@ -76,37 +76,37 @@ type Case struct {
 	counters []store.Counter
 	found    descriptor.Found
 	keys     []byte
-	told     telling
+	fields   clientFields
 }
 
-// A Give is hits that a key gets back.
+// A Give has the hits that a key gets back.
 type Give struct {
 	Rule string
 	Key  []byte // borrowed
 	N    int64
 }
 
-// An asked is a descriptor, and what came of it.
+// An asked is a descriptor and its result.
 type asked struct {
-	limit     *descriptor.Limit // nil: none, or one that the descriptor has brought
-	own       limit.Limit       // that it has brought
-	shown     rls.Limit         // not Given: nothing limits it
+	limit     *descriptor.Limit // nil: none, or that of the request
+	own       limit.Limit       // limit in the request
+	shown     rls.Limit         // not Given: there is no limit
 	unlimited bool
 	rule      string
-	key       [2]int // of keys
+	key       [2]int // range in Case.keys
 	hits      int64
-	stops     bool // a look that is refused when nothing is left
+	stops     bool // a look that is refused if nothing is left
 	series    *Series
 
-	ask, counter int // of Asks, and in it
+	ask, counter int // indexes in Asks, and in the ask
 	decision     limit.Decision
-	known        bool // decision is one
+	known        bool // decision is set
 	cached       bool
 	at           int64 // store.Answer.At
 }
 
-// Open begins with the request in c. domains are nil when none were ever loaded. The error
-// is a *[Refused].
+// Open begins to decide the request in c. domains is nil if none were ever loaded. The error is
+// a *[Refused].
 func (c *Case) Open(s *Settings, counts *Counts, domains *descriptor.Domains) error {
 	c.settings, c.counts = s, counts
 	c.Asks, c.Gives, c.Apart = c.Asks[:0], c.Gives[:0], false
@@ -139,9 +139,9 @@ func (c *Case) Open(s *Settings, counts *Counts, domains *descriptor.Domains) er
 	return nil
 }
 
-// Forget drops what was borrowed, and reports whether the memory of c is little enough to be
-// kept. Texts of a request would otherwise live as long as c, and what requests need for
-// many entries would add up.
+// Forget drops what was borrowed, and reports whether the memory of c is small enough to be
+// kept. Otherwise texts of a request would live as long as c, and memory for many entries
+// would add up.
 func (c *Case) Forget() (little bool) {
 	r := &c.Request
 	little = len(r.Descriptors) <= keptMax && cap(c.keys) <= keptBytes
@@ -190,7 +190,7 @@ func (c *Case) find(d *rls.Descriptor, a *asked) *Refused {
 	return nil
 }
 
-// hits is what a descriptor is to be charged.
+// hits returns the hits that a descriptor is charged.
 func (c *Case) hits(d *rls.Descriptor) (int64, *Refused) {
 	hits := d.Hits.Value
 	if !d.Hits.Given {
@@ -202,7 +202,7 @@ func (c *Case) hits(d *rls.Descriptor) (int64, *Refused) {
 	return int64(hits), nil
 }
 
-// replace drops the limits whose names others replace.
+// replace drops the limits that others replace by name.
 func (c *Case) replace() {
 	for i := range c.asked {
 		by := c.asked[i].limit
@@ -215,7 +215,7 @@ func (c *Case) replace() {
 	}
 }
 
-// drop drops the limits of a name, but for those that limit nothing anyway.
+// drop drops the limits with a name, except unlimited ones.
 func (c *Case) drop(name string) {
 	for i := range c.asked {
 		if a := &c.asked[i]; a.shown.Name == name && !a.unlimited {
@@ -224,7 +224,7 @@ func (c *Case) drop(name string) {
 	}
 }
 
-// ask makes the asks: one of the enforced limits, and one of each other.
+// ask makes the asks: one for the enforced limits, and one for each other limit.
 func (c *Case) ask() {
 	enforced := 0
 	for i := range c.asked {
@@ -260,8 +260,8 @@ func (c *Case) ask() {
 	}
 }
 
-// group makes one ask of the enforced limits. A key that is there twice is asked apart the
-// second time.
+// group makes one ask for the enforced limits. If a key occurs twice, the second one is asked
+// separately.
 func (c *Case) group() {
 	begin := len(c.counters)
 	for i := range c.asked {
@@ -296,9 +296,9 @@ func (c *Case) count(a *asked, begin int) {
 	c.Asks[a.ask].Counters = c.counters[begin:n:n]
 }
 
-// stop refuses a look when nothing is left: callers that look first, and charge when their
-// request is done, would otherwise never be refused. Where limits are decided together it
-// does not, as the others are charged already.
+// stop refuses a look if nothing is left. Otherwise callers that look first, and charge when
+// their request is done, would never be refused. It does not if limits are decided together,
+// since the others are already charged.
 func (a *asked) stop() {
 	if d := &a.decision; a.stops && d.Allowed && d.Remaining == 0 {
 		d.Allowed, d.RetryAfter = false, d.ResetAfter
@@ -308,16 +308,16 @@ func (a *asked) stop() {
 	}
 }
 
-// limits reports whether something limits the descriptor.
+// limits reports whether the descriptor has a limit.
 func (a *asked) limits() bool { return a.shown.Given && !a.unlimited }
 
-// enforced reports whether the descriptor alone can have the request refused.
+// enforced reports whether the descriptor alone can cause a refusal.
 func (a *asked) enforced(s *Settings) bool {
 	return a.limits() && !s.Quota && (a.limit == nil || !a.limit.Shadow && !a.limit.Quota)
 }
 
-// Take takes the store's answer to ask i. It returns false when the store is unavailable and
-// refuses everything.
+// Take handles the store's answer to ask i. It returns false if the store is unavailable and
+// everything is refused.
 func (c *Case) Take(i int, ans *store.Answer) bool {
 	for k := range c.asked {
 		a := &c.asked[k]

@@ -13,8 +13,8 @@ import (
 	"weir/proxy/store"
 )
 
-// Judge makes the response when all answers are taken. Between Open and Judge nothing of the
-// request may change.
+// Judge makes the response after all calls of Take. The request must not change between Open
+// and Judge.
 func (c *Case) Judge(now time.Time) {
 	r := &c.Response
 	*r = rls.Response{Statuses: r.Statuses[:0], Headers: r.Headers[:0], OverallCode: rls.OK}
@@ -52,15 +52,14 @@ func (c *Case) Judge(now time.Time) {
 		c.counts.GlobalShadow.Add(1)
 	}
 	if tightest >= 0 {
-		c.tell(now, tightest)
+		c.describe(now, tightest)
 	}
 	if c.settings.Metadata {
 		r.Metadata = c.metadata()
 	}
 }
 
-// status is the status of a descriptor. Of a limit whose store did not answer nothing is
-// told.
+// status returns the status of a descriptor. If the store did not answer, it has no limit.
 func (a *asked) status(now time.Time) rls.Status {
 	s := rls.Status{Code: rls.OK}
 	switch {
@@ -75,8 +74,8 @@ func (a *asked) status(now time.Time) rls.Status {
 	return s
 }
 
-// untilReset is the time until the key is as new, in whole seconds; of a window until its
-// end, also when nothing was taken of it.
+// untilReset returns the time until the key is as new, in whole seconds. For a window that is
+// its end, even if nothing was charged.
 func (a *asked) untilReset(now time.Time) time.Duration {
 	l := &a.own
 	if a.limit != nil {
@@ -86,7 +85,7 @@ func (a *asked) untilReset(now time.Time) time.Duration {
 	if l.Algorithm() == limit.Fixed {
 		at := a.at
 		switch wait := a.decision.RetryAfter; {
-		case at == 0 && wait > 0 && wait != limit.Never: // remembered: by the store's clock
+		case at == 0 && wait > 0 && wait != limit.Never: // a remembered refusal has the store's time
 			return time.Duration(decide.Seconds(wait)) * time.Second
 		case at == 0:
 			at = now.UnixMicro()
@@ -97,8 +96,8 @@ func (a *asked) untilReset(now time.Time) time.Duration {
 	return time.Duration(decide.Seconds(span)) * time.Second
 }
 
-// A telling is the memory for what the client is told.
-type telling struct {
+// A clientFields is reused memory for describe.
+type clientFields struct {
 	answers decide.Answers
 	verdict decide.Verdict
 	rule    rule.Rule
@@ -108,10 +107,10 @@ type telling struct {
 	lines   []byte
 }
 
-// tell adds the fields for the client, about descriptor i, and the body of a refusal. With
-// the fields of envoyproxy/ratelimit there is nothing else that it does not send.
-func (c *Case) tell(now time.Time, i int) {
-	a, t, r := &c.asked[i], &c.told, &c.Response
+// describe adds the fields for the client, about descriptor i, and the body of a refusal. With the
+// family of envoyproxy/ratelimit it adds only the fields that that program sends.
+func (c *Case) describe(now time.Time, i int) {
+	a, t, r := &c.asked[i], &c.fields, &c.Response
 	l := &a.own
 	if a.limit != nil {
 		l = &a.limit.Limit

@@ -6,8 +6,8 @@ import (
 	"weir/proxy/rls"
 )
 
-// metadata is the dynamic metadata of a response: what was asked, and what the limits that
-// did not refuse have in the configuration.
+// metadata returns the dynamic metadata of a response: the request, and the configured metadata
+// of the limits that did not refuse.
 func (c *Case) metadata() []rls.Field {
 	r := &c.Request
 	list := rls.Value{Kind: rls.ListValue}
@@ -30,7 +30,7 @@ func (c *Case) metadata() []rls.Field {
 	return fields
 }
 
-// described is a descriptor as metadata has it.
+// described returns a descriptor as metadata.
 func described(d *rls.Descriptor) []rls.Field {
 	list := rls.Value{Kind: rls.ListValue}
 	for _, e := range d.Entries {
@@ -52,8 +52,8 @@ func described(d *rls.Descriptor) []rls.Field {
 
 func number(n float64) rls.Value { return rls.Value{Kind: rls.NumberValue, Number: n} }
 
-// merge adds fields to others: of two of one name the first stays, and of two objects the
-// fields of both. into is not changed but returned changed, as limits share their metadata.
+// merge returns the fields of both. Of two with one name the first wins, except that objects are
+// merged. into is not modified, because limits share their metadata.
 func merge(into, from []rls.Field) []rls.Field {
 	merged := append([]rls.Field(nil), into...)
 	for _, f := range from {

@@ -7,25 +7,25 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Series counts hits of the descriptors of one name, as envoyproxy/ratelimit does.
+// A Series counts the hits of descriptors with one name, as envoyproxy/ratelimit does.
 //
 // Safe for concurrent use: atomic words.
 type Series struct {
 	TotalHits, OverLimit, NearLimit, Cached, WithinLimit, ShadowMode atomic.Uint64
 }
 
-// Counts is what is counted of requests.
+// Counts has the counts of requests.
 type Counts struct {
 	// Series returns the series of a name in a domain. Both are borrowed.
 	Series func(domain string, name []byte) *Series
 	// NotFound counts descriptors of an unknown domain, which is borrowed.
 	NotFound func(domain []byte, n int)
 
-	GlobalShadow atomic.Uint64 // requests that only Settings.Shadow let pass
+	GlobalShadow atomic.Uint64 // requests that were admitted only because of Settings.Shadow
 }
 
-// tally counts what became of a descriptor. Near is what is above the share NearRatio of
-// the limit.
+// tally counts the result of a descriptor. Hits above the share NearRatio of the limit are near
+// it.
 func (c *Case) tally(a *asked) {
 	if !a.limits() || !a.known {
 		return
