@@ -8,17 +8,17 @@ import (
 	"weir/proxy/store"
 )
 
-// ErrUndecided is the error of a group about which the other proxy could not ask its own
-// store, or not in time. Nothing is known of what was charged.
+// ErrUndecided is the error of a group that the other proxy's store did not decide, or not in
+// time. It is unknown what was charged.
 var ErrUndecided = errors.New("the master could not decide about this key")
 
-// AppendHead appends what an answer begins with: the mode of the store that decides, and of
-// how many asks the answers follow.
+// AppendHead appends the head of an answer: the mode of the deciding store, and the number of
+// asks whose answers follow.
 func AppendHead(dst []byte, mode store.Mode, asks int) []byte {
 	return binary.LittleEndian.AppendUint16(append(dst, Version, byte(mode)), uint16(asks))
 }
 
-// AppendAnswer appends the answer to one ask that was Traced.
+// AppendAnswer appends the answer to one Traced ask.
 func AppendAnswer(dst []byte, ans *store.Answer) []byte {
 	dst = append(dst, byte(ans.Mode))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(ans.Granted))
@@ -33,9 +33,9 @@ func AppendAnswer(dst []byte, ans *store.Answer) []byte {
 	return dst
 }
 
-// ParseAnswer fills in what was decided about groups, each of which has a counter that is not
-// off, and returns the mode of the store that was asked. The error is a *Fault or a
-// VersionError; then nothing is known of any group.
+// ParseAnswer fills in the results of groups, each of which has a counter that is not off, and
+// returns the mode of the deciding store. The error is a *Fault or a VersionError; then the
+// results are meaningless.
 func ParseAnswer(b []byte, groups []*store.Group) (mode store.Mode, err error) {
 	r := reader{b: b}
 	if v := r.u8(); r.fault == nil && v != Version {
@@ -65,7 +65,7 @@ func (r *reader) mode() store.Mode {
 	return m
 }
 
-// group reads what was decided about one.
+// group reads the result of a group.
 func (r *reader) group(g *store.Group) {
 	mode := r.mode()
 	at := r.at

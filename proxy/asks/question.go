@@ -12,37 +12,37 @@ import (
 )
 
 const (
-	// Version is the version of the format. Who is sent another one answers 409.
+	// Version is the version of the format. Another version is answered 409.
 	Version = 1
-	// ContentType is that of questions and answers.
+	// ContentType is the media type of questions and answers.
 	ContentType = "application/vnd.weir.asks"
 	// QuestionBytesMax bounds a question.
 	QuestionBytesMax = 1 << 20
 	// AnswerBytesMax bounds an answer: a master does not decide asks whose states do not fit.
-	// It holds the largest states of one ask.
+	// The largest states of one ask fit.
 	AnswerBytesMax = 16 << 20
 	// NMax bounds the requests of one ask.
 	NMax = 1 << 24
-	// RuleBytesMax bounds the id of a rule. Asks and releases have the same bound, and
-	// QuestionBytesMax holds fewer.
+	// RuleBytesMax bounds the id of a rule. It also bounds the numbers of asks and releases,
+	// of which QuestionBytesMax permits fewer.
 	RuleBytesMax = 1<<16 - 1
-	// spanMax bounds spans in microseconds, so that a time.Duration holds them.
+	// spanMax bounds durations in microseconds, so that they fit into a time.Duration.
 	spanMax = math.MaxInt64 / int64(time.Microsecond)
 )
 
-// A Fault says where a message is not what it should be.
+// A Fault is an error in a message.
 type Fault struct {
 	Offset  int
 	Problem string
 }
 
-// Error names the offset in bytes.
+// Error returns the offset in bytes and the problem.
 func (f *Fault) Error() string { return fmt.Sprintf("byte %d: %s", f.Offset, f.Problem) }
 
 // A VersionError is the version of a message that is not Version.
 type VersionError byte
 
-// Error names both versions.
+// Error returns both versions.
 func (v VersionError) Error() string {
 	return fmt.Sprintf("the message has version %d, and this program speaks version %d", byte(v), Version)
 }
@@ -89,7 +89,7 @@ func appendCounter(dst []byte, c *store.Counter) []byte {
 	return dst
 }
 
-// A Question is a batch as it was read. It is used for one after another.
+// A Question is a parsed batch. It is reused.
 //
 // Owned by its loop.
 type Question struct {
@@ -101,7 +101,7 @@ type Question struct {
 	ends     []int // of the counters of each ask
 }
 
-// Parse makes q what AppendQuestion appended. Keys are parts of b. The error is a *Fault or a
+// Parse parses the text of AppendQuestion. Keys are borrowed from b. The error is a *Fault or a
 // VersionError.
 func (q *Question) Parse(b []byte) error {
 	q.Releases, q.Asks, q.counters, q.limits, q.ends = q.Releases[:0], q.Asks[:0], q.counters[:0], q.limits[:0], q.ends[:0]
@@ -185,7 +185,7 @@ func (q *Question) counter(r *reader) {
 	q.counters = append(q.counters, c)
 }
 
-// join has asks and releases refer to what was read, which moves no more.
+// join makes asks and releases refer to counters and limits, whose memory no longer moves.
 func (q *Question) join() {
 	for i := range q.counters {
 		q.counters[i].Limit = &q.limits[i]

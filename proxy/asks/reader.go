@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A reader reads numbers and texts one after another. The first fault stays; what is read
-// behind it is zero.
+// A reader reads numbers and texts in order. It keeps the first fault, after which it returns
+// zeros.
 type reader struct {
 	b     []byte
 	at    int
@@ -21,7 +21,7 @@ func (r *reader) fail(at int, problem string) {
 	}
 }
 
-// bytes reads n bytes, which are a part of b.
+// bytes reads n bytes, which are borrowed from b.
 func (r *reader) bytes(n int) []byte {
 	if r.fault == nil && n > len(r.b)-r.at {
 		r.fail(r.at, "the message ends here, too early")
@@ -55,10 +55,10 @@ func (r *reader) u32() uint32 {
 	return 0
 }
 
-// number reads one that is not negative.
+// number reads a number that is not negative.
 func (r *reader) number() int64 { return r.upTo(math.MaxInt64) }
 
-// span reads one in microseconds.
+// span reads a duration in microseconds.
 func (r *reader) span() time.Duration { return time.Duration(r.upTo(spanMax)) * time.Microsecond }
 
 func (r *reader) upTo(most int64) int64 {
@@ -75,7 +75,7 @@ func (r *reader) upTo(most int64) int64 {
 	return int64(n)
 }
 
-// end says that nothing may follow.
+// end checks that nothing follows.
 func (r *reader) end() {
 	if r.at < len(r.b) {
 		r.fail(r.at, "the message should end here")

@@ -12,43 +12,43 @@ import (
 )
 
 const (
-	// memoryStep is how often the memory in use is held against the budget.
+	// memoryStep is the interval between comparisons of the memory in use with the budget.
 	memoryStep = 200 * time.Millisecond
-	// The garbage collector is asked to stay below memoryTight of the budget;
-	// requests are shed above memoryShort, until it is below memoryEnough.
+	// The garbage collector's limit is memoryTight of the budget. Requests are shed from
+	// memoryShort until the use is at most memoryEnough.
 	memoryTight  = 0.80
 	memoryShort  = 0.92
 	memoryEnough = 0.85
 )
 
-// A Memory watches how much memory the process uses. Every connection's share is
-// bounded, but their number times that may be more than there is: before the
-// process dies it turns new requests away.
+// A Memory compares the memory in use with a budget. The memory of each connection is
+// bounded, but that of all connections together may exceed the budget; then new requests are
+// refused.
 //
 // Safe for concurrent use: what is shared is atomic.
 type Memory struct {
 	Budget   int64         // bytes; 0: no bound
-	Shedding atomic.Bool   // requests are to be turned away
-	Sheds    atomic.Uint64 // times that shedding began
+	Shedding atomic.Bool   // requests must be refused
+	Sheds    atomic.Uint64 // how often shedding began
 }
 
-// Watch looks until stop is closed.
+// Watch checks the memory until stop is closed.
 func (m *Memory) Watch(stop <-chan struct{}) {
 	if m.Budget <= 0 {
 		return
 	}
-	before := debug.SetMemoryLimit(-1) // GOMEMLIMIT, perhaps
+	before := debug.SetMemoryLimit(-1) // perhaps from GOMEMLIMIT
 	debug.SetMemoryLimit(min(before, int64(memoryTight*float64(m.Budget))))
 	defer debug.SetMemoryLimit(before)
 	every.Pause(stop, memoryStep, func(time.Time) {
 		m.judge(InUse())
 		if m.Shedding.Load() {
-			runtime.GC() // what was shed is garbage, and nothing else may ask for a collection
+			runtime.GC() // without requests nothing else may start a collection
 		}
 	})
 }
 
-// judge holds the bytes in use against the budget.
+// judge compares the bytes in use with the budget.
 func (m *Memory) judge(used int64) {
 	switch share := float64(used) / float64(m.Budget); {
 	case share >= memoryShort && !m.Shedding.Load():
@@ -59,8 +59,8 @@ func (m *Memory) judge(used int64) {
 	}
 }
 
-// InUse is what the Go runtime has from the system, without what it has
-// given back or could give back.
+// InUse returns the bytes that the Go runtime has from the system, without those that it has
+// returned or could return.
 func InUse() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"}}

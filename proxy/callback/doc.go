@@ -1,7 +1,8 @@
-// Package callback says which URLs may be called back when a deferred request has its final
-// state, which addresses their hosts may have, and how what is sent is signed. It sends nothing.
+// Package callback determines which URLs may be called back when a deferred request reaches its
+// final state, which addresses their hosts may have, and how callbacks are signed. It sends
+// nothing.
 //
-// Clients choose the URLs, and the proxy stands where they may not: callbacks must not reach what
-// only the proxy can. So hosts are listed by name, and the address that is dialled is checked as
-// well, because whoever has a name decides where it leads.
+// Clients choose the URLs, and callbacks must not give them access to servers that only the
+// proxy can reach. So hosts are listed by name, and the dialled address is checked as well,
+// because the owner of a name can change its address.
 package callback

@@ -13,16 +13,16 @@ import (
 const (
 	hostsMax    = 64
 	urlBytesMax = 2048
-	// underWayMax and hostUnderWayMax bound the callbacks under way at a time: of all hosts, and of one.
+	// underWayMax and hostUnderWayMax bound the callbacks in progress: of all hosts, and of one.
 	underWayMax     = 128
 	hostUnderWayMax = 16
 )
 
-// HostsAllowed is what [ParseHosts] takes, for people.
+// HostsAllowed describes the text that [ParseHosts] accepts.
 const HostsAllowed = "names or addresses, comma separated, such as hooks.example.com, hooks.example.com:8443, or, for one with addresses " +
 	"that are not public, hooks.internal=10.1.2.3 or hooks.internal:8443=10.1.0.0/16; at most 64"
 
-// Hosts are the hosts that may be called back. No pointer to it, or nil, allows none.
+// Hosts are the hosts that may be called back. A nil pointer allows none.
 //
 // Immutable after ParseHosts.
 type Hosts struct{ list []host }
@@ -30,12 +30,12 @@ type Hosts struct{ list []host }
 // A host is one entry of the list.
 type host struct {
 	line   string         // host:port
-	within []netip.Prefix // the addresses that it may have; none: all that are public
+	within []netip.Prefix // allowed addresses; none: all public ones
 }
 
-// ParseHosts reads a list of hosts. One without a port has port 443. One with `=` and an address
-// or a prefix may have the addresses in it and no others, one that is an address has that. All
-// others must have public addresses.
+// ParseHosts parses a list of hosts. The default port is 443. A host with `=` and an address or
+// a prefix may only have these addresses, and an address stands for itself. All others must
+// have public addresses.
 func ParseHosts(text string) (*Hosts, error) {
 	h := new(Hosts)
 	for element := range strings.SplitSeq(text, ",") {
@@ -63,7 +63,7 @@ func ParseHosts(text string) (*Hosts, error) {
 	return h, nil
 }
 
-// parseHost reads a name or an address, with a port or without one.
+// parseHost parses a name or an address with an optional port.
 func parseHost(text string) (h host, err error) {
 	u, err := url.Parse("https://" + text)
 	if err != nil || u.Host != text || text == "" {
@@ -86,7 +86,7 @@ func parseHost(text string) (h host, err error) {
 	return h, nil
 }
 
-// parsePrefix reads an address or a prefix.
+// parsePrefix parses an address or a prefix.
 func parsePrefix(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
@@ -98,7 +98,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// lineOf is host and port of a URL.
+// lineOf returns host and port of a URL.
 func lineOf(u *url.URL) (string, error) {
 	port := u.Port()
 	if port == "" && !strings.HasSuffix(u.Host, ":") {
@@ -114,7 +114,7 @@ func lineOf(u *url.URL) (string, error) {
 	return name + ":" + port, nil
 }
 
-// find returns the host that is called line; nil: it is not listed.
+// find returns the host with that line, or nil if it is not listed.
 func (h *Hosts) find(line string) *host {
 	for i := range h.list {
 		if h.list[i].line == line {
@@ -124,8 +124,8 @@ func (h *Hosts) find(line string) *host {
 	return nil
 }
 
-// Check says whether a URL may be called back, and returns its host and port. The error is for
-// clients. It does not list the hosts: their names may be internal.
+// Check reports whether a URL may be called back, and returns its host and port. The error is
+// for clients, so it does not list the hosts, whose names may be internal.
 func (h *Hosts) Check(text string) (line string, err error) {
 	wrong := func(what string) (string, error) {
 		return "", fmt.Errorf("%s; allowed are https URLs of the hosts that this proxy is set to call back", what)
@@ -153,8 +153,7 @@ func (h *Hosts) Check(text string) (line string, err error) {
 	return line, nil
 }
 
-// Permits says why no connection may be made to an address for the host and port called line;
-// nil: it may.
+// Permits returns why a host with that line must not be reached at an address, or nil if it may.
 func (h *Hosts) Permits(line string, addr netip.Addr) error {
 	one := h.find(line)
 	if one == nil {
@@ -164,7 +163,7 @@ func (h *Hosts) Permits(line string, addr netip.Addr) error {
 		return nil
 	}
 	for _, p := range one.within {
-		if p.Contains(addr.Unmap()) { // never one with a zone
+		if p.Contains(addr.Unmap()) { // addresses with a zone are never contained
 			return nil
 		}
 	}
@@ -174,5 +173,5 @@ func (h *Hosts) Permits(line string, addr netip.Addr) error {
 	return fmt.Errorf("the address %s is not one of those listed", addr)
 }
 
-// Parallel is how many callbacks to one host may be under way at a time.
+// Parallel returns the bound on callbacks in progress to one host.
 func (h *Hosts) Parallel() int { return max(1, min(hostUnderWayMax, underWayMax/len(h.list))) }

@@ -2,8 +2,8 @@ package callback
 
 import "net/netip"
 
-// special are the addresses with meanings of their own, in IPv4 and among the global unicast
-// addresses of IPv6: RFC 6890 and IANA's registries of special-purpose addresses.
+// special are the special-purpose addresses of IPv4, and those among the global unicast
+// addresses of IPv6 (RFC 6890 and IANA's registries).
 var special = func() (all []netip.Prefix) {
 	for _, text := range [...]string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
@@ -15,15 +15,15 @@ var special = func() (all []netip.Prefix) {
 	return all
 }()
 
-// Forms of IPv6 addresses that have an IPv4 address in them.
+// IPv6 addresses that contain an IPv4 address.
 var (
 	global = netip.MustParsePrefix("2000::/3")
 	nat64  = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052: in the last four bytes
 	sixTo4 = netip.MustParsePrefix("2002::/16")    // RFC 3056: in the bytes 2 to 5
 )
 
-// public says whether an address belongs to a host of the Internet. Forms of IPv6 with an IPv4
-// address in them are as public as that is.
+// public reports whether an address belongs to a host on the Internet. An IPv6 address that
+// contains an IPv4 address is public if that is.
 func public(a netip.Addr) bool {
 	if a = a.Unmap(); a.Is6() {
 		b := a.As16()

@@ -12,21 +12,21 @@ import (
 
 // The fields of Standard Webhooks 1.0.0 (github.com/standard-webhooks/standard-webhooks).
 const (
-	IDField        = "webhook-id"        // of the message, the same in each attempt
-	TimestampField = "webhook-timestamp" // of the attempt: seconds since the epoch
+	IDField        = "webhook-id"        // id of the message, the same in each attempt
+	TimestampField = "webhook-timestamp" // time of the attempt, in seconds since the epoch
 	SignatureField = "webhook-signature"
 )
 
-// A Secret signs callbacks, so that their receivers know that they are the proxy's.
+// A Secret signs callbacks, so that their receivers can authenticate the proxy.
 type Secret []byte
 
-// secretBytesMin is what Standard Webhooks asks for: 192 bits.
+// secretBytesMin is required by Standard Webhooks: 192 bits.
 const secretBytesMin = 24
 
-// SecretAllowed is what [ParseSecret] takes, for people.
+// SecretAllowed describes the text that [ParseSecret] accepts.
 const SecretAllowed = "whsec_ and base64 of at least 24 bytes, such as echo whsec_$(openssl rand -base64 32) makes, or any text of at least 24 characters"
 
-// ParseSecret reads a secret.
+// ParseSecret parses a secret.
 func ParseSecret(text string) (Secret, error) {
 	key := []byte(text)
 	if encoded, ok := strings.CutPrefix(text, "whsec_"); ok {
@@ -41,7 +41,7 @@ func ParseSecret(text string) (Secret, error) {
 	return key, nil
 }
 
-// Sign is the signature of a message that is sent at a time.
+// Sign returns the signature of a message that is sent at the given time.
 func (s Secret) Sign(id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, s)
 	fmt.Fprintf(mac, "%s.%d.%s", id, at.Unix(), body)

@@ -11,32 +11,31 @@ import (
 	"weir/proxy/terms"
 )
 
-// usual are the fields that targets and frameworks commonly believe.
+// usual are the fields that targets and frameworks commonly trust.
 var usual = [...]string{
-	// the address of the client
+	// address of the client
 	"Forwarded", "Forwarded-For", "X-Forwarded", "X-Forwarded-*", "X-Original-Forwarded-For", "X-Real-IP",
 	"Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "X-Remote-IP", "X-Remote-Addr", "X-Originating-IP",
 	"CF-Connecting-IP", "CF-Connecting-IPv6", "CF-Pseudo-IPv4", "Fastly-Client-IP", "Fly-Client-IP", "X-Appengine-User-IP",
 	"X-Azure-ClientIP", "X-Azure-SocketIP", "X-Envoy-External-Address", "Proxy-Client-IP", "WL-Proxy-Client-IP",
-	// the host, the protocol and the URL that it asked for
+	// host, protocol and URL that it requested
 	"X-Host", "X-Original-Host", "X-Original-URL", "X-Original-URI", "X-Rewrite-URL", "X-Scheme", "X-URL-Scheme", "Front-End-HTTPS",
-	// its certificate (RFC 9440 section 4)
+	// certificate of the client (RFC 9440 section 4)
 	"Client-Cert", "Client-Cert-Chain", "X-Client-Cert", "SSL-Client-*", "X-SSL-Client-*",
-	// which delivery of a stored request it is
+	// number of the delivery of a stored request
 	terms.AttemptField,
-	// what a CGI program takes for its HTTP_PROXY
+	// becomes HTTP_PROXY in CGI programs
 	"Proxy",
 }
 
-// A Set has the names of such fields.
-// Names that differ in case or in characters other than letters and digits are
-// the same: programs that turn field names into variables cannot tell X_Real_IP
-// from X-Real-IP.
+// A Set has the names of such fields. Names that differ only in case or in characters other
+// than letters and digits are the same, because programs that convert field names to
+// variables do not distinguish X_Real_IP from X-Real-IP.
 //
 // Immutable after New.
 type Set struct {
-	// lengths spares most fields a comparison: by first character, which
-	// lengths a claim may have. Bit 63 stands for all from there on.
+	// lengths has, by first character, the possible lengths of names as bits, so that most
+	// fields need no comparison. Bit 63 stands for all lengths from 63.
 	lengths  [256]uint64
 	byLength [nameBytesMax + 1][]string
 	prefixes []string
@@ -45,9 +44,8 @@ type Set struct {
 // nameBytesMax bounds a name in a Set.
 const nameBytesMax = 63
 
-// New returns the usual names and those of more, which consist of letters,
-// digits and hyphens and may end in *, which stands for any characters. The error says
-// which of them does not.
+// New returns a Set of the usual names and those in more, which consist of letters, digits
+// and hyphens and may end in *, a wildcard. The error names one that does not.
 func New(more []string) (*Set, error) {
 	s := new(Set)
 	for _, name := range more {
@@ -61,7 +59,7 @@ func New(more []string) (*Set, error) {
 	return s, nil
 }
 
-// Usual are the usual names; * stands for any characters.
+// Usual returns the usual names; * is a wildcard.
 func Usual() []string { return slices.Clone(usual[:]) }
 
 func (s *Set) add(name string) error {
@@ -78,7 +76,7 @@ func (s *Set) add(name string) error {
 	lengths := uint64(1) << len(known)
 	if open {
 		s.prefixes = append(s.prefixes, string(known))
-		lengths = -lengths // and all above
+		lengths = -lengths // and all larger ones
 	} else {
 		s.byLength[len(known)] = append(s.byLength[len(known)], string(known))
 	}
@@ -90,12 +88,12 @@ func (s *Set) add(name string) error {
 	return nil
 }
 
-// Has reports whether a field of that name makes a claim.
+// Has reports whether the Set has a name.
 func (s *Set) Has(name []byte) bool {
 	return s.lengths[name[0]]>>min(len(name), nameBytesMax)&1 != 0 && s.finds(name)
 }
 
-// finds compares a name with all of its length.
+// finds compares a name with all names of its length, and with the prefixes.
 func (s *Set) finds(name []byte) bool {
 	if len(name) <= nameBytesMax {
 		for _, known := range s.byLength[len(name)] {
@@ -112,8 +110,8 @@ func (s *Set) finds(name []byte) bool {
 	return false
 }
 
-// Begins reports whether a name begins with a folded one. Names that differ mostly differ
-// at the end: many begin with X-.
+// Begins reports whether a name begins with a folded one. It compares from the end, because
+// many names begin with X-.
 func Begins(name []byte, known string) bool {
 	for i := len(known) - 1; i >= 0; i-- {
 		if folded[name[i]] != known[i] {

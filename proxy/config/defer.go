@@ -4,14 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
 	"weir/internal/service"
+	"weir/internal/watch"
 	"weir/proxy/callback"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/file"
+	"weir/proxy/deferred/seal"
 	"weir/proxy/store/redis"
 )
 
@@ -119,13 +120,13 @@ func (d *Defer) readKey() error {
 	if d.keyFile == "" || !d.Used() {
 		return nil
 	}
-	const allowed = "a file of 32 bytes, as written by head -c 32 /dev/urandom"
-	key, err := os.ReadFile(d.keyFile)
+	const allowed = "a regular file of 32 bytes, as written by head -c 32 /dev/urandom"
+	key, err := watch.ReadFile(d.keyFile, seal.KeyBytes)
+	if err == nil && len(key) != seal.KeyBytes {
+		err = fmt.Errorf("has %d bytes", len(key))
+	}
 	if err != nil {
 		return &service.SettingError{Name: "DEFER_KEY_FILE", Value: d.keyFile, Problem: err.Error(), Allowed: allowed}
-	}
-	if len(key) != 32 {
-		return &service.SettingError{Name: "DEFER_KEY_FILE", Value: d.keyFile, Problem: fmt.Sprintf("has %d bytes", len(key)), Allowed: allowed}
 	}
 	d.key = key
 	return nil

@@ -11,7 +11,7 @@ import (
 // A key has 32 bytes, and matters with a queue only; without one nothing is deferred.
 func TestDeferKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
-	for bytes, want := range map[int]string{31: "has 31 bytes; allowed: a file of 32 bytes", 32: "", 33: "has 33 bytes"} {
+	for bytes, want := range map[int]string{31: "has 31 bytes; allowed: a regular file of 32 bytes", 32: "", 33: "is larger than 32 bytes"} {
 		if err := os.WriteFile(file, make([]byte, bytes), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -84,12 +84,4 @@ func unquote(text []byte) []byte {
 }
 
 // trim removes the spaces and tabs around text.
-func trim(text []byte) []byte {
-	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
-		text = text[1:]
-	}
-	for n := len(text); n > 0 && (text[n-1] == ' ' || text[n-1] == '\t'); n = len(text) {
-		text = text[:n-1]
-	}
-	return text
-}
+func trim(text []byte) []byte { return bytes.Trim(text, " \t") }

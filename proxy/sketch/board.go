@@ -6,20 +6,19 @@ import (
 )
 
 const (
-	// countersMax is how many counters of each kind, about 200 bytes each, the
-	// sketches of a board share out.
+	// countersMax is the number of counters of each kind, about 200 bytes each, that the
+	// sketches of a board share.
 	countersMax = 16384
-	// sizeMax and sizeMin are the counters of one rule: the more rules, the fewer.
+	// sizeMax and sizeMin bound the counters of one rule: the more rules, the fewer.
 	sizeMax = 512
 	sizeMin = 32
-	// watchedMax is how many rules a board keeps sketches of: those seen first.
+	// watchedMax bounds the rules with sketches; later rules have none.
 	watchedMax = countersMax / sizeMin
 )
 
-// A Board keeps, for each rule, the keys seen most and those refused most. Rules
-// are known by their place in the rules in force and by their ids. A rule costs
-// memory from its first request on; the whole is bounded: 7 MB, and twice that after
-// rules were added.
+// A Board keeps the keys seen most and refused most of each rule. Rules have an index, their
+// position in the rules in force, and an id. A rule takes memory from its first request on.
+// The total is at most 7 MB, and twice that after rules were added.
 //
 // Owned by its loop.
 type Board struct {
@@ -30,18 +29,17 @@ type Board struct {
 	watched  int
 }
 
-// watched is the sketches of one rule; nil before its first request or refusal.
+// watched has the sketches of one rule; each is nil before the first request or refusal.
 type watched struct{ busiest, refused *Sketch }
 
-// NewBoard returns a board without rules. Boards whose views are merged have the
-// same seed.
+// NewBoard returns a board without rules. Boards whose views are merged must have the same
+// seed.
 func NewBoard(halfLife time.Duration, seed maphash.Seed) *Board {
 	return &Board{halfLife: halfLife, seed: seed}
 }
 
-// SetRules says which rules there are from now on. Those that stay, by their ids,
-// keep what is known of them, unless they were so few that their sketches are now
-// more than twice too large.
+// SetRules replaces the rules. Those that stay, by id, keep their sketches, unless these are
+// now more than twice too large.
 func (b *Board) SetRules(ids []string) {
 	known := make(map[string]watched, len(b.ids))
 	for i, id := range b.ids {
@@ -58,9 +56,8 @@ func (b *Board) SetRules(ids []string) {
 	}
 }
 
-// Touch counts a request on a key of the rule at place i, and whether it was
-// refused; not when the rule came when the board was full. It allocates on the first
-// request and the first refusal of a rule only.
+// Touch counts a request with a key of the rule with index i, and whether it was refused, if
+// the rule has sketches. It allocates only on a rule's first request and first refusal.
 func (b *Board) Touch(now time.Time, i int, key []byte, refused bool) {
 	w := &b.rules[i]
 	if w.busiest == nil {
@@ -80,11 +77,10 @@ func (b *Board) Touch(now time.Time, i int, key []byte, refused bool) {
 	w.refused.Touch(now, key)
 }
 
-// size is how many counters a new sketch gets.
+// size returns the number of counters of a new sketch.
 func (b *Board) size() int { return min(max(countersMax/len(b.ids), sizeMin), sizeMax) }
 
-// View returns what is known of a rule at now: nothing of one that it does not
-// know.
+// View returns the views of a rule at now, which are empty for an unknown rule.
 func (b *Board) View(now time.Time, rule string) (busiest, refused View) {
 	for i, id := range b.ids {
 		if id != rule {

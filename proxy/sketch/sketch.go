@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// KeyBytesMax is how many bytes of a key are kept. Longer keys are distinguished by
-	// their length and hash as well.
+	// KeyBytesMax is the number of bytes of a key that are kept. Longer keys are also
+	// distinguished by their length and hash.
 	KeyBytesMax = 128
 	// SizeMax bounds the counters of a sketch.
 	SizeMax = 1 << 16
 )
 
-// A Sketch counts how often keys are seen, exactly enough for the busiest.
+// A Sketch counts how often keys are seen, precisely enough for the busiest.
 //
 // Owned by its loop.
 type Sketch struct {
@@ -25,31 +25,31 @@ type Sketch struct {
 
 	counters []counter
 	keys     []byte  // of all counters, KeyBytesMax each
-	order    []int32 // counters, the largest count first; those in use are the first n
+	order    []int32 // counters, the largest count first; the first n are in use
 	n        int
 	groups   []group
-	free     []int32 // groups that are not in use
-	table    []int32 // index of a counter and 1, by hash; 0: free
+	free     []int32 // free groups
+	table    []int32 // index of a counter plus 1, by hash; 0: free
 	counts   []int64 // scratch of decay
 }
 
 // A counter belongs to one key.
 type counter struct {
 	hash  uint64
-	error int64 // what the count may be too large by
+	error int64 // by how much the count may be too large
 	bytes int32 // length of the key
-	place int32 // in the order
+	place int32 // index in order
 	group int32
 }
 
-// A group is the counters of one count: they lie next to each other in the order.
+// A group has the counters of one count, which are adjacent in order.
 type group struct {
 	count       int64
 	first, last int32 // places
 }
 
-// New returns a sketch of size counters, 1 to SizeMax, in about 200 bytes each; all
-// its memory is allocated here. Sketches that are to be merged have the same seed.
+// New returns a sketch of size counters, 1 to SizeMax, with about 200 bytes each. It allocates
+// all memory. Sketches whose views are merged must have the same seed.
 func New(size int, halfLife time.Duration, seed maphash.Seed) *Sketch {
 	if size < 1 || size > SizeMax || halfLife <= 0 {
 		panic(fmt.Sprintf("bug: sketch: %d counters, half-life %v", size, halfLife))
@@ -100,13 +100,13 @@ func (s *Sketch) Touch(now time.Time, key []byte) {
 
 func (s *Sketch) count(i int32) int64 { return s.groups[s.counters[i].group].count }
 
-// key returns what is kept of a counter's key.
+// key returns the kept part of a counter's key.
 func (s *Sketch) key(i int32) []byte {
 	at := int(i) * KeyBytesMax
 	return s.keys[at : at+min(int(s.counters[i].bytes), KeyBytesMax)]
 }
 
-// take gives a counter to a key, whose slot in the table is known.
+// take assigns a counter to a key with a known slot in the table.
 func (s *Sketch) take(i int32, slot int, hash uint64, key []byte) {
 	c := &s.counters[i]
 	c.hash, c.bytes = hash, int32(len(key))
@@ -128,8 +128,8 @@ func (s *Sketch) find(hash uint64, key []byte) (slot int, found bool) {
 	return slot, false
 }
 
-// remove takes counter i, whose key has that hash, out of the table, and moves up
-// those behind it that would no longer be found (Knuth, volume 3, algorithm 6.4 R).
+// remove removes counter i, whose key has the given hash, from the table, and moves entries
+// that would no longer be found (Knuth, volume 3, algorithm 6.4 R).
 func (s *Sketch) remove(hash uint64, i int32) {
 	mask := len(s.table) - 1
 	hole := int(hash) & mask
@@ -146,7 +146,7 @@ func (s *Sketch) remove(hash uint64, i int32) {
 	s.table[hole] = 0
 }
 
-// append puts a counter that was not in use at the end of the order, with count 1.
+// append adds an unused counter to the end of order, with count 1.
 func (s *Sketch) append(i int32) {
 	place := int32(s.n)
 	s.n++
@@ -160,7 +160,7 @@ func (s *Sketch) append(i int32) {
 	s.counters[i].group = s.newGroup(group{1, place, place})
 }
 
-// raise counts one more on a counter.
+// raise increments a counter.
 func (s *Sketch) raise(i int32) {
 	c := &s.counters[i]
 	g := c.group
@@ -205,13 +205,12 @@ func (s *Sketch) newGroup(g group) int32 {
 	return int32(len(s.groups) - 1)
 }
 
-// halvingsMax is how many halvings leave nothing of any count.
+// halvingsMax is the number of halvings after which every count is 0.
 const halvingsMax = 63
 
-// decay halves all counts for each half-life that has passed, and gives up the
-// counters of which nothing is left. Counts are rounded down and errors up, so that
-// what a count may be too large by is never understated; a count is less than 1 too
-// small by that, since each halving halves the roundings before as well.
+// decay halves all counts for each half-life that has passed, and frees counters that reach 0.
+// Counts are rounded down and errors up, so that an error is never understated. Rounding makes
+// a count less than 1 too small, because each halving also halves earlier roundings.
 func (s *Sketch) decay(now time.Time) {
 	if s.due.IsZero() {
 		s.due = now.Add(s.halfLife)
@@ -223,7 +222,7 @@ func (s *Sketch) decay(now time.Time) {
 	s.total >>= halvings
 	s.counts = s.counts[:0]
 	for _, i := range s.order[:s.n] {
-		if count := s.count(i) >> halvings; count > 0 { // if not, none that follows is
+		if count := s.count(i) >> halvings; count > 0 { // otherwise all that follow are 0 too
 			s.counts = append(s.counts, count)
 		}
 	}
@@ -244,7 +243,7 @@ func (s *Sketch) decay(now time.Time) {
 	}
 }
 
-// freeSlot returns the slot of the table where a key that it lacks belongs.
+// freeSlot returns the slot of the table for a key that is not in it.
 func (s *Sketch) freeSlot(hash uint64) int {
 	mask := len(s.table) - 1
 	slot := int(hash) & mask

@@ -7,34 +7,33 @@ import (
 	"time"
 )
 
-// An Entry is a key and how often it was seen: at least Count−Error times, and
-// less than Count+Rounding times, Rounding being the View's.
+// An Entry is a key that was seen at least Count−Error times and less than Count+Rounding
+// times, with the Rounding of its View.
 //
 // Immutable after New.
 type Entry struct {
 	Key   []byte // the first KeyBytesMax bytes
-	Bytes int    // length of the key: more than that of Key when it was cut
+	Bytes int    // length of the whole key
 	Count int64
 	Error int64
 	hash  uint64
 }
 
-// A View is what a sketch, or several, knew at a moment: all counts as the
-// half-lives left them.
+// A View is a copy of one or several sketches at an instant.
 //
 // Immutable after New.
 type View struct {
 	Entries []Entry // the largest count first
-	// Total is how often all keys together were seen, less what halving rounded
-	// off: less than Rounding.
+	// Total is how often all keys together were seen, minus less than Rounding because of
+	// halving.
 	Total int64
-	// Missed bounds what is not there: a key without an entry was seen less than
+	// Missed is a bound for keys without an entry: each was seen less than
 	// Missed+Rounding times. Missed ≤ Total / counters of a sketch.
 	Missed   int64
 	Rounding int64 // number of sketches
 }
 
-// View returns what the sketch knows at now. The memory is the caller's.
+// View returns a View at now, which shares no memory with the sketch.
 func (s *Sketch) View(now time.Time) View {
 	if !now.Before(s.due) {
 		s.decay(now)
@@ -50,9 +49,8 @@ func (s *Sketch) View(now time.Time) View {
 	return v
 }
 
-// Merge returns what sketches of one seed knew together (Agarwal and others:
-// Mergeable Summaries, PODS 2012): a sketch that lacks a key may have missed as
-// much of it as of any.
+// Merge merges views of sketches with the same seed (Agarwal and others: Mergeable Summaries,
+// PODS 2012). A sketch without a key may have missed up to Missed occurrences of it.
 func Merge(views ...View) View {
 	type identity struct {
 		key   string
@@ -61,7 +59,7 @@ func Merge(views ...View) View {
 	}
 	type sum struct {
 		Entry
-		missed int64 // by those that have it
+		missed int64 // sum of Missed of the views with the key
 	}
 	var all View
 	sums := make(map[identity]sum)

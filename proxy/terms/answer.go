@@ -8,23 +8,23 @@ import (
 	"weir/proxy/deferred"
 )
 
-// An Answer keeps of an answer what is told of it later.
+// An Answer reads the target's answer to a delivery and keeps the result.
 type Answer struct {
 	deferred.Result
-	RetryAfter time.Duration // as it says; 0: it does not
-	BytesMax   int           // of the body that are kept
+	RetryAfter time.Duration // from Retry-After; 0: there is none
+	BytesMax   int           // bytes of the body that are kept
 
 	reader http1.Reader
 	head   http1.Head
 	unread []byte
 }
 
-// NewAnswer returns an answer of which nothing has come.
+// NewAnswer returns an Answer that has read nothing.
 func NewAnswer(bounds *http1.Limits, bytesMax int) Answer {
 	return Answer{BytesMax: bytesMax, reader: http1.NewResponseReader(bounds)}
 }
 
-// Write takes more of the message.
+// Write reads more of the message.
 func (a *Answer) Write(now time.Time, b []byte) {
 	a.unread = append(a.unread, b...)
 	for at := 0; ; {
@@ -42,7 +42,7 @@ func (a *Answer) Write(now time.Time, b []byte) {
 	}
 }
 
-// keepHead keeps status and fields of the final answer.
+// keepHead keeps the status and the fields of the final answer.
 func (a *Answer) keepHead(now time.Time) {
 	if a.head.Status < 200 {
 		return
@@ -58,7 +58,7 @@ func (a *Answer) keepHead(now time.Time) {
 	}
 }
 
-// RetryAfter reads a Retry-After (RFC 9110 section 10.2.3); 0: it is none.
+// RetryAfter parses a Retry-After (RFC 9110 section 10.2.3). It returns 0 if it is invalid.
 func RetryAfter(now time.Time, value string) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second

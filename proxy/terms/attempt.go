@@ -7,24 +7,24 @@ import (
 	"weir/proxy/deferred"
 )
 
-// An Attempt is how an attempt to deliver a request has ended.
+// An Attempt is the result of an attempt to deliver a request.
 type Attempt struct {
-	N          int           // which it was, from 1
-	Sent       bool          // some of the request may have reached the target
+	N          int           // number of the attempt, from 1
+	Sent       bool          // part of the request may have reached the target
 	Status     int           // of the target's answer; 0: there is none
-	RetryAfter time.Duration // as the answer says; 0: it does not
+	RetryAfter time.Duration // from the answer; 0: there is none
 	Keyed      bool          // the client sent an Idempotency-Key
 }
 
-// spread is by how much a back-off may be longer or shorter, so that requests that failed
-// together are not sent together again.
+// spread is the part by which a back-off is at most longer or shorter, at random, so that requests that
+// failed at the same time are not repeated at the same time.
 const spread = 0.2
 
-// Judge says which state an attempt leads to, and when it is Waiting after what time the
-// next is made. chance is from 0 to 1.
+// Judge returns the state after an attempt and, for Waiting, the time until the next one.
+// chance is random, from 0 to 1.
 //
-// A request without Idempotency-Key is not sent again once some of it may have reached the
-// target, whatever the answer was.
+// A request without an Idempotency-Key is not sent again if part of it may have reached the
+// target.
 func (d *Defer) Judge(a *Attempt, chance float64) (to deferred.State, after time.Duration) {
 	again := a.Status == 0 || slices.Contains(d.RetryOn, a.Status)
 	switch {
@@ -42,8 +42,8 @@ func (d *Defer) Judge(a *Attempt, chance float64) (to deferred.State, after time
 	return deferred.Waiting, d.backoff(a.N, chance)
 }
 
-// JudgeCallback is Judge for an attempt to send a callback: 2xx is done, 410 says that its receiver
-// is gone, and whatever else it is, it is sent again.
+// JudgeCallback is Judge for an attempt to send a callback: 2xx means done, 410 means that the
+// receiver no longer exists, and after anything else it is sent again.
 func (d *Defer) JudgeCallback(a *Attempt, chance float64) (to deferred.State, after time.Duration) {
 	switch {
 	case a.Status >= 200 && a.Status < 300:
@@ -54,7 +54,7 @@ func (d *Defer) JudgeCallback(a *Attempt, chance float64) (to deferred.State, af
 	return d.Judge(&Attempt{N: a.N, Keyed: true, RetryAfter: min(a.RetryAfter, span(d.Backoff.Max))}, chance)
 }
 
-// backoff is the pause after attempt n.
+// backoff returns the pause after attempt n.
 func (d *Defer) backoff(n int, chance float64) time.Duration {
 	pause := d.Backoff.First
 	for range n - 1 {

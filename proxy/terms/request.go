@@ -15,7 +15,7 @@ import (
 const (
 	PreferField  = "Prefer"
 	KeyField     = "Idempotency-Key"
-	AttemptField = "X-Weir-Deferred" // tells the target which delivery it is
+	AttemptField = "X-Weir-Deferred" // number of the delivery, for the target
 	// CallbackPreference is the preference whose value is the URL of a callback.
 	CallbackPreference = "weir-callback"
 )
@@ -23,11 +23,10 @@ const (
 // keyBytesMax bounds an Idempotency-Key.
 const keyBytesMax = 255
 
-// Wants reports whether a refused request is kept whose client prefers that, or does not.
+// Wants reports whether to store a refused request; prefers says whether its client prefers that.
 func (d *Defer) Wants(prefers bool) bool { return prefers || d.When == Always }
 
-// Prefers reports whether the client of a request prefers an answer at once, and the
-// target's later (RFC 7240 section 4.1).
+// Prefers reports whether the client prefers an asynchronous answer (RFC 7240 section 4.1).
 func Prefers(h *http1.Head) bool {
 	for i := range h.Fields {
 		if f := &h.Fields[i]; f.ID == http1.FieldOther && http1.EqualFold(f.Name, "prefer") && asksAsync(f.Value) {
@@ -37,7 +36,7 @@ func Prefers(h *http1.Head) bool {
 	return false
 }
 
-// asksAsync reports whether a list of preferences has respond-async.
+// asksAsync reports whether a list of preferences contains respond-async.
 func asksAsync(list []byte) bool {
 	for name := range preferences(list) {
 		if http1.EqualFold(name, "respond-async") {
@@ -47,8 +46,8 @@ func asksAsync(list []byte) bool {
 	return false
 }
 
-// preferences yields the names and values of a list of preferences, without their parameters
-// (RFC 7240 section 2).
+// preferences yields the names and values of a list of preferences, without parameters (RFC
+// 7240 section 2).
 func preferences(list []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for len(list) > 0 {
@@ -79,7 +78,7 @@ func cutUnquoted(b []byte, separator byte) (before, after []byte) {
 	return b, nil
 }
 
-// unquoted is the text of a token or a quoted string (RFC 9110 section 5.6.4).
+// unquoted returns the text of a token or a quoted string (RFC 9110 section 5.6.4).
 func unquoted(b []byte) []byte {
 	n := len(b)
 	if n < 2 || b[0] != '"' || b[n-1] != '"' {
@@ -95,14 +94,14 @@ func unquoted(b []byte) []byte {
 	return text
 }
 
-// Wishes are what a client says of a request that is kept.
+// Wishes are what a client specifies for a stored request.
 type Wishes struct {
 	Key      []byte // the Idempotency-Key; nil: there is none
-	Callback string // the URL that is told what became of the request; empty: none
+	Callback string // the URL to which the outcome is reported; empty: none
 }
 
-// Wishes reads the wishes of a client from the fields of its request. hosts may be called back;
-// nil: none may. fault says what is wrong; empty: nothing.
+// Wishes parses the fields of a request. Only hosts may be called back; nil means none. fault
+// describes an invalid field, and is empty if there is none.
 func (d *Defer) Wishes(hosts *callback.Hosts, values func(name string) iter.Seq[[]byte]) (w Wishes, fault string) {
 	var keys [][]byte
 	for key := range values(KeyField) {
@@ -123,14 +122,14 @@ func (d *Defer) Wishes(hosts *callback.Hosts, values func(name string) iter.Seq[
 				return w, CallbackPreference + " " + err.Error()
 			}
 			w.Callback = string(value)
-			return w, "" // the first counts
+			return w, "" // only the first counts
 		}
 	}
 	return w, ""
 }
 
-// Applied is which of the wishes are fulfilled, as Preference-Applied says it; async: the client
-// prefers not to wait.
+// Applied returns the value of Preference-Applied; async says whether the client prefers an
+// asynchronous answer.
 func (w *Wishes) Applied(async bool) string {
 	switch {
 	case w.Callback == "" && async:
@@ -143,8 +142,7 @@ func (w *Wishes) Applied(async bool) string {
 	return "respond-async, " + CallbackPreference
 }
 
-// checkKey says what is wrong with the values of Idempotency-Key that a request has; empty:
-// nothing.
+// checkKey returns what is wrong with the values of Idempotency-Key, or "".
 func (d *Defer) checkKey(values [][]byte) (fault string) {
 	switch {
 	case len(values) == 0 && d.Idempotency == Required:
@@ -159,20 +157,20 @@ func (d *Defer) checkKey(values [][]byte) (fault string) {
 	return ""
 }
 
-// A Request is what tells a repeated request from another one.
+// A Request has the parts of a request that identify a repetition.
 type Request struct {
 	Method, Target, Body []byte
 	Key                  []byte // Idempotency-Key
 	Callback             string
 }
 
-// Scope is what the Idempotency-Key holds for: a rule with one of its keys, method and path.
+// Scope returns the scope of the Idempotency-Key: rule, line, method and path.
 func (r *Request) Scope(rule, line string) deferred.Hash {
 	path, _, _ := bytes.Cut(r.Target, []byte("?"))
 	return digest([]byte(rule), []byte(line), r.Method, path, r.Key)
 }
 
-// Fingerprint differs where requests with the same Idempotency-Key are not the same.
+// Fingerprint differs between different requests with the same Idempotency-Key.
 func (r *Request) Fingerprint() deferred.Hash {
 	if r.Callback != "" {
 		return digest(r.Method, r.Target, r.Body, []byte(r.Callback))

@@ -7,39 +7,39 @@ import (
 	"weir/internal/strict"
 )
 
-// A Defer is the part of a rule of that name. What is left out has the value of [Usual].
+// A Defer is the member defer of a rule. Omitted members have the values of [Usual].
 //
 // Immutable after New.
 type Defer struct {
 	When        When        `json:"when"`
 	For         float64     `json:"for"`                // seconds that a request may wait
-	PerKey      int         `json:"perKey"`             // the longest line of one key
-	Order       Order       `json:"order"`              // in which those of one key are delivered
-	Parallel    int         `json:"parallel,omitempty"` // with order none: how many of one key are delivered at a time
+	PerKey      int         `json:"perKey"`             // bound on the waiting requests of one key
+	Order       Order       `json:"order"`              // order of delivery within one key
+	Parallel    int         `json:"parallel,omitempty"` // with order none: bound on simultaneous deliveries of one key
 	Reserve     float64     `json:"reserve"`            // share of the limit that deliveries leave to live requests
-	Attempts    int         `json:"attempts"`           // the first included
+	Attempts    int         `json:"attempts"`           // including the first
 	Backoff     Backoff     `json:"backoff"`
-	RetryOn     []int       `json:"retryOn"` // statuses that are no final answer
+	RetryOn     []int       `json:"retryOn"` // statuses after which it is tried again, with an Idempotency-Key
 	Idempotency Idempotency `json:"idempotency"`
 	Result      Result      `json:"result"`
-	Callback    bool        `json:"callback"` // clients may name a URL that is told what became of a request
+	Callback    bool        `json:"callback"` // clients may name a URL to which the outcome is reported
 }
 
-// A Backoff is how long a line waits after an attempt that failed, in seconds: First, then
-// Factor times as long each time, up to Max.
+// A Backoff is the wait of a line after a failed attempt, in seconds: First, then Factor times
+// as long each time, up to Max.
 type Backoff struct {
 	First  float64 `json:"first"`
 	Factor float64 `json:"factor"`
 	Max    float64 `json:"max"`
 }
 
-// A Result is what is kept of the target's answer.
+// A Result says what is kept of the target's answer.
 type Result struct {
 	Keep  float64 `json:"keep"` // seconds
 	Bytes int     `json:"bytes"`
 }
 
-// Bounds of what a rule may say.
+// Bounds of the values in a rule.
 const (
 	forMax      = 30 * 24 * 3600
 	perKeyMax   = 1_000_000
@@ -48,17 +48,17 @@ const (
 	backoffMax  = 24 * 3600
 	factorMax   = 10
 	bytesMax    = 1 << 20
-	// parallelUsual is Parallel with order none.
+	// parallelUsual is the default of Parallel with order none.
 	parallelUsual = 8
 )
 
-// Usual is what holds when a rule says `defer: {}`.
+// Usual returns the meaning of `defer: {}`.
 func Usual() Defer {
 	return Defer{For: 3600, PerKey: 1000, Reserve: 0.1, Attempts: 8, Backoff: Backoff{First: 1, Factor: 2, Max: 300},
 		RetryOn: []int{408, 425, 429, 500, 502, 503, 504}, Result: Result{Keep: 3600, Bytes: 65536}}
 }
 
-// ReadNode reads the part from a rule.
+// ReadNode decodes the member of a rule.
 func (d *Defer) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	type plain Defer
 	*d = Usual()
@@ -97,31 +97,31 @@ func (d *Defer) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	r.Range(path+".result.bytes", int64(d.Result.Bytes), 0, bytesMax)
 }
 
-// seconds judges a span.
+// seconds checks a duration.
 func seconds(r *strict.Reader, path string, v, most float64) {
 	if v < 0.001 || v > most {
 		r.Fault(path, "must be from 0.001 to %v seconds, is %v", most, v)
 	}
 }
 
-// Wait is how long a request may wait.
+// Wait returns how long a request may wait.
 func (d *Defer) Wait() time.Duration { return span(d.For) }
 
-// Keep is how long a result is kept.
+// Keep returns how long a result is kept.
 func (d *Defer) Keep() time.Duration { return span(d.Result.Keep) }
 
-// Kept is Reserve in thousandths.
+// Kept returns Reserve in thousandths.
 func (d *Defer) Kept() int64 { return int64(d.Reserve*1000 + 0.5) }
 
-// Callbacks are the terms on which callbacks are sent: five attempts within about an hour and a
-// quarter, after 5 s, 50 s, 8 min and 1 h.
+// Callbacks returns the terms for callbacks: five attempts within about an hour and a quarter,
+// with pauses of 5 s, 50 s, 8 min and 1 h.
 func Callbacks() Defer {
 	return Defer{For: 24 * 3600, Attempts: 5, Backoff: Backoff{First: 5, Factor: 10, Max: 3600}, Result: Result{Keep: 3600}}
 }
 
 func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// A When says which refused requests are kept.
+// A When says which refused requests are stored.
 type When uint8
 
 const (
@@ -129,13 +129,13 @@ const (
 	Always
 )
 
-// String returns the word of the file.
+// String returns the word used in rules.
 func (w When) String() string { return [...]string{"prefer", "always"}[w] }
 
 // MarshalText returns [When.String].
 func (w When) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
-// UnmarshalText reads that.
+// UnmarshalText parses that.
 func (w *When) UnmarshalText(text []byte) (err error) {
 	*w, err = strict.OneOf[When](text, "prefer", "always")
 	return err
@@ -145,23 +145,23 @@ func (w *When) UnmarshalText(text []byte) (err error) {
 type Order uint8
 
 const (
-	ByKey Order = iota // those of one key one after the other, as they came
+	ByKey Order = iota // the requests of one key one after another, in the order of arrival
 	None
 )
 
-// String returns the word of the file.
+// String returns the word used in rules.
 func (o Order) String() string { return [...]string{"key", "none"}[o] }
 
 // MarshalText returns [Order.String].
 func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText reads that.
+// UnmarshalText parses that.
 func (o *Order) UnmarshalText(text []byte) (err error) {
 	*o, err = strict.OneOf[Order](text, "key", "none")
 	return err
 }
 
-// An Idempotency says whether requests need an Idempotency-Key to be kept.
+// An Idempotency says whether requests need an Idempotency-Key to be stored.
 type Idempotency uint8
 
 const (
@@ -169,13 +169,13 @@ const (
 	Required
 )
 
-// String returns the word of the file.
+// String returns the word used in rules.
 func (i Idempotency) String() string { return [...]string{"optional", "required"}[i] }
 
 // MarshalText returns [Idempotency.String].
 func (i Idempotency) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// UnmarshalText reads that.
+// UnmarshalText parses that.
 func (i *Idempotency) UnmarshalText(text []byte) (err error) {
 	*i, err = strict.OneOf[Idempotency](text, "optional", "required")
 	return err

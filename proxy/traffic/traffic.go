@@ -1,5 +1,5 @@
 // Package traffic counts the outcomes of requests and the use of the targets, for package
-// adaptive: sums that only grow, and their differences.
+// adaptive: sums that only increase, and their differences.
 package traffic
 
 import (
@@ -12,22 +12,22 @@ import (
 	"weir/proxy/exchange"
 )
 
-// A Sum is what was counted of requests since the start, or between two moments: see
+// A Sum has the counts of requests since the start, or between two instants; see
 // [Sum.Since].
 type Sum struct {
 	Admitted, Denied uint64 // by the limiter
-	Delivered        uint64 // stored requests that were forwarded: they had arrived, and were denied, before
-	Ended            uint64 // of the admitted and delivered: what became of them is known
-	Failed           uint64 // of the ended: answered 5xx, or not at all
-	Times            Times  // of the ended, see [answerTime]
+	Delivered        uint64 // stored requests that were forwarded; they arrived, and were denied, before
+	Ended            uint64 // admitted or delivered requests with a known outcome
+	Failed           uint64 // those of them that were answered 5xx, or not at all
+	Times            Times  // answer times of the ended requests, see [answerTime]
 
-	// Of the targets, in microseconds: exchanges in flight, what the gates let in at a
-	// time, and the same while all of a gate's places were taken.
+	// Integrals over time, in microseconds: exchanges in flight, places that the gates
+	// give, and places of gates whose places are all taken.
 	Taken, Places, Bound uint64
 	Targets              int // in use now
 }
 
-// Since returns what was counted after before.
+// Since returns the difference between s and before.
 func (s *Sum) Since(before *Sum) Sum {
 	d := Sum{Admitted: s.Admitted - before.Admitted, Denied: s.Denied - before.Denied,
 		Delivered: s.Delivered - before.Delivered, Ended: s.Ended - before.Ended, Failed: s.Failed - before.Failed, Targets: s.Targets,
@@ -38,24 +38,25 @@ func (s *Sum) Since(before *Sum) Sum {
 	return d
 }
 
-// after is what a sum that is read while it is added to has grown by.
+// after returns by how much a count has grown. Counts are read while they change, so one that
+// was read earlier may be greater.
 func after(now, before uint64) uint64 { return max(now, before) - before }
 
 const (
-	// timesPerDouble is how many buckets there are between a time and twice as much:
-	// the bounds of a bucket differ by a sixteenth at most.
+	// timesPerDouble is the number of buckets between a time and its double: the bounds of a
+	// bucket differ by at most a sixteenth.
 	timesPerDouble = 16
-	timesBits      = 4  // of timesPerDouble
-	timesDoubles   = 27 // so many bits of microseconds: about two minutes; what took longer counts as that
+	timesBits      = 4  // log2 of timesPerDouble
+	timesDoubles   = 27 // bits of microseconds: about two minutes; longer times count as that
 	timesLen       = (timesDoubles - timesBits + 1) * timesPerDouble
 )
 
-// Times is how many requests took how long, in buckets much finer than those of
-// the metrics: a quantile of a single interval must show a target that has become
-// a little slower.
+// Times counts requests by their answer time, in buckets much finer than those of the
+// metrics: a quantile of a single interval must show that a target has become slightly
+// slower.
 type Times [timesLen]uint64
 
-// timesSlot is the bucket of a time.
+// timesSlot returns the bucket of a time.
 func timesSlot(d time.Duration) int {
 	us := uint64(max(0, d/time.Microsecond))
 	if us < timesPerDouble {
@@ -68,7 +69,7 @@ func timesSlot(d time.Duration) int {
 	return (e-timesBits-1)*timesPerDouble + int(us>>(e-timesBits-1))
 }
 
-// timesFrom is the least time of a bucket, in microseconds.
+// timesFrom returns the smallest time of a bucket, in microseconds.
 func timesFrom(slot int) float64 {
 	if slot < 2*timesPerDouble {
 		return float64(slot)
@@ -77,8 +78,8 @@ func timesFrom(slot int) float64 {
 	return float64((uint64(timesPerDouble) + uint64(slot%timesPerDouble)) << double)
 }
 
-// Quantile returns the time that a share q of the requests took at most,
-// interpolated within its bucket; 0 when there were none.
+// Quantile returns the q-quantile of the times, interpolated within its bucket; 0 if there are
+// none.
 func (t *Times) Quantile(q float64) time.Duration {
 	total := uint64(0)
 	for _, n := range t {
@@ -99,10 +100,9 @@ func (t *Times) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// A Counter is what one loop has counted of a [Sum]. The zero value is ready.
+// A Counter has the counts of one loop for a [Sum]. The zero value is ready.
 //
-// Safe for concurrent use: every field is one atomic word, which the loop alone
-// adds to.
+// Safe for concurrent use: every field is atomic, and only the loop adds to it.
 type Counter struct {
 	admitted, denied, delivered metric.Counter
 	ended, failed               metric.Counter
@@ -110,14 +110,14 @@ type Counter struct {
 	times                       [timesLen]atomic.Uint64
 }
 
-// A Use is how much of a target is used at a time.
+// A Use is the current use of a target.
 type Use struct {
-	Taken  uint64 // places: exchanges in flight, and a part of the streams and tunnels
-	Places uint64 // that the gate gives
-	Bound  uint64 // those places while all of them are taken, else 0
+	Taken  uint64 // places taken by exchanges in flight, and by part of the streams and tunnels
+	Places uint64 // places that the gate gives
+	Bound  uint64 // Places if all of them are taken, otherwise 0
 }
 
-// Spent counts that a target was used so for some microseconds.
+// Spent adds some microseconds of a use.
 func (c *Counter) Spent(us uint64, u Use) {
 	if u.Taken > 0 {
 		c.taken.Add(u.Taken * us)
@@ -130,7 +130,7 @@ func (c *Counter) Spent(us uint64, u Use) {
 	}
 }
 
-// Spent adds that a target was used so for some microseconds.
+// Spent adds some microseconds of a use.
 func (s *Sum) Spent(us uint64, u Use) {
 	s.Taken += u.Taken * us
 	s.Places += u.Places * us
@@ -146,21 +146,20 @@ func (c *Counter) Decided(admitted bool) {
 	}
 }
 
-// Delivered counts a stored request that was forwarded, and what became of it.
+// Delivered counts a stored request that was forwarded, and its outcome.
 func (c *Counter) Delivered(now time.Time, o *exchange.Outcome) {
 	c.delivered.Inc()
 	c.Over(now, o)
 }
 
-// waitedLong is how long a client must have waited for an answer that did not come
-// to count as not answered. One that leaves earlier says nothing about the target,
-// and would be an easy way to blame it.
+// waitedLong is how long a client must wait before its disconnect counts as a failure of the
+// target. Otherwise clients could make a target look slow by disconnecting early.
 const waitedLong = time.Second
 
-// Over counts what became of a request that was admitted or delivered.
+// Over counts the outcome of a request that was admitted or delivered.
 func (c *Counter) Over(now time.Time, o *exchange.Outcome) {
 	if o.Fault == exchange.FaultGate {
-		return // the target was not asked, and is not to blame
+		return // the request was not sent to the target
 	}
 	left := o.Status == 0 && o.Fault == exchange.FaultNone
 	if left && (o.Relayed || o.Complete.IsZero() || now.Sub(o.Complete) < waitedLong) {
@@ -175,11 +174,10 @@ func (c *Counter) Over(now time.Time, o *exchange.Outcome) {
 	}
 }
 
-// answerTime is how long the target took for an answer: from when the whole request
-// was sent to it until the head of its answer was there, or until somebody gave up
-// waiting for that. However slowly a client sends its request, or takes the rest of
-// the answer, that is no time of the target's. Where it answers before it has the
-// whole request, or closes before it answers, there is nothing to be measured.
+// answerTime returns how long the target took to answer: from sending the end of the request
+// to the head of the answer, or until the wait was given up. The times in which the client
+// sends its request and receives the answer do not count. If the target answers before it
+// has the whole request, or closes before it answers, the time is not known.
 func answerTime(now time.Time, o *exchange.Outcome) (took time.Duration, known bool) {
 	switch {
 	case o.Complete.IsZero():
@@ -191,9 +189,9 @@ func answerTime(now time.Time, o *exchange.Outcome) (took time.Duration, known b
 	return now.Sub(o.Complete), o.Fault == exchange.FaultTimeout || o.Fault == exchange.FaultNone && o.Status == 0
 }
 
-// Add adds what one loop has counted.
+// Add adds the counts of one loop.
 func (s *Sum) Add(c *Counter) {
-	ended := c.ended.Load() // before what it is a part of
+	ended := c.ended.Load() // before Admitted and Delivered, which include it
 	s.Ended += ended
 	s.Failed += min(c.failed.Load(), ended)
 	s.Admitted += c.admitted.Load()

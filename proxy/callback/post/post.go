@@ -24,15 +24,15 @@ import (
 
 // Bounds of one attempt.
 const (
-	timeoutUsual   = 15 * time.Second // for all of it
+	timeoutUsual   = 15 * time.Second // for the whole attempt
 	dialTimeout    = 5 * time.Second
 	idleTimeout    = 30 * time.Second
 	headBytesMax   = 16 << 10
-	answerBytesMax = 64 << 10 // that are read so that the connection can be used again
+	answerBytesMax = 64 << 10 // read, so that the connection can be reused
 	idlePerHost    = 4
 )
 
-// Config is what a Client is made of.
+// Config configures a Client.
 type Config struct {
 	Hosts    *callback.Hosts
 	Secret   callback.Secret
@@ -43,7 +43,7 @@ type Config struct {
 
 // A Client sends callbacks.
 //
-// Safe for concurrent use: it is immutable, and so is what it uses but for its connections.
+// Safe for concurrent use: it is immutable, and http.Client is safe.
 type Client struct {
 	cfg  Config
 	http *http.Client
@@ -54,7 +54,7 @@ func New(cfg Config) *Client {
 	cfg.Timeout = cmp.Or(cfg.Timeout, timeoutUsual)
 	c := &Client{cfg: cfg}
 	c.http = &http.Client{
-		Transport: &http.Transport{ // without Proxy: it would choose the address
+		Transport: &http.Transport{ // without Proxy, which would choose the address
 			DialContext:            c.dial,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots},
 			MaxIdleConnsPerHost:    idlePerHost,
@@ -67,8 +67,8 @@ func New(cfg Config) *Client {
 	return c
 }
 
-// dial connects to a host. Each address is checked when it is dialled: what was looked up before
-// may have changed.
+// dial connects to a host. Each address is checked when it is dialled, since names may change
+// their addresses.
 func (c *Client) dial(ctx context.Context, network, line string) (net.Conn, error) {
 	line = strings.ToLower(line)
 	d := net.Dialer{Timeout: dialTimeout, Resolver: c.cfg.Resolver, Control: func(_, address string, _ syscall.RawConn) error {
@@ -81,23 +81,23 @@ func (c *Client) dial(ctx context.Context, network, line string) (net.Conn, erro
 	return d.DialContext(ctx, network, line)
 }
 
-// A Message is what a callback tells.
+// A Message is the content of a callback.
 type Message struct {
 	ID   string // the same in each attempt
 	URL  string
 	Body []byte // JSON
 }
 
-// A Reply is how an attempt ended.
+// A Reply is the result of an attempt.
 type Reply struct {
 	Status     int
-	RetryAfter string // as it says; empty: it does not
-	Err        error  // why there is no answer; nil: there is
+	RetryAfter string // Retry-After of the answer; may be empty
+	Err        error  // why there is no answer; nil: there is one
 }
 
-// Send makes an attempt. It ends when ctx does, too.
+// Send makes an attempt, which also ends when ctx ends.
 func (c *Client) Send(ctx context.Context, now time.Time, m *Message) (r Reply) {
-	if _, err := c.cfg.Hosts.Check(m.URL); err != nil { // the list is another than when it was stored
+	if _, err := c.cfg.Hosts.Check(m.URL); err != nil { // the list may have changed since the callback was stored
 		return Reply{Err: fmt.Errorf("the URL %w", err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
@@ -117,11 +117,11 @@ func (c *Client) Send(ctx context.Context, now time.Time, m *Message) (r Reply) 
 		return Reply{Err: c.reason(err)}
 	}
 	defer answer.Body.Close()
-	_, _ = io.CopyN(io.Discard, answer.Body, answerBytesMax) // what is left of it closes the connection
+	_, _ = io.CopyN(io.Discard, answer.Body, answerBytesMax) // a longer answer closes the connection
 	return Reply{Status: answer.StatusCode, RetryAfter: answer.Header.Get("Retry-After")}
 }
 
-// reason is why an attempt has failed, without the URL, which the caller knows.
+// reason returns why an attempt has failed, without the URL.
 func (c *Client) reason(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v", c.cfg.Timeout)
@@ -132,5 +132,5 @@ func (c *Client) reason(err error) error {
 	return err
 }
 
-// Close closes connections that are idle.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
