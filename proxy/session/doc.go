@@ -1,11 +1,12 @@
-// Package session is how HTTP/1.1 carries exchanges: one client connection of the proxy,
-// fed with what happened and what time it is, answering with what to do. It reads requests
-// and brings them to its exchange (package exchange), one at a time: the next request is
-// read when the answer to the last is written. It keeps the connection between exchanges,
-// ends it, and passes bytes on after a switch of protocols, until both sides have ended.
+// Package session is the HTTP/1.1 carrier of exchanges: one client connection of the proxy
+// as a state machine, which is told events and their times, and returns what to do. It reads
+// requests and passes them to its exchange (package exchange), one at a time: it reads the
+// next request when the answer to the previous one is written. It keeps the connection
+// between exchanges, ends it, and copies bytes after a switch of protocols, until both sides
+// have ended.
 //
-// A client that sends no more may still read: a request that is whole is answered, then
-// the connection closes.
+// A client that half closes its connection may still read: a complete request is answered
+// before the connection closes.
 //
-// The owner calls one Handle method at a time and then does what Effects says.
+// The owner calls one Handle method at a time and then carries out the Effects.
 package session

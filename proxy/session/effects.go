@@ -2,31 +2,31 @@ package session
 
 import "weir/proxy/exchange"
 
-// Effects is what the owner has to do after a Handle call: the effects of the exchange
-// first, but for Duplex, then these. The slices are borrowed until the next Handle call on
-// any session of the same Env.
+// Effects is what the owner must do after a Handle call: the effects of the exchange first,
+// except Duplex, then these. Slices are borrowed until the next Handle call on any session
+// of the same Env.
 type Effects struct {
 	exchange.Effects
-	// EndUpstream and EndClient pass on that a tunnel's other side sends no
-	// more: a half close behind the last byte.
+	// EndUpstream and EndClient half close one side of a tunnel after the last byte,
+	// because the other side has ended.
 	EndUpstream, EndClient bool
-	// Close ends the client's connection.
+	// Close says how to close the client's connection.
 	Close Close
-	// Read: bytes of the client that were left unread are to be shown again.
+	// Read says that unread bytes of the client must be passed again.
 	Read bool
 }
 
-// A Close says how the client's connection ends.
+// A Close says how to close the client's connection.
 type Close uint8
 
 const (
 	CloseNone    Close = iota
 	CloseDrained       // after the last byte
-	CloseLinger        // likewise, and what the client still sends is discarded
-	CloseAbort         // at once and visibly: what was announced will not come
+	CloseLinger        // likewise, then discarding what the client still sends
+	CloseAbort         // immediately, by a reset: the announced answer stays incomplete
 )
 
-// MoveEffects writes what to do to fx, and forgets it.
+// MoveEffects moves the effects to fx.
 func (s *Session) MoveEffects(fx *Effects) {
 	if s.Ended() {
 		s.settle()

@@ -9,7 +9,7 @@ import (
 	"weir/proxy/store"
 )
 
-// Settings are the bounds and times of all sessions.
+// Settings are the settings of all sessions.
 //
 // Immutable after New.
 type Settings struct {
@@ -20,63 +20,62 @@ type Settings struct {
 	IdleTimeout   time.Duration // between exchanges
 	TunnelTimeout time.Duration // for the next byte in either direction of a tunnel
 	DrainGrace    time.Duration // how long idle connections live when draining
-	RequestsMax   int           // requests of one connection, 0: any
-	AgeMax        time.Duration // of a connection, shortened by up to an eighth; 0: any
+	RequestsMax   int           // requests of one connection; 0: no limit
+	AgeMax        time.Duration // of a connection, reduced by up to an eighth; 0: no limit
 }
 
 // An Env is what the sessions of one loop share.
 //
 // Owned by its loop.
 type Env struct {
-	exchange.Env           // its Settings are those of the sessions' exchanges: New sets them
-	Settings     *Settings // of the sessions
+	exchange.Env // New sets its Settings to those in Settings
+	Settings     *Settings
 
 	head     http1.Head
-	accepted uint64 // connections, for endOf
+	accepted uint64 // number of connections, for endOf
 }
 
-// A state is what the bytes of a client's connection are.
+// A state says what the bytes of a client's connection belong to.
 type state uint8
 
 const (
 	stateExchanges state = iota // requests, one at a time
-	stateTunnel                 // another protocol's
-	stateClosing                // nothing more is read
+	stateTunnel                 // another protocol
+	stateClosing                // nothing: they are not read
 )
 
 // String names the state.
 func (s state) String() string { return [...]string{"exchanges", "tunnel", "closing"}[s] }
 
-// A Session is one client connection. The owner calls the methods of the exchange that are
-// not the session's own as they are: those about upstream connections and own endpoints.
+// A Session is one client connection. The owner calls methods of the exchange directly where
+// the session does not override them: those about upstream connections and own endpoints.
 //
 // Owned by its loop.
 type Session struct {
-	exchange.Exchange // under way, or the next
+	exchange.Exchange // the current one, or the next
 
 	env    *Env
 	state  state
 	reader http1.Reader
 	drain  bool
-	spent  bool // the connection has had its requests, or its time
-	left   bool // bytes of the client may be unread that it would read later
+	spent  bool // the connection has reached RequestsMax or AgeMax
+	left   bool // unread bytes of the client may be left to read later
 
-	// Effects of the session's own.
+	// Effects of the session itself.
 	endUpstream, endClient bool
 	closing                Close
 
-	began    time.Time // the first byte of the request was read
-	deadline time.Time // while no exchange is under way
-	idleBy   time.Time // when a client that asks nothing is closed
+	began    time.Time // when the first byte of the request was read
+	deadline time.Time // between exchanges
+	idleBy   time.Time // when an idle connection is closed
 	endBy    time.Time // the first request from then on is the last; zero: never
 	requests int       // so far
 
-	clientEnded bool // sends no more
-	targetEnded bool // of a tunnel: likewise
+	clientEnded bool // the client has half closed
+	targetEnded bool // likewise the target of a tunnel
 }
 
-// New returns the session of a new connection from remote; secure says that it
-// came by TLS.
+// New returns the session of a new connection from remote; secure says that it uses TLS.
 func New(now time.Time, env *Env, remote netip.Addr, secure bool) *Session {
 	env.Env.Settings = &env.Settings.Settings
 	s := &Session{Exchange: exchange.New(&env.Env, remote, secure), env: env, reader: http1.NewRequestReader(&env.Settings.Head)}
@@ -86,7 +85,7 @@ func New(now time.Time, env *Env, remote netip.Addr, secure bool) *Session {
 	return s
 }
 
-// Deadline is when HandleExpired is to be called; the zero time: never.
+// Deadline returns when HandleExpired must be called; zero means never.
 func (s *Session) Deadline() time.Time {
 	if s.state == stateExchanges && !s.Idle() {
 		return s.Exchange.Deadline()
@@ -99,9 +98,8 @@ func (s *Session) idle() bool {
 	return s.state == stateExchanges && s.Idle() && s.began.IsZero()
 }
 
-// HandleClient brings unread bytes from the client and returns how many of
-// them it is done with. It goes no further than the end of one exchange;
-// Effects.Read says when the others are to be shown once more.
+// HandleClient handles unread bytes from the client and returns how many it has consumed. It
+// stops at the end of an exchange; Effects.Read says when to pass the rest again.
 func (s *Session) HandleClient(now time.Time, b []byte) (n int) {
 	s.env.Begin()
 	if s.state == stateTunnel {
@@ -121,7 +119,7 @@ func (s *Session) HandleClient(now time.Time, b []byte) (n int) {
 	return n
 }
 
-// read reads on in the request.
+// read continues to read the request.
 func (s *Session) read(now time.Time, b []byte) int {
 	n := 0
 	for s.reads() {
@@ -139,7 +137,7 @@ func (s *Session) read(now time.Time, b []byte) int {
 			switch {
 			case !s.Idle():
 			case s.reader.Idle():
-				s.began, s.deadline = time.Time{}, s.idleBy // nothing but empty lines
+				s.began, s.deadline = time.Time{}, s.idleBy // only empty lines
 			default:
 				s.deadline = s.began.Add(s.env.Settings.HeadTimeout)
 			}
@@ -157,7 +155,7 @@ func (s *Session) read(now time.Time, b []byte) int {
 	return n
 }
 
-// readOn goes on with a request after a pause: it may be complete, or refused.
+// readOn continues with a request after a pause: it may be complete, or refused.
 func (s *Session) readOn(now time.Time) {
 	if s.state != stateExchanges {
 		return
@@ -168,7 +166,7 @@ func (s *Session) readOn(now time.Time) {
 	}
 }
 
-// reads reports whether the session wants bytes from the client.
+// reads reports whether the session reads bytes from the client now.
 func (s *Session) reads() bool {
 	switch s.state {
 	case stateTunnel:
@@ -180,9 +178,9 @@ func (s *Session) reads() bool {
 	return s.Reads() || s.Idle() && !s.Ended()
 }
 
-// skipRefused answers a request that is refused. When its whole body is among b, the bytes
-// that have come, the connection goes on behind it; else it closes with the body unread. It
-// returns how many bytes were the body's.
+// skipRefused answers a refused request. If b, the bytes received, contains its whole body,
+// the connection continues after it; otherwise it closes with the body unread. It returns
+// the number of bytes of the body.
 func (s *Session) skipRefused(now time.Time, b []byte) (n int) {
 	if !s.Refused() {
 		return 0
@@ -203,20 +201,20 @@ func (s *Session) skipRefused(now time.Time, b []byte) (n int) {
 	return n
 }
 
-// HandleAnswer brings the store's answer that Env.Ask could not give at once.
-// It is called also when the client has left.
+// HandleAnswer handles the store's answer that Env.Ask did not return immediately. It is
+// called even if the client has left.
 func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
 	s.Exchange.HandleAnswer(now, ans)
 	s.readOn(now)
 }
 
-// HandleWake says that the time of Effects.Wake has come: the request's slot in the queue.
+// HandleWake is called at the time of Effects.Wake, the request's slot in the queue.
 func (s *Session) HandleWake(now time.Time) {
 	s.Exchange.HandleWake(now)
 	s.readOn(now)
 }
 
-// HandleExpired says that the Deadline has passed.
+// HandleExpired is called when the Deadline has passed.
 func (s *Session) HandleExpired(now time.Time) {
 	switch {
 	case s.state == stateTunnel:
@@ -224,7 +222,7 @@ func (s *Session) HandleExpired(now time.Time) {
 		s.endTunnel(exchange.ReleaseEnd, CloseDrained)
 	case s.state == stateClosing:
 	case s.idle():
-		s.close(CloseDrained) // the last answer may still be on its way
+		s.close(CloseDrained) // the last answer may not be sent completely
 	case s.Idle():
 		s.env.Begin()
 		s.HandleUnreadable(now, s.began, errHeadLate)
@@ -233,21 +231,21 @@ func (s *Session) HandleExpired(now time.Time) {
 	}
 }
 
-// errHeadLate is what is wrong with a request whose head takes too long.
+// errHeadLate is the error of a request whose head takes too long.
 var errHeadLate = &http1.Error{Status: 408, Reason: "the request head did not arrive in time"}
 
-// HandleClosed says that the client has left. What is under way for it is given up.
+// HandleClosed handles the disconnect of the client.
 func (s *Session) HandleClosed(time.Time) {
 	if s.state == stateTunnel && s.clientEnded {
-		s.EndTunnel(exchange.ReleaseEnd) // what it had sent before it ended still goes
+		s.EndTunnel(exchange.ReleaseEnd) // what it sent before its end is still forwarded
 	}
 	s.HandleLeft()
 	s.state = stateClosing
 	s.deadline = time.Time{}
 }
 
-// HandleDrain has the session end: at once after a short grace when it is idle, so
-// that a request on its way is still answered, else with the answer under way.
+// HandleDrain ends the session: if it is idle after DrainGrace, so that a request already on
+// its way is still answered, otherwise with the current answer.
 func (s *Session) HandleDrain(now time.Time) {
 	s.drain = true
 	s.HandleLast()
@@ -257,7 +255,7 @@ func (s *Session) HandleDrain(now time.Time) {
 	}
 }
 
-// settle does what the end of an exchange means for the connection.
+// settle handles the end of an exchange.
 func (s *Session) settle() {
 	switch how, now := s.End(); {
 	case how == exchange.EndTunnel:
@@ -283,7 +281,7 @@ func (s *Session) await(now time.Time) {
 	s.idleBy = s.deadline
 }
 
-// close ends the connection; nothing more is read.
+// close closes the connection; nothing more is read.
 func (s *Session) close(how Close) {
 	s.state = stateClosing
 	s.deadline = time.Time{}

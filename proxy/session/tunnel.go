@@ -8,20 +8,20 @@ import (
 	"weir/proxy/exchange"
 )
 
-// After 101 the bytes are another protocol's: they are passed on in both
-// directions as they come, and so is the end of each (RFC 9110 section 7.8).
+// After 101 the bytes belong to another protocol: they are copied in both directions, and so
+// is the end of each direction (RFC 9110 section 7.8).
 
-// beginTunnel turns the session into a tunnel. The exchange that has switched protocols
-// keeps the upstream connection until EndTunnel.
+// beginTunnel turns the session into a tunnel. The exchange keeps the upstream connection
+// until EndTunnel.
 func (s *Session) beginTunnel(now time.Time) {
 	s.state = stateTunnel
 	s.endUpstream = s.clientEnded
 	s.awaitTunnel(now)
 }
 
-// awaitTunnel expects the next byte. When one side has ended, what is left is a
-// stream: whether the peer that has ended is still there, nothing else tells.
-// While one side takes nothing, the loop bounds how long.
+// awaitTunnel sets the deadline of the next byte. After one side has ended the shorter
+// StreamTimeout applies, since nothing else shows whether that peer still exists. While one
+// side accepts no data, the loop bounds how long.
 func (s *Session) awaitTunnel(now time.Time) {
 	wait := s.env.Settings.TunnelTimeout
 	clientFull, targetFull := s.Full()
@@ -49,10 +49,8 @@ func (s *Session) tunnelDown(now time.Time, b []byte) int {
 	return len(b)
 }
 
-// HandleUpstream brings bytes from the upstream connection held, and
-// returns how many of them are done with. What goes beyond the answer cannot
-// be trusted: the connection is discarded. While the client is full nothing of
-// a relayed answer is wanted; the bytes are to be shown again afterwards.
+// HandleUpstream handles bytes from the upstream connection, and returns how many it has
+// consumed; see [exchange.Exchange.HandleUpstream].
 func (s *Session) HandleUpstream(now time.Time, b []byte) (n int) {
 	if s.state != stateTunnel {
 		n = s.Exchange.HandleUpstream(now, b)
@@ -68,7 +66,7 @@ func (s *Session) HandleUpstream(now time.Time, b []byte) (n int) {
 	return n
 }
 
-// HandleTargetFull says whether the upstream connection held takes nothing for the moment.
+// HandleTargetFull says whether the upstream connection currently accepts no data.
 func (s *Session) HandleTargetFull(now time.Time, full bool) {
 	s.Exchange.HandleTargetFull(now, full)
 	if s.state == stateTunnel {
@@ -76,8 +74,8 @@ func (s *Session) HandleTargetFull(now time.Time, full bool) {
 	}
 }
 
-// HandleClientFull says whether the client takes nothing for the moment:
-// meanwhile no more of a relayed answer is wanted.
+// HandleClientFull says whether the client currently accepts no data. Meanwhile a relayed
+// answer is not read.
 func (s *Session) HandleClientFull(now time.Time, full bool) {
 	s.Exchange.HandleClientFull(now, full)
 	if s.state == stateTunnel {
@@ -85,11 +83,10 @@ func (s *Session) HandleClientFull(now time.Time, full bool) {
 	}
 }
 
-// HandleClientEnd says that the client sends no more; it may still read. A
-// request that is whole is answered before the connection closes. A request
-// that is not never will be: it is given up. unread is how many bytes were left
-// unread: while the session wants none they wait their turn, and the end is to be
-// said again when they are shown.
+// HandleClientEnd handles the half close of the client, which may still read. A complete
+// request is answered before the connection closes; an incomplete one is given up. unread is
+// the number of unread bytes: while the session does not read them, the end is ignored, and
+// the owner calls HandleClientEnd again after they are read.
 func (s *Session) HandleClientEnd(now time.Time, unread int) {
 	s.env.Begin()
 	switch {
@@ -111,10 +108,10 @@ func (s *Session) HandleClientEnd(now time.Time, unread int) {
 	}
 }
 
-// HandleUpstreamEnd says that the upstream connection held sends no more;
-// unread is how many of its bytes wait until the client takes more. It reports
-// whether the connection stays open: for these bytes, or for the other direction
-// of a tunnel. Else the owner closes it: HandleUpstreamClosed.
+// HandleUpstreamEnd handles the half close of the upstream connection; unread is the number
+// of its bytes that wait until the client accepts more. It reports whether the connection
+// stays open, for these bytes or for the other direction of a tunnel. Otherwise the owner
+// closes it and calls HandleUpstreamClosed.
 func (s *Session) HandleUpstreamEnd(now time.Time, unread int) (open bool) {
 	s.env.Begin()
 	if s.state != stateTunnel {
@@ -132,7 +129,7 @@ func (s *Session) HandleUpstreamEnd(now time.Time, unread int) (open bool) {
 	return true
 }
 
-// HandleUpstreamClosed says that the upstream connection held is closed, and why.
+// HandleUpstreamClosed handles the close of the upstream connection; err is the reason.
 func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
 	if s.state != stateTunnel {
 		s.Exchange.HandleUpstreamClosed(now, err)
@@ -141,13 +138,13 @@ func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
 	s.env.Begin()
 	how := CloseDrained
 	if err != nil && !errors.Is(err, io.EOF) && !s.targetEnded {
-		how = CloseAbort // else what it had said before it ended is still sent
+		how = CloseAbort // otherwise what it sent before its end is still passed on
 	}
 	s.endTunnel(exchange.ReleaseNone, how)
 }
 
-// endTunnel ends both sides; with ReleaseEnd what has been written to the target is still
-// sent.
+// endTunnel ends both sides. With ReleaseEnd, what has been written to the target is sent
+// first.
 func (s *Session) endTunnel(upstream exchange.Release, client Close) {
 	s.EndTunnel(upstream)
 	s.close(client)

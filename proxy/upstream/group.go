@@ -119,7 +119,11 @@ func (g *Group[T]) Choose(now time.Time, tried *Tried) *Target[T] {
 	if tried.n == triesMax {
 		return nil
 	}
-	t := g.choose(&ask[T]{now: now, tried: tried, room: g.room})
+	a := ask[T]{now: now, tried: tried}
+	if len(g.targets) > 1 { // one is chosen also without room
+		a.room = g.room
+	}
+	t := g.choose(&a)
 	if t == nil {
 		return nil
 	}
@@ -211,6 +215,12 @@ func (a *ask[T]) fits(t *Target[T]) bool {
 
 // pick returns a suitable target according to the balance, or nil.
 func (g *Group[T]) pick(a *ask[T]) *Target[T] {
+	if len(g.targets) == 1 { // there is nothing to balance
+		if t := g.targets[0]; a.fits(t) {
+			return t
+		}
+		return nil
+	}
 	switch g.balance {
 	case RoundRobin:
 		return g.next(a)

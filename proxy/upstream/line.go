@@ -82,22 +82,24 @@ type Line[W any] struct {
 // places are the places of a key.
 type places struct {
 	n    int32
-	mean float32   // recent average of n
-	at   time.Time // time of mean
+	mean float32 // recent average of n
+	at   int64   // time of mean, see instant
 }
 
-// add adds n places at now.
-func (p *places) add(now time.Time, n int32) {
-	p.mean, p.at = p.lately(now), now
+// instant is a time in nanoseconds. Every request takes and gives back a place, and a
+// number is cheaper to keep and to compare than a time.Time.
+func instant(t time.Time) int64 { return t.UnixNano() }
+
+// add adds n places at an instant.
+func (p *places) add(at int64, n int32) {
+	p.mean, p.at = p.lately(at), at
 	p.n += n
 }
 
 // lately returns the recent average of the key's places.
-func (p *places) lately(now time.Time) float32 {
-	switch since := now.Sub(p.at); {
-	case since <= 0: // or the clock was set back
-		return p.mean
-	case since >= lineMemory:
+func (p *places) lately(at int64) float32 {
+	switch since := at - p.at; {
+	case since >= int64(lineMemory), since < 0: // the clock was set back: the average begins anew
 		return float32(p.n)
 	default:
 		return p.mean + (float32(p.n)-p.mean)*float32(since)*(1/float32(lineMemory))
@@ -209,7 +211,7 @@ func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until t
 // recently.
 func (l *Line[W]) greedy(now time.Time, key uint8) bool {
 	p := &l.places[key]
-	return max(float32(p.n), p.lately(now)) > lineGreed*l.average(now)
+	return max(float32(p.n), p.lately(instant(now))) > lineGreed*l.average(now)
 }
 
 // average returns the recent number of places per key, over keys that had any.
@@ -223,9 +225,9 @@ func (l *Line[W]) weigh(now time.Time) {
 	if since := now.Sub(l.shareAt); since >= 0 && since < lineShares {
 		return
 	}
-	sum, keys := float32(0), float32(0)
+	sum, keys, at := float32(0), float32(0), instant(now)
 	for i := range l.places {
-		if n := l.places[i].lately(now); n > 0 {
+		if n := l.places[i].lately(at); n > 0 {
 			sum += n
 			keys++
 		}
@@ -242,8 +244,12 @@ func (l *Line[W]) kept(now time.Time) int {
 	if !l.keeps {
 		return Ranks
 	}
-	for rank, at := range l.keepsAt {
-		if since := now.Sub(at); since < 0 || since >= lineMemory { // the clock was set back
+	for rank := range l.keepsAt {
+		at := &l.keepsAt[rank]
+		if at.IsZero() {
+			continue
+		}
+		if since := now.Sub(*at); since < 0 || since >= lineMemory { // the clock was set back
 			continue
 		}
 		l.weigh(now)
@@ -258,6 +264,9 @@ func (l *Line[W]) kept(now time.Time) int {
 
 // Admits reports whether w may take a free place.
 func (l *Line[W]) Admits(now time.Time, w *Waiter[W]) bool {
+	if !l.keeps {
+		return true
+	}
 	kept := l.kept(now)
 	return int(w.rank) < kept || int(w.rank) == kept && !l.greedy(now, w.key)
 }
@@ -305,7 +314,7 @@ func (l *Line[W]) best(now time.Time, r *rank[W], all bool) (best *Waiter[W]) {
 				w = f.last
 			}
 			p := &l.places[key]
-			score := max(int(p.n), int(lineScore*p.lately(now)))
+			score := max(int(p.n), int(lineScore*p.lately(instant(now))))
 			if best == nil || score < least || score == least && (w.ticket > best.ticket) == lastFirst {
 				best, least = w, score
 			}
@@ -346,9 +355,11 @@ func (l *Line[W]) crowd(rank int) (most *fifo[W]) {
 
 // Take records that w has a place at a target until Give.
 func (l *Line[W]) Take(now time.Time, w *Waiter[W]) {
-	l.Give(now, w)
+	if w.placed {
+		l.Give(now, w)
+	}
 	w.placed, w.placedBy = true, w.key
-	l.places[w.key].add(now, 1)
+	l.places[w.key].add(instant(now), 1)
 	l.of.loops[l.loop].taken.Add(1)
 }
 
@@ -356,7 +367,7 @@ func (l *Line[W]) Take(now time.Time, w *Waiter[W]) {
 func (l *Line[W]) Give(now time.Time, w *Waiter[W]) {
 	if w.placed {
 		w.placed = false
-		l.places[w.placedBy].add(now, -1)
+		l.places[w.placedBy].add(instant(now), -1)
 		l.of.loops[l.loop].taken.Add(-1)
 	}
 }

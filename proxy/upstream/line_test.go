@@ -182,6 +182,21 @@ func TestPlacesAreKept(t *testing.T) {
 	}
 }
 
+// Keys that had places before the clock was set back do not count as having them since: against
+// their averages each key with a place would be greedy.
+func TestAveragesAfterAClockSetBack(t *testing.T) {
+	l, now := unfair(1)
+	before := now.Add(time.Hour)
+	for key := uint64(10); key < 40; key++ {
+		w := waiterFor(key, 1)
+		l.Take(before, w)
+		l.Give(before.Add(300*time.Millisecond), w)
+	}
+	if !l.Admits(now.Add(time.Second), waiterFor(2, 1)) {
+		t.Error("a key with one place counts as greedy")
+	}
+}
+
 // Whoever is kept from a place is not overtaken by those of a lower rank.
 func TestGreedyKeyIsBeforeLowerRanks(t *testing.T) {
 	l, now := unfair(1)

@@ -69,19 +69,23 @@ func (l *Line[W]) Rank() int {
 	return Ranks
 }
 
+// Contested reports whether other loops ask for places.
+func (l *Line[W]) Contested() bool {
+	others := l.of.asking.Load()
+	if others > 0 && l.of.loops[l.loop].asks.Load() > 0 {
+		others--
+	}
+	return others > 0
+}
+
 // Rival returns the loop whose line gets the next place at a target instead of a waiter
 // of the given rank on this loop, or -1. Rank Ranks means that nobody on this loop wants
 // the place. open reports whether a loop sends requests to the target.
 func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
-	own := &l.of.loops[l.loop]
-	others := l.of.asking.Load()
-	if own.asks.Load() > 0 {
-		others--
-	}
-	if others <= 0 {
+	if !l.Contested() {
 		return -1
 	}
-	best, highest, fewest := -1, Ranks-int64(rank), own.taken.Load()
+	best, highest, fewest := -1, Ranks-int64(rank), l.of.loops[l.loop].taken.Load()
 	turn := l.of.turn(l.loop)
 	for i := range l.of.loops {
 		s := &l.of.loops[i]

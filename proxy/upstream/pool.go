@@ -87,7 +87,7 @@ const (
 )
 
 // Acquire requests a connection for w. fresh excludes connections that have served
-// before, because such a one has just failed.
+// before, because such a one has just failed or may be closing.
 func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
 	if n := len(p.idle); n > 0 && !fresh {
 		c = p.idle[n-1]
@@ -137,7 +137,7 @@ func (p *Pool[C, W]) EndStream(w *Waiter[W]) {
 
 // wantsDial reports whether a waiter has no dial in progress and there is room for one. A
 // waiter for a fresh connection gets one beyond the bound: it takes the place of the one
-// that failed.
+// that failed, or that the caller closes.
 func (p *Pool[C, W]) wantsDial() bool {
 	if p.dialing < p.fresh.count {
 		return true
@@ -150,7 +150,7 @@ func (p *Pool[C, W]) wantsDial() bool {
 // bound leaves even if somebody waits, who will get another one: otherwise a line that
 // never empties would keep it for ever.
 func (p *Pool[C, W]) Release(c C) *Waiter[W] {
-	if p.idleOrBusy() > p.most {
+	if p.Usable() > p.most {
 		p.busy--
 		p.leaving = append(p.leaving, c)
 		return nil
@@ -165,7 +165,7 @@ func (p *Pool[C, W]) Release(c C) *Waiter[W] {
 
 // rest makes a connection idle if there is room; it is not counted any more.
 func (p *Pool[C, W]) rest(c C) {
-	if p.retired || p.idleOrBusy() >= p.most {
+	if p.retired || p.Usable() >= p.most {
 		p.leaving = append(p.leaving, c)
 		return
 	}
@@ -258,9 +258,10 @@ func (p *Pool[C, W]) Cancel(w *Waiter[W]) {
 }
 
 // Open returns the number of connections: idle, busy and leaving.
-func (p *Pool[C, W]) Open() int { return p.idleOrBusy() + len(p.leaving) }
+func (p *Pool[C, W]) Open() int { return p.Usable() + len(p.leaving) }
 
-func (p *Pool[C, W]) idleOrBusy() int { return len(p.idle) + p.busy }
+// Usable returns the number of connections that are idle or busy.
+func (p *Pool[C, W]) Usable() int { return len(p.idle) + p.busy }
 
 // Idle, Busy and Connecting return the number of connections in that state.
 func (p *Pool[C, W]) Idle() int       { return len(p.idle) }
