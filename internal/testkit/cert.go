@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// SelfSigned makes a certificate that vouches for itself, as an authority does, and
-// expires at the given moment. Names are those of hosts, or addresses.
+// SelfSigned returns a self-signed certificate, which is its own authority, that is valid until
+// the given time. Names are host names or addresses.
 func SelfSigned(until time.Time, names ...string) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -46,7 +46,7 @@ func SelfSigned(until time.Time, names ...string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// Trust is the settings of a client that trusts a SelfSigned certificate and expects
+// Trust returns the configuration of a client that trusts a SelfSigned certificate and expects
 // the name.
 func Trust(c tls.Certificate, name string) *tls.Config {
 	pool := x509.NewCertPool()
@@ -54,7 +54,7 @@ func Trust(c tls.Certificate, name string) *tls.Config {
 	return &tls.Config{RootCAs: pool, ServerName: name}
 }
 
-// WritePair writes a certificate and its key into files.
+// WritePair writes a certificate and its key to files.
 func WritePair(t testing.TB, pair tls.Certificate) (certFile, keyFile string) {
 	t.Helper()
 	secret, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)

@@ -9,21 +9,30 @@ import (
 	"time"
 )
 
-// A Conn is a client's connection on which a test writes requests byte by byte.
-type Conn struct {
-	net.Conn
-	In *bufio.Reader // what comes in
-	T  testing.TB    // the test, or the part of it, whose connection this is
+// Listen returns a listener at a free port of 127.0.0.1, which is closed when the test ends.
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	l := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { l.Close() })
+	return l
 }
 
-// Dial connects to addr. The connection ends with the test, and breaks after Patience.
+// A Conn is a client connection on which a test writes the bytes of requests.
+type Conn struct {
+	net.Conn
+	In *bufio.Reader // received bytes
+	T  testing.TB    // the test or subtest that uses the connection
+}
+
+// Dial connects to addr. The connection is closed when the test ends, and has a deadline of
+// Patience.
 func Dial(t testing.TB, addr string) *Conn {
 	t.Helper()
 	return DialFrom(t, "127.0.0.1", addr)
 }
 
-// DialFrom is Dial from an address of the loopback network, by which the other side
-// can tell clients apart.
+// DialFrom is Dial from an address of the loopback network, so that clients can be
+// distinguished.
 func DialFrom(t testing.TB, ip, addr string) *Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
@@ -38,7 +47,7 @@ func DialFrom(t testing.TB, ip, addr string) *Conn {
 	return NewConn(t, c)
 }
 
-// NewConn is a connection that exists already.
+// NewConn returns a Conn for an existing connection.
 func NewConn(t testing.TB, c net.Conn) *Conn {
 	return &Conn{Conn: c, In: bufio.NewReader(c), T: t}
 }

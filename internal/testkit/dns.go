@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A NameServer is a small DNS server over UDP (RFC 1035): it answers questions
-// for A and AAAA records of one name as it is told.
+// A NameServer is a DNS server over UDP (RFC 1035) that answers questions for the A and AAAA
+// records of one name.
 //
 // Safe for concurrent use: mu guards the fields below it.
 type NameServer struct {
@@ -48,7 +48,7 @@ func NewNameServer(t testing.TB, name, addrs string) *NameServer {
 	return s
 }
 
-// Say changes the answers.
+// Say sets the answers.
 func (s *NameServer) Say(code byte, addrs string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *NameServer) Say(code byte, addrs string) {
 	}
 }
 
-// Resolver asks the server, as the system's resolver would.
+// Resolver returns a resolver that uses the server.
 func (s *NameServer) Resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", s.LocalAddr().String())
@@ -75,7 +75,7 @@ func (s *NameServer) serve() {
 	}
 }
 
-// answer is the answer to a query with one question.
+// answer returns the answer to a query with one question.
 func (s *NameServer) answer(query []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what is expected, in testdata")
 
-// Golden fails unless got is what the file in testdata has; -update writes it there.
+// Golden fails unless got equals the content of a file in testdata; -update writes the file.
 func Golden(t testing.TB, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -28,10 +28,10 @@ func Golden(t testing.TB, name, got string) {
 	}
 }
 
-// Scripts plays testdata/*.txt: blocks with an empty line in between, each commands, a
-// line ----, and their effects; -update writes the effects. Lines with # are comments.
-// player begins a script: what it returns plays the commands of one block after another
-// and returns their effects.
+// Scripts runs testdata/*.txt. A script consists of blocks separated by empty lines; a block is
+// commands, a line ----, and their effects; -update writes the effects. Lines with # are
+// comments. player is called for each script; the function that it returns is called for each
+// block and returns the effects of its commands.
 func Scripts(t *testing.T, player func() (play func(commands []string) (effects string, err error))) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.txt")
@@ -57,7 +57,7 @@ func playScript(t *testing.T, path string, play func(commands []string) (string,
 				commands = append(commands, line)
 			}
 		}
-		if len(commands) == 0 { // a comment on what follows
+		if len(commands) == 0 { // only a comment
 			out = append(out, text)
 			continue
 		}

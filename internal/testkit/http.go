@@ -15,16 +15,16 @@ type Client struct {
 	base string
 }
 
-// NewClient returns a client of base ("http://host:port") whose requests take Patience
-// at most. It asks for no compression; its idle connections end with the test.
+// NewClient returns a client of base ("http://host:port") with a timeout of Patience. It does
+// not accept compression. Its idle connections are closed when the test ends.
 func NewClient(t testing.TB, base string) *Client {
 	c := &Client{t: t, base: base, Client: &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}, Timeout: Patience}}
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
 
-// Do sends a request and returns status, fields and body of its answer. The fields of
-// the request are names and values in turn.
+// Do sends a request and returns the status, fields and body of the answer. fields are
+// alternating names and values.
 func (c *Client) Do(method, path, body string, fields ...string) (int, http.Header, string) {
 	c.t.Helper()
 	req, err := http.NewRequest(method, c.base+path, strings.NewReader(body))
@@ -46,8 +46,8 @@ func (c *Client) Do(method, path, body string, fields ...string) (int, http.Head
 	return res.StatusCode, res.Header, string(text)
 }
 
-// Samples reads an exposition of metrics: values by name and labels. It fails where a
-// sample is there twice.
+// Samples parses an exposition of metrics into values by name and labels. Duplicate samples are
+// an error.
 func Samples(t testing.TB, text string) map[string]float64 {
 	t.Helper()
 	samples := make(map[string]float64)
@@ -62,7 +62,7 @@ func Samples(t testing.TB, text string) map[string]float64 {
 			t.Fatalf("metrics line %q: %v", line, err)
 		}
 		if _, twice := samples[line[:at]]; twice {
-			t.Errorf("the sample %s is there twice", line[:at])
+			t.Errorf("the sample %s is duplicated", line[:at])
 		}
 		samples[line[:at]] = value
 	}

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A Log keeps what is written to it: the log of what is tested, or the output of a
-// program. The zero Log is empty.
+// A Log records what is written to it, such as log lines or the output of a program. The zero
+// Log is empty.
 //
 // Safe for concurrent use: a mutex guards the text.
 type Log struct {
@@ -16,24 +16,24 @@ type Log struct {
 	text bytes.Buffer
 }
 
-// Write adds to the log.
+// Write implements io.Writer.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-// String is what was written so far.
+// String returns what was written so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// Count says how often part was written.
+// Count returns how often part was written.
 func (l *Log) Count(part string) int { return strings.Count(l.String(), part) }
 
-// Lines are the complete lines so far that contain part.
+// Lines returns the complete lines that contain part.
 func (l *Log) Lines(part string) (lines []string) {
 	for line := range strings.Lines(l.String()) {
 		if whole, ok := strings.CutSuffix(line, "\n"); ok && strings.Contains(whole, part) {
@@ -43,12 +43,12 @@ func (l *Log) Lines(part string) (lines []string) {
 	return lines
 }
 
-// Reset forgets what was written.
+// Reset empties the log.
 func (l *Log) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text.Reset()
 }
 
-// Logger logs into l.
+// Logger returns a logger that writes to l.
 func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

@@ -3,17 +3,20 @@ package testkit
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
 
-// asProgram is the variable by which a test binary becomes the program that it tests.
+// asProgram is the environment variable that makes a test binary run the tested program.
 const asProgram = "WEIR_TEST_AS_PROGRAM"
 
-// Main runs a package's tests, from its TestMain. Started by Command the test binary
-// runs program instead, and ends when it returns.
+// Main runs the tests of a package; call it from TestMain. If the test binary was started by
+// Command, Main runs program instead and exits.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(asProgram) != "" {
 		program()
@@ -22,19 +25,19 @@ func Main(m *testing.M, program func()) {
 	os.Exit(m.Run())
 }
 
-// Command is the program of Main as a process of its own, not started. Of the
-// environment it sees env alone, names and values in turn. It is killed after Patience,
-// and with the test.
+// Command returns a command that runs the program of Main in another process. Its environment
+// is env, alternating names and values. It is killed when the test ends, or after four times
+// Patience: a test may take longer than one of its waits.
 func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*Patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
-	// The race detector would have every process sleep for a second at its end.
+	// With the race detector, a process sleeps for a second before it exits by default.
 	cmd.Env = []string{asProgram + "=1", "GORACE=atexit_sleep_ms=0"}
 	for i := 0; i < len(env); i += 2 {
 		cmd.Env = append(cmd.Env, env[i]+"="+env[i+1])
@@ -43,8 +46,7 @@ func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Ends runs a command to its end, fails unless it has the exit status, and returns what
-// it wrote.
+// Ends runs a command to its end, fails unless it has the exit status, and returns its output.
 func Ends(t testing.TB, cmd *exec.Cmd, status int) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -59,7 +61,7 @@ func Ends(t testing.TB, cmd *exec.Cmd, status int) (stdout, stderr string) {
 // A Program is a process that runs during a test.
 type Program struct {
 	*exec.Cmd
-	Log   Log // its standard output, and its standard error unless Cmd said otherwise
+	Log   Log // standard output, and standard error unless Cmd redirects it
 	t     testing.TB
 	ended chan struct{}
 }
@@ -89,8 +91,8 @@ func (p *Program) Logged(part string) string {
 	return p.LoggedTimes(part, 1)
 }
 
-// LoggedTimes waits for the n-th line of the log that contains part. It fails when the
-// program ends without it.
+// LoggedTimes waits for the n-th line of the log that contains part. It fails if the program
+// ends before.
 func (p *Program) LoggedTimes(part string, n int) string {
 	p.t.Helper()
 	ended := false
@@ -99,7 +101,7 @@ func (p *Program) LoggedTimes(part string, n int) string {
 			p.t.Fatalf("the program has ended and has not logged %d times: %s\n%s", n, part, &p.Log)
 		}
 		select {
-		case <-p.ended: // look once more: these lines are the last
+		case <-p.ended: // check once more, as the last lines are there now
 			ended = true
 		default:
 		}
@@ -113,6 +115,26 @@ func (p *Program) LoggedTimes(part string, n int) string {
 func (p *Program) Status() int {
 	<-p.ended
 	return p.ProcessState.ExitCode()
+}
+
+// Freeze stops a process with SIGSTOP and returns when none of its threads runs. The signal alone is
+// not enough: on a busy machine the process goes on until the thread that has been chosen to take the
+// signal gets a processor.
+func Freeze(t testing.TB, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "the process stops", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, path := range threads {
+			stat, _ := os.ReadFile(path)
+			if _, state, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(state, "T") {
+				return false
+			}
+		}
+		return len(threads) > 0
+	})
 }
 
 // Stop ends the program by a signal and returns its exit status.

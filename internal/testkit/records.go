@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Records keeps what is logged, a line for each record as LOG_FORMAT=text has it,
-// without the time. The zero Records is empty.
+// Records collects log records, each as a line in the format of LOG_FORMAT=text without the
+// time. The zero Records is empty.
 //
 // Safe for concurrent use: a mutex guards the lines.
 type Records struct {
@@ -17,7 +17,7 @@ type Records struct {
 	lines []string
 }
 
-// Logger logs the records of a component.
+// Logger returns the logger of a component.
 func (r *Records) Logger(component string) *slog.Logger {
 	return slog.New(&pen{r: r, component: component})
 }
@@ -31,9 +31,9 @@ func (r *Records) Taken() []string {
 	return lines
 }
 
-// A pen writes the lines of one component.
+// A pen is the handler of one component.
 type pen struct {
-	slog.Handler // for what no logger here uses
+	slog.Handler // for unused methods
 	r            *Records
 	component    string
 }

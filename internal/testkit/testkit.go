@@ -1,5 +1,5 @@
-// Package testkit has what the tests of several packages need: waiting for what must
-// happen, collecting logs, connections and requests, programs, certificates.
+// Package testkit supports the tests of several packages: it waits for conditions, collects
+// logs, and provides connections, requests, programs and certificates.
 //
 // It imports none of the packages that it helps to test.
 package testkit
@@ -7,24 +7,24 @@ package testkit
 import (
 	"encoding/json"
 	"math"
-	"net"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/freeport"
 )
 
-// Patience is how long a test waits for what must happen before it fails. Nothing
-// waits that long unless something is broken.
+// Patience bounds all waits of tests. Only a test that fails waits that long.
 const Patience = 2 * time.Minute
 
-// Eventually waits until a condition holds. It fails the test after Patience; what
-// names the condition.
+// Eventually waits until a condition holds, and fails the test after Patience. what
+// describes the condition.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", Patience, what)
+			t.Fatalf("waited %v for: %s", Patience, what)
 		}
 	}
 }
@@ -36,12 +36,12 @@ func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 	case v := <-ch:
 		return v
 	case <-time.After(Patience):
-		t.Fatalf("waited %v in vain: %s", Patience, what)
+		t.Fatalf("waited %v for: %s", Patience, what)
 		panic("unreachable")
 	}
 }
 
-// Within is the share by which a figure may miss what is wanted.
+// Within is the allowed relative deviation of a figure.
 type Within float64
 
 // Near fails the test unless got is near want.
@@ -52,7 +52,7 @@ func (share Within) Near(t testing.TB, what string, got, want float64) {
 	}
 }
 
-// JSON is v as JSON, for comparisons.
+// JSON returns v as JSON, for comparisons.
 func JSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -61,27 +61,39 @@ func JSON(v any) string {
 	return string(data)
 }
 
-// FreeAddr is a free address on 127.0.0.1, each time another.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
+// Must returns the value of a call that must succeed, as in Must(os.ReadFile(name))(t).
+func Must[T any](v T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
 	}
-	return addr
 }
 
-// FreePort is the port of a FreeAddr.
-func FreePort(t testing.TB) string {
+// WriteFile writes a file.
+func WriteFile(t testing.TB, name, text string) {
 	t.Helper()
-	_, port, err := net.SplitHostPort(FreeAddr(t))
-	if err != nil {
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// FreeAddr returns a free address on 127.0.0.1, each time another one.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	return Must(freeport.Addr())(t)
+}
+
+// FreePort returns the port of a FreeAddr.
+func FreePort(t testing.TB) string {
+	t.Helper()
+	_, port, _ := strings.Cut(FreeAddr(t), ":")
 	return port
 }
 
-// Env is an environment of names and values in turn; of those given twice the first
+// Env returns an environment from alternating names and values. Of duplicates the first
 // counts.
 func Env(pairs []string) func(name string) string {
 	return func(name string) string {
