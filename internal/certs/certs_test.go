@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // An authority signs certificates for tests.
@@ -38,10 +40,7 @@ func newAuthority(t *testing.T) *authority {
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return key
 }
 
@@ -54,14 +53,8 @@ func (a *authority) sign(t *testing.T, template, parent *x509.Certificate, key *
 	if template.NotAfter.IsZero() {
 		template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testkit.Must(x509.CreateCertificate(rand.Reader, template, parent, key, a.key))(t)
+	cert := testkit.Must(x509.ParseCertificate(der))(t)
 	return cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
@@ -70,10 +63,7 @@ func (a *authority) server(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
 	k := newKey(t)
 	_, cert = a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}}, a.cert, &k.PublicKey)
-	der, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testkit.Must(x509.MarshalPKCS8PrivateKey(k))(t)
 	return cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
@@ -94,10 +84,7 @@ func files(t *testing.T, cert, key []byte) (certFile, keyFile string) {
 // serves is the name of the certificate that p serves.
 func serves(t *testing.T, p *Pair) string {
 	t.Helper()
-	c, err := p.Config().GetCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(p.Config().GetCertificate(nil))(t)
 	return c.Leaf.Subject.CommonName
 }
 
@@ -120,10 +107,7 @@ func mustServe(t *testing.T, p *Pair, want, when string) {
 
 func mustLoad(t *testing.T, certFile, keyFile string) *Pair {
 	t.Helper()
-	p, err := Load(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Must(Load(certFile, keyFile))(t)
 	return p
 }
 
@@ -136,9 +120,9 @@ func mustCheck(t *testing.T, p *Pair, changed bool, want string) {
 	}
 	switch {
 	case want == "" && err != nil:
-		t.Errorf("told %v, want no error", err)
+		t.Errorf("error %v, want none", err)
 	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-		t.Errorf("told %v, want an error that says %q", err, want)
+		t.Errorf("error %v, want one with %q", err, want)
 	}
 }
 
@@ -155,19 +139,19 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		want      string
 	}{
 		{"another's key", cert, other, "private key does not match public key"},
-		{"no certificate", []byte("hello"), key, "the first holds no certificate"},
-		{"a key for a certificate", key, key, "the first holds no certificate"},
-		{"no key", cert, nil, "the second holds no private key"},
-		{"a certificate for a key", cert, cert, "the second holds no private key"},
+		{"no certificate", []byte("hello"), key, "the first contains no certificate"},
+		{"a key for a certificate", key, key, "the first contains no certificate"},
+		{"no key", cert, nil, "the second contains no private key"},
+		{"a certificate for a key", cert, cert, "the second contains no private key"},
 		{"a key with a passphrase", cert, locked, "encrypted"},
 		{"a key with a passphrase, as of old", cert, oldLocked, "encrypted"},
 		{"a broken certificate", broken, key, "x509"},
-		{"too large", make([]byte, fileBytesMax+1), key, "more than"},
+		{"too large", make([]byte, fileBytesMax+1), key, "larger than"},
 	} {
 		certFile, keyFile := files(t, c.cert, c.key)
 		_, err := Load(certFile, keyFile)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), certFile) {
-			t.Errorf("%s: told %v, want it to name %s and say %q", c.name, err, certFile, c.want)
+			t.Errorf("%s: error %v, want one with %s and %q", c.name, err, certFile, c.want)
 		}
 	}
 	certFile, keyFile := files(t, cert, key)
@@ -176,22 +160,19 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Load(certFile, keyFile); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
-			t.Errorf("told %v, want that there is no %s", err, missing)
+			t.Errorf("error %v, want that there is no %s", err, missing)
 		}
 		_ = os.Rename(missing+".away", missing)
 	}
 }
 
-// A certificate that clients refuse is served all the same, and told with the date; so
+// A certificate that clients refuse is served all the same, and reported with the date; so
 // is one whose chain has a link that they refuse.
 func TestInvalid(t *testing.T) {
 	a := newAuthority(t)
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 	k := newKey(t)
-	secret, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := testkit.Must(x509.MarshalPKCS8PrivateKey(k))(t)
 	valid := func(from, until int) []byte {
 		_, cert := a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "one"}, NotBefore: day(from), NotAfter: day(until)}, a.cert, &k.PublicKey)
 		return cert
@@ -216,12 +197,12 @@ func TestInvalid(t *testing.T) {
 		if want != "" {
 			want = certFile + " " + want
 		}
-		told := ""
+		problem := ""
 		if err := p.Invalid(day(test.now)); err != nil {
-			told = err.Error()
+			problem = err.Error()
 		}
-		if told != want || !p.Expires().Equal(day(test.expires)) || serves(t, p) != "one" {
-			t.Errorf("%s: told %q, expires %v; want %q, day %d", test.name, told, p.Expires(), want, test.expires)
+		if problem != want || !p.Expires().Equal(day(test.expires)) || serves(t, p) != "one" {
+			t.Errorf("%s: invalid %q, expires %v; want %q, day %d", test.name, problem, p.Expires(), want, test.expires)
 		}
 	}
 }
@@ -312,10 +293,10 @@ func TestPipe(t *testing.T) {
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(name, name); err == nil || !strings.Contains(err.Error(), name+": is a pipe") {
+	if _, err := Load(name, name); err == nil || !strings.Contains(err.Error(), name+": is not a regular file") {
 		t.Errorf("loaded: %v", err)
 	}
-	if _, err := Pool(name); err == nil || !strings.Contains(err.Error(), name+": is a pipe") {
+	if _, err := Pool(name); err == nil || !strings.Contains(err.Error(), name+": is not a regular file") {
 		t.Errorf("read authorities: %v", err)
 	}
 }

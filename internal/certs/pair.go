@@ -7,36 +7,35 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/watch"
 )
 
-// fileBytesMax bounds what is read of a file: a chain of certificates has a few
-// thousand bytes, a file of all authorities a few hundred thousand.
+// fileBytesMax bounds a file: a chain of certificates has a few thousand bytes, a file of
+// all public authorities a few hundred thousand.
 const fileBytesMax = 4 << 20
 
-// A Pair is a certificate with its chain and the key to it, from two PEM files
-// that may change: by being written over, replaced, or behind a symbolic link
-// that is swapped, as Kubernetes does with the files of a secret. What they
-// hold is compared, not when they were changed: that is one short read, and
-// misses nothing.
+// A Pair is a certificate with its chain and its key, from two PEM files that may change:
+// they are overwritten, replaced, or reached through a symbolic link that is swapped, as
+// for the secrets of Kubernetes. Contents are compared, not modification times, which may
+// stay the same.
 //
-// Safe for concurrent use: current is atomic, mu guards the rest.
+// Safe for concurrent use: current is atomic, mu guards seen and fault.
 type Pair struct {
 	certFile, keyFile string
 	config            *tls.Config
 	current           atomic.Pointer[served]
 
 	mu    sync.Mutex
-	seen  contents // what Check looked at last, good or bad
-	fault error    // why that is not served; nil: it is
+	seen  contents // read by the last Check, valid or not
+	fault error    // why they are not served; nil: they are
 }
 
-// served is a certificate with its chain, and when all of it is valid.
+// served is a certificate with its chain, and the time in which all of it is valid.
 //
 // Immutable after New.
 type served struct {
@@ -44,7 +43,7 @@ type served struct {
 	from, until time.Time
 }
 
-// contents are what two files hold, or why they cannot be read.
+// contents are the contents of both files, or why they cannot be read.
 type contents struct {
 	cert, key []byte
 	err       string
@@ -54,7 +53,7 @@ func (c contents) equal(d contents) bool {
 	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key) && c.err == d.err
 }
 
-// Load reads the pair. The error names the file and what is wrong with it.
+// Load reads the pair. The error names the file and its fault.
 func Load(certFile, keyFile string) (*Pair, error) {
 	p := &Pair{certFile: certFile, keyFile: keyFile}
 	p.config = &tls.Config{
@@ -70,13 +69,13 @@ func Load(certFile, keyFile string) (*Pair, error) {
 	return p, nil
 }
 
-// Config is a server's: TLS 1.2 or newer, HTTP/1.1 and nothing else, always the
-// pair read last. There is one per Pair, not to be changed: it holds the keys
-// of session tickets.
+// Config returns the configuration of a server that presents the valid pair read last:
+// TLS 1.2 or later, and only HTTP/1.1. All calls return the same one, because it contains
+// the keys of session tickets. It must not be changed.
 func (p *Pair) Config() *tls.Config { return p.config }
 
-// Verifying is Config for clients that may show a certificate, which one of the authorities
-// in caFile must have signed.
+// Verifying returns Config for clients that may present a certificate, which must be signed
+// by one of the authorities in caFile.
 func (p *Pair) Verifying(caFile string) (*tls.Config, error) {
 	authorities, err := Pool(caFile)
 	if err != nil {
@@ -87,11 +86,11 @@ func (p *Pair) Verifying(caFile string) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Expires is when the certificate does, or the first of its chain.
+// Expires returns when the first certificate of the chain expires.
 func (p *Pair) Expires() time.Time { return p.current.Load().until }
 
-// Invalid says why clients refuse the certificate at now: it, or one of its chain, has
-// expired or is not valid yet; nil when they do not. It is served all the same.
+// Invalid returns why clients refuse the certificate at now: part of its chain has expired
+// or is not valid yet. It returns nil if they do not. The certificate is served either way.
 func (p *Pair) Invalid(now time.Time) error {
 	switch c := p.current.Load(); {
 	case now.After(c.until):
@@ -102,10 +101,9 @@ func (p *Pair) Invalid(now time.Time) error {
 	return nil
 }
 
-// Check reads the files and, if they hold something else than the last time,
-// takes it. An error, reported once for each change, leaves the pair as it was:
-// connections go on with the old one. The owner calls Check every second or
-// so; it reads files and so is not for a loop.
+// Check reads the files and serves them if they have changed. With an error, which is
+// returned once per change, the previous pair is still served. The owner calls Check about
+// once a second, but not on an event loop, since it reads files.
 func (p *Pair) Check() (changed bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,8 +124,7 @@ func (p *Pair) Check() (changed bool, err error) {
 	return true, nil
 }
 
-// Fault is why the files, as Check has looked at them last, are not what is served;
-// nil: they are.
+// Fault returns why the files read by the last Check are not served, or nil if they are.
 func (p *Pair) Fault() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,34 +143,25 @@ func (p *Pair) read() (c contents, err error) {
 	return c, err
 }
 
-// readFile reads a file of bounded size; its errors name it. A pipe is not opened: one
-// without a writer would never be read.
+// readFile reads a file of bounded size. Its errors name the file.
 func readFile(name string) ([]byte, error) {
-	if stat, err := os.Stat(name); err == nil && stat.Mode()&os.ModeNamedPipe != 0 {
-		return nil, &os.PathError{Op: "open", Path: name, Err: errors.New("is a pipe")}
-	}
-	f, err := os.Open(name)
+	b, err := watch.ReadFile(name, fileBytesMax)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, fileBytesMax+1))
-	if err == nil && len(b) > fileBytesMax {
-		err = fmt.Errorf("%s: more than %d bytes", name, fileBytesMax)
-	}
-	return b, err
+	return b, nil
 }
 
-// parsePair makes a certificate of two PEM texts. The faults that crypto/tls
-// would tell in its own words are looked for first.
+// parsePair parses a certificate and its key. Common faults are checked first, because the
+// messages of crypto/tls are less clear.
 func parsePair(cert, key []byte) (*served, error) {
 	switch {
 	case len(blocks(cert, "CERTIFICATE")) == 0:
-		return nil, errors.New("the first holds no certificate in PEM form")
+		return nil, errors.New("the first contains no certificate in PEM form")
 	case len(blocks(key, "PRIVATE KEY")) == 0:
-		return nil, errors.New("the second holds no private key in PEM form")
+		return nil, errors.New("the second contains no private key in PEM form")
 	case encrypted(key):
-		return nil, errors.New("the key is encrypted: only one without a passphrase can be used")
+		return nil, errors.New("the key is encrypted; only keys without a passphrase can be used")
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -195,7 +183,8 @@ func parsePair(cert, key []byte) (*served, error) {
 	return c, nil
 }
 
-// blocks are the PEM blocks whose type ends as given: keys have several.
+// blocks returns the PEM blocks whose type has the given suffix: there are several types of
+// keys.
 func blocks(b []byte, kind string) (found []*pem.Block) {
 	for {
 		var block *pem.Block

@@ -8,13 +8,12 @@ import (
 	"fmt"
 )
 
-// sessionsMax bounds the sessions that a client remembers, to resume them.
+// sessionsMax bounds the sessions that a client keeps for resumption.
 const sessionsMax = 256
 
-// Client is the configuration of a client: TLS 1.2 or newer, HTTP/1.1 and
-// nothing else. It trusts the authorities in caFile, or those of the system if
-// that is empty, and asks for a certificate for serverName, or for the host it
-// dials if that is empty.
+// Client returns the configuration of a client: TLS 1.2 or later, and only HTTP/1.1. It
+// trusts the authorities in caFile, or those of the system if that is empty. The server's
+// certificate must match serverName, or the dialled host if that is empty.
 func Client(caFile, serverName string) (*tls.Config, error) {
 	cfg := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -32,9 +31,9 @@ func Client(caFile, serverName string) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// Pool reads the certificates of authorities from a PEM file. Unlike
-// x509.CertPool it passes over nothing: a certificate that cannot be read, or
-// anything that is none, is an error with its place in the file.
+// Pool reads the certificates of authorities from a PEM file. Unlike x509.CertPool it skips
+// nothing: a block that is not a valid certificate is an error with its position in the
+// file.
 func Pool(file string) (*x509.CertPool, error) {
 	b, err := readFile(file)
 	if err != nil {
@@ -59,9 +58,9 @@ func Pool(file string) (*x509.CertPool, error) {
 	}
 	switch {
 	case bytes.Contains(b, []byte("-----BEGIN")):
-		return nil, fmt.Errorf("read authorities %s: what follows certificate %d is broken PEM", file, n)
+		return nil, fmt.Errorf("read authorities %s: invalid PEM after certificate %d", file, n)
 	case n == 0:
-		return nil, fmt.Errorf("read authorities %s: it holds no certificate in PEM form", file)
+		return nil, fmt.Errorf("read authorities %s: it contains no certificate in PEM form", file)
 	}
 	return pool, nil
 }

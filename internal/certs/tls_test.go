@@ -12,16 +12,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // shake has a client and a server shake hands and returns what the client got
 // and met.
 func shake(t *testing.T, client, server *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := testkit.Must(tls.Listen("tcp", "127.0.0.1:0", server))(t)
 	defer ln.Close()
 	ended := make(chan struct{})
 	go func() {
@@ -32,13 +31,10 @@ func shake(t *testing.T, client, server *tls.Config) (tls.ConnectionState, error
 			_ = c.Close()
 		}
 	}()
-	tcp, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tcp := testkit.Must(net.Dial("tcp", ln.Addr().String()))(t)
 	_ = tcp.SetDeadline(time.Now().Add(10 * time.Second))
 	c := tls.Client(tcp, client)
-	err = c.Handshake()
+	err := c.Handshake()
 	state := c.ConnectionState()
 	_ = tcp.Close()
 	<-ended
@@ -52,10 +48,7 @@ func TestClientAndServerMeet(t *testing.T) {
 	p := mustLoad(t, certFile, keyFile)
 	caFile := write(t, filepath.Join(t.TempDir(), "ca.pem"), append(newAuthority(t).pem, a.pem...))
 	client := func(serverName string) *tls.Config {
-		cfg, err := Client(caFile, serverName)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := testkit.Must(Client(caFile, serverName))(t)
 		return cfg
 	}
 	state, err := shake(t, client("localhost"), p.Config())
@@ -105,10 +98,7 @@ func TestConfigServesTheNewPair(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	seen := func() string {
-		state, err := shake(t, &tls.Config{RootCAs: pool, ServerName: "localhost"}, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := testkit.Must(shake(t, &tls.Config{RootCAs: pool, ServerName: "localhost"}, cfg))(t)
 		return state.PeerCertificates[0].SerialNumber.String()
 	}
 	before := seen()
@@ -141,13 +131,13 @@ func TestPoolSaysWhatIsWrong(t *testing.T) {
 		{"no PEM", []byte("hello"), "no certificate"},
 		{"a key behind it", append(a.pem[:len(a.pem):len(a.pem)], key...), "block 2 is a PRIVATE KEY"},
 		{"a broken one behind it", append(a.pem[:len(a.pem):len(a.pem)], junk...), "certificate 2"},
-		{"cut off", append(a.pem[:len(a.pem):len(a.pem)], a.pem[:len(a.pem)/2]...), "broken PEM"},
-		{"too large", bytes.Repeat([]byte("x"), fileBytesMax+1), "more than"},
+		{"cut off", append(a.pem[:len(a.pem):len(a.pem)], a.pem[:len(a.pem)/2]...), "invalid PEM"},
+		{"too large", bytes.Repeat([]byte("x"), fileBytesMax+1), "larger than"},
 	} {
 		file := write(t, filepath.Join(t.TempDir(), "ca.pem"), c.file)
 		_, err := Pool(file)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), file) {
-			t.Errorf("%s: told %v, want it to name %s and say %q", c.name, err, file, c.want)
+			t.Errorf("%s: error %v, want one with %s and %q", c.name, err, file, c.want)
 		}
 		if _, err := Client(file, ""); err == nil {
 			t.Errorf("%s: a client trusts it", c.name)
