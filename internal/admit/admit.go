@@ -18,17 +18,17 @@ const (
 	descriptorReserve = 128
 )
 
-// Addresses counts the connections of each client address. It holds those that
-// have any, so it is no larger than there are connections.
+// Addresses counts the connections of each client address. Addresses without connections
+// have no entry, so there are at most as many entries as connections.
 //
 // Safe for concurrent use: mu guards counts, Most does not change.
 type Addresses struct {
-	Most   int // connections of one client; 0: nothing is counted
+	Most   int // maximum connections of one client; 0: no limit, and nothing is counted
 	mu     sync.Mutex
 	counts map[netip.Addr]int
 }
 
-// Enter counts a connection in, unless it is one too many.
+// Enter counts a connection, and reports whether it is within the limit.
 func (a *Addresses) Enter(addr netip.Addr) bool {
 	if a.Most <= 0 || !addr.IsValid() {
 		return true
@@ -46,7 +46,7 @@ func (a *Addresses) Enter(addr netip.Addr) bool {
 	return true
 }
 
-// Leave gives back what Enter has counted.
+// Leave undoes a successful Enter.
 func (a *Addresses) Leave(addr netip.Addr) {
 	if a.Most <= 0 || !addr.IsValid() {
 		return
@@ -59,7 +59,7 @@ func (a *Addresses) Leave(addr netip.Addr) {
 	}
 }
 
-// Counted is how many clients have connections, and how many those are.
+// Counted returns the number of clients with connections, and of their connections.
 func (a *Addresses) Counted() (clients, connections int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,26 +69,25 @@ func (a *Addresses) Counted() (clients, connections int) {
 	return len(a.counts), connections
 }
 
-// clientOf is what one client has for an address: an IPv4 address, or the /64
-// of an IPv6 one, as any host has a whole one to choose from (RFC 4291 section
-// 2.5.4).
+// clientOf returns the address that identifies a client: an IPv4 address, or the /64 of an
+// IPv6 address, since a host can use any address of its /64 (RFC 4291 section 2.5.4).
 func clientOf(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if addr.Is4() {
 		return addr
 	}
-	p, err := addr.Prefix(64) // takes the zone off
+	p, err := addr.Prefix(64) // removes the zone
 	if err != nil {
 		return addr
 	}
 	return p.Addr()
 }
 
-// Places is how many accepted connections there may be: a setting, or what the
-// descriptors suffice for. Each is reckoned with one dialled for it, and TLS on
-// either side takes its share from when it is first used.
+// Places bounds the accepted connections: by a setting, or by the available descriptors.
+// Each accepted connection is assumed to need a dialled one. A side counts as TLS from its
+// first use of TLS.
 //
-// Safe for concurrent use: mu guards the flags' changes, the rest is atomic.
+// Safe for concurrent use: mu serializes changes of the flags, the rest is atomic.
 type Places struct {
 	descriptors int64 // 0: most is a setting
 	most        atomic.Int64
@@ -104,19 +103,19 @@ func (p *Places) Begin(most int) {
 		return
 	}
 	p.descriptors = DescriptorsFree()
-	p.reckon()
+	p.compute()
 }
 
-// Most is the bound.
+// Most returns the bound.
 func (p *Places) Most() int64 { return p.most.Load() }
 
-// ExpectIn notes that accepted connections are TLS.
+// ExpectIn records that accepted connections use TLS.
 func (p *Places) ExpectIn() { p.expect(&p.secureIn) }
 
-// ExpectOut notes that dialled connections are TLS.
+// ExpectOut records that dialled connections use TLS.
 func (p *Places) ExpectOut() { p.expect(&p.secureOut) }
 
-// expect notes that TLS is used on one of the sides.
+// expect records that one side uses TLS.
 func (p *Places) expect(side *atomic.Bool) {
 	if side.Load() {
 		return
@@ -124,10 +123,11 @@ func (p *Places) expect(side *atomic.Bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	side.Store(true)
-	p.reckon()
+	p.compute()
 }
 
-func (p *Places) reckon() {
+// compute derives the bound from the descriptors, unless it is a setting.
+func (p *Places) compute() {
 	if p.descriptors == 0 {
 		return
 	}
@@ -142,7 +142,7 @@ func (p *Places) reckon() {
 	p.most.Store(max(16, p.descriptors/each))
 }
 
-// DescriptorsFree is how many descriptors the limit leaves for connections.
+// DescriptorsFree returns how many descriptors RLIMIT_NOFILE leaves for connections.
 func DescriptorsFree() int64 {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {

@@ -3,10 +3,10 @@ package agenda
 
 import "cmp"
 
-// An Agenda is what is due, the earliest first. What is due at the same time comes in the
-// order in which it was added. The zero value is empty.
+// An Agenda holds events, the earliest first. Events at the same time come in the order in
+// which they were added. The zero value is empty.
 //
-// Owned by whoever it happens to.
+// Owned by its caller.
 type Agenda[T cmp.Ordered, D any] struct {
 	entries []entry[T, D] // a binary heap
 	added   uint64
@@ -22,13 +22,13 @@ func (e *entry[T, D]) before(other *entry[T, D]) bool {
 	return e.at < other.at || e.at == other.at && e.serial < other.serial
 }
 
-// Len returns how much is due.
+// Len returns the number of events.
 func (a *Agenda[T, D]) Len() int { return len(a.entries) }
 
-// First returns when the next is due, of an Agenda that is not empty.
+// First returns the time of the next event. The Agenda must not be empty.
 func (a *Agenda[T, D]) First() T { return a.entries[0].at }
 
-// Add adds what is due at an instant.
+// Add adds an event.
 func (a *Agenda[T, D]) Add(at T, what D) {
 	a.added++
 	e := entry[T, D]{at, a.added, what}
@@ -40,7 +40,7 @@ func (a *Agenda[T, D]) Add(at T, what D) {
 	h[i] = e
 }
 
-// Next removes the next from an Agenda that is not empty, and returns it.
+// Next removes and returns the next event. The Agenda must not be empty.
 func (a *Agenda[T, D]) Next() (at T, what D) {
 	h, last := a.entries, len(a.entries)-1
 	top, e := h[0], h[last]

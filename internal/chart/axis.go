@@ -10,15 +10,15 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// A ruler is an axis whose reach is decided.
+// A ruler is an axis with its final range and ticks.
 type ruler struct {
 	Axis
 	low, high float64
 	ticks     []plot.Tick
 }
 
-// newRuler decides what an axis shows of values from low to high, with about n
-// labels. Values that the scale cannot show are not among them.
+// newRuler returns the ruler of an axis for values from low to high, which the scale can show,
+// with about n labels.
 func newRuler(a Axis, low, high float64, n int) ruler {
 	r := ruler{Axis: a, low: low, high: high}
 	fixed := a.Min != 0 || a.Max != 0
@@ -36,15 +36,15 @@ func newRuler(a Axis, low, high float64, n int) ruler {
 	return r
 }
 
-// Ticks is part of plot.Ticker.
+// Ticks implements plot.Ticker.
 func (r ruler) Ticks(_, _ float64) []plot.Tick { return r.ticks }
 
-// Normalize is part of plot.Normalizer.
+// Normalize implements plot.Normalizer.
 func (r ruler) Normalize(low, high, v float64) float64 {
 	return (r.place(v) - r.place(low)) / (r.place(high) - r.place(low))
 }
 
-// place is where a value lies on an endless axis.
+// place returns the position of a value on an unbounded axis.
 func (r ruler) place(v float64) float64 {
 	switch r.Scale {
 	case Log:
@@ -55,7 +55,7 @@ func (r ruler) place(v float64) float64 {
 	return v
 }
 
-// shows says whether the scale has a place for v.
+// shows reports whether the scale can show v.
 func (a *Axis) shows(v float64) bool {
 	switch a.Scale {
 	case Log:
@@ -70,7 +70,7 @@ func (r *ruler) add(v float64, label string) {
 	r.ticks = append(r.ticks, plot.Tick{Value: v, Label: label})
 }
 
-// linear puts labels at even steps.
+// linear adds evenly spaced ticks.
 func (r *ruler) linear(n int) {
 	if !(r.high > r.low) {
 		r.high = r.low + 1
@@ -83,10 +83,10 @@ func (r *ruler) linear(n int) {
 	}
 }
 
-// steps of time that people count in, in seconds.
+// timeSteps are the usual steps of time, in seconds.
 var timeSteps = []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400}
 
-// step is the least round step that is no smaller than raw.
+// step returns the least round step that is at least raw.
 func (r *ruler) step(raw float64) float64 {
 	if timed := r.Unit == Elapsed || r.Unit == Clock; timed && raw >= 0.5 {
 		last := timeSteps[len(timeSteps)-1]
@@ -98,7 +98,7 @@ func (r *ruler) step(raw float64) float64 {
 	return above(raw, 1, 2, 2.5, 5)
 }
 
-// above is the least of factors times a power of ten that is no smaller than v.
+// above returns the least product of one of the factors and a power of ten that is at least v.
 func above(v float64, factors ...float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(v)-1e-9))
 	for _, f := range factors {
@@ -109,15 +109,14 @@ func above(v float64, factors ...float64) float64 {
 	return 10 * unit
 }
 
-// logarithmic puts labels at the powers of ten, and between them where there
-// are few.
+// logarithmic adds ticks at the powers of ten, and also between them if there are few.
 func (r *ruler) logarithmic(fixed bool) {
 	if !(r.low > 0) || !(r.high >= r.low) {
 		r.low, r.high = 0.001, 1
 	}
 	if !fixed {
 		r.low, r.high = floor125(r.low), above(r.high*(1+1e-9), 1, 2, 5)
-		if r.high/r.low < 10 { // less than a decade shows steps that are noise
+		if r.high/r.low < 10 { // a smaller range would magnify noise
 			r.low, r.high = floor125(r.low/2), above(r.high*1.5, 1, 2, 5)
 		}
 	}
@@ -148,7 +147,7 @@ func floor125(v float64) float64 {
 	return unit
 }
 
-// nines puts labels at 50 %, 90 %, 99 % and so on.
+// nines adds ticks at 50 %, 90 %, 99 % and so on.
 func (r *ruler) nines(fixed bool) {
 	if !fixed {
 		r.low = 0
@@ -161,7 +160,7 @@ func (r *ruler) nines(fixed bool) {
 	}
 }
 
-// label writes a value of an axis whose labels are step apart.
+// label formats a value of an axis whose labels are step apart.
 func (r *ruler) label(v, step float64) string {
 	if math.Abs(v) < step*1e-9 {
 		v = 0
@@ -179,7 +178,7 @@ func (r *ruler) label(v, step float64) string {
 	return number(v)
 }
 
-// number writes 250, 1,500, 15k, 1.5M.
+// number formats a number: 250, 1,500, 15k, 1.5M.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e9:
@@ -195,7 +194,7 @@ func number(v float64) string {
 	return trim(v)
 }
 
-// span writes seconds with the unit that suits them.
+// span formats seconds with a suitable unit.
 func span(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:
@@ -210,7 +209,7 @@ func span(v float64) string {
 	return trim(v) + " s"
 }
 
-// elapsed writes a time since the start on an axis that reaches to high.
+// elapsed formats a time since the start, on an axis that ends at high.
 func elapsed(v, step, high float64) string {
 	whole := int(math.Round(math.Abs(v)))
 	sign := ""
@@ -240,7 +239,7 @@ func twoDigits(n int) string {
 	return s
 }
 
-// clock writes a moment on an axis of that length.
+// clock formats an instant on an axis of that length.
 func clock(v, step, length float64) string {
 	at := time.Unix(int64(math.Round(v)), 0).UTC()
 	switch {
@@ -254,7 +253,7 @@ func clock(v, step, length float64) string {
 	return at.Format("15:04")
 }
 
-// trim writes a number with as many digits as it takes, eight at most.
+// trim formats a number with as many digits as it has, but at most eight.
 func trim(v float64) string {
 	s := strconv.FormatFloat(v, 'g', 8, 64)
 	if strings.Contains(s, "e") {

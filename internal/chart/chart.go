@@ -1,11 +1,9 @@
-// Package chart draws plots as SVG: values go in, bytes come out, the same
-// values give the same bytes.
+// Package chart draws plots as SVG. The same values give the same bytes.
 //
-// A Chart is a plain value that says what there is to see: lines, bands between
-// two lines, areas stacked on each other, bars, limits, and stretches of the x
-// axis that something happened in. SVG draws it with gonum.org/v1/plot, which
-// nothing else imports, and turns the colours into variables, so that a drawing
-// is readable on light and on dark pages, on its own or inside of one.
+// A Chart is a plain value that describes a plot: lines, bands between two lines,
+// stacked areas, bars, limits, and marked spans of the x axis. SVG draws it with
+// gonum.org/v1/plot, which nothing else imports, and replaces the colours by variables,
+// so that a plot is readable on light and dark pages, within a page or as a file.
 package chart
 
 import (
@@ -13,17 +11,15 @@ import (
 	"math"
 )
 
-// A Chart is one plot. Marks are drawn in the order of the fields: spans at the
-// back, limits in front.
+// A Chart is one plot. Marks are drawn in the order of the fields, so limits are in front.
 //
-// Values that are NaN are gaps. So are values that a logarithmic axis cannot
-// show.
+// Values that are NaN, or that a logarithmic axis cannot show, are gaps.
 type Chart struct {
 	Title         string
 	Width, Height float64 // in pixels; zero: 760 and 260
 	X, Y          Axis
-	// Steps says that a value holds from its x until the next one, as counts per
-	// second do; otherwise values are joined by straight lines.
+	// Steps says that a value holds from its x until the next one, like counts per
+	// second. Otherwise values are joined by straight lines.
 	Steps bool
 
 	Spans  []Span
@@ -34,27 +30,27 @@ type Chart struct {
 	Limits []Limit
 }
 
-// The size of a chart that does not name one.
+// The default size of a chart, and the bound of its sides.
 const (
 	widthDefault  = 760
 	heightDefault = 260
 	sizeMax       = 10_000
 )
 
-// valuesMax bounds the values of one series: nobody can see more on a screen.
+// valuesMax bounds the values of one series. More cannot be distinguished on a screen.
 const valuesMax = 100_000
 
-// An Axis says how values become places.
+// An Axis describes how values are shown along it.
 type Axis struct {
 	Label string
 	Unit  Unit
 	Scale Scale
-	// Min and Max are what is shown. When both are zero the values decide; a
-	// linear y axis then begins at zero.
+	// Min and Max are the range. If both are zero it follows from the values, and a
+	// linear y axis begins at zero.
 	Min, Max float64
 }
 
-// A Unit says how the values of an axis are written.
+// A Unit is the format of the values of an axis.
 type Unit uint8
 
 const (
@@ -62,10 +58,10 @@ const (
 	Seconds             // a span: 20 µs, 1.5 ms, 30 s
 	Elapsed             // seconds since a start: 90 s, 5 min, 1:30 h
 	Clock               // seconds since 1970: 16:30, in UTC
-	Share               // from 0 to 1, written in percent
+	Share               // from 0 to 1, shown in percent
 )
 
-// A Scale says how values are spread along an axis.
+// A Scale says how values are spaced along an axis.
 type Scale uint8
 
 const (
@@ -74,7 +70,7 @@ const (
 	Nines        // of shares: 90 %, 99 %, 99.9 % are equally far apart
 )
 
-// A Tone is a colour with a light and a dark form.
+// A Tone is a colour with a variant for light and one for dark pages.
 type Tone uint8
 
 const (
@@ -88,15 +84,15 @@ const (
 	tones = iota
 )
 
-// A Series is a row of values.
+// A Series is a sequence of values.
 type Series struct {
 	Name   string // in the legend; may be empty
 	Tone   Tone
 	Dashed bool
-	X, Y   []float64 // X ascends
+	X, Y   []float64 // X is ascending
 }
 
-// A Band is what lies between two rows of values.
+// A Band is the area between two sequences of values.
 type Band struct {
 	Name      string
 	Tone      Tone
@@ -104,8 +100,7 @@ type Band struct {
 	Low, High []float64
 }
 
-// Bars are the heights of intervals of the x axis: bar i reaches from Edges[i]
-// to Edges[i+1].
+// Bars are a histogram: bar i extends from Edges[i] to Edges[i+1].
 type Bars struct {
 	Name    string
 	Tone    Tone
@@ -113,23 +108,22 @@ type Bars struct {
 	Heights []float64
 }
 
-// A Limit is a horizontal line that values are compared with.
+// A Limit is a horizontal line to compare values with.
 type Limit struct {
 	Name string // written on the line
 	Tone Tone
 	Y    float64
 }
 
-// A Span is a stretch of the x axis.
+// A Span is a marked part of the x axis.
 type Span struct {
-	Name     string // of several with one name the legend shows one
+	Name     string // the legend shows each name once
 	Tone     Tone
 	From, To float64
 }
 
-// SVG draws the chart. The element has the class "chart" and no size of its own
-// but that of its viewBox, so that it can be scaled by the page around it. An
-// error says which series cannot be drawn and why.
+// SVG draws the chart. The element has the class "chart" and no size other than its
+// viewBox, so the page scales it. The error says which series cannot be drawn and why.
 func (c *Chart) SVG() ([]byte, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("draw chart %q: %w", c.Title, err)
@@ -185,7 +179,7 @@ func (a *Axis) validate() error {
 	return nil
 }
 
-// rows are all rows of values of the chart as series.
+// rows returns all values of the chart as series.
 func (c *Chart) rows() []Series {
 	rows := append(append([]Series{}, c.Stack...), c.Lines...)
 	for _, b := range c.Bands {

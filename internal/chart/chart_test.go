@@ -158,10 +158,7 @@ func outline(t *testing.T, name string, svg []byte) string {
 // would have to fetch.
 func TestSelfContained(t *testing.T) {
 	for name, c := range samples() {
-		svg, err := c.SVG()
-		if err != nil {
-			t.Fatal(err)
-		}
+		svg := testkit.Must(c.SVG())(t)
 		_, drawing, _ := strings.Cut(string(svg), "</style>")
 		for _, bad := range []string{"#A1", "#B1", "#B2", "#B3", "#B4", "#000000", "Liberation", "href", "url(", "NaN", "Inf"} {
 			if strings.Contains(drawing, bad) {
@@ -174,10 +171,7 @@ func TestSelfContained(t *testing.T) {
 // The same values give the same bytes, from however many goroutines.
 func TestSameBytes(t *testing.T) {
 	c := samples()["lines"]
-	want, err := c.SVG()
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testkit.Must(c.SVG())(t)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {

@@ -9,13 +9,13 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// marks draws all that a chart shows between its axes. It is a plot.Plotter.
+// marks draws everything between the axes of a chart. It is a plot.Plotter.
 type marks struct{ *Chart }
 
-// lineWidth is that of a series, in pixels.
+// lineWidth is the width of the line of a series, in pixels.
 const lineWidth = 1.6
 
-// Plot is part of plot.Plotter.
+// Plot implements plot.Plotter.
 func (m marks) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	at := func(px, py float64) vg.Point { return vg.Point{X: x(px), Y: y(py)} }
@@ -37,7 +37,7 @@ func (m marks) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// empty says whether there is no value to be seen.
+// empty reports whether no value is visible.
 func (m marks) empty() bool {
 	for _, s := range m.rows() {
 		for i := range s.X {
@@ -55,12 +55,12 @@ func (m marks) spans(c draw.Canvas, x func(float64) vg.Length) {
 		if to < from {
 			continue
 		}
-		to = max(to, from+1) // a moment is to be seen as well
+		to = max(to, from+1) // even an instant is visible
 		c.FillPolygon(paint(spanPaint, s.Tone), []vg.Point{{X: from, Y: c.Min.Y}, {X: to, Y: c.Min.Y}, {X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})
 	}
 }
 
-// grid draws a line at each label of the y axis.
+// grid draws a horizontal line at each label of the y axis.
 func (m marks) grid(c draw.Canvas, p *plot.Plot, y func(float64) vg.Length) {
 	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
 		c.StrokeLine2(draw.LineStyle{Color: gridColour, Width: 1}, c.Min.X, y(t.Value), c.Max.X, y(t.Value))
@@ -82,7 +82,7 @@ func (m marks) stack(c draw.Canvas, at func(x, y float64) vg.Point) {
 	}
 }
 
-// between fills what lies between two rows of values, up to each gap.
+// between fills the area between two sequences of values, except for gaps.
 func (m marks) between(c draw.Canvas, at func(x, y float64) vg.Point, b Band, fill color.Color) {
 	visible := func(i int) bool { return m.Y.shows(b.Low[i]) && m.Y.shows(b.High[i]) && m.X.shows(b.X[i]) }
 	for _, part := range runs(len(b.X), visible) {
@@ -95,7 +95,7 @@ func (m marks) between(c draw.Canvas, at func(x, y float64) vg.Point, b Band, fi
 	}
 }
 
-// bars draws histograms, all of them from the lower end of the y axis.
+// bars draws histograms. All bars begin at the lower end of the y axis.
 func (m marks) bars(c draw.Canvas, p *plot.Plot, at func(x, y float64) vg.Point) {
 	for _, b := range m.Bars {
 		for i, h := range b.Heights {
@@ -103,7 +103,7 @@ func (m marks) bars(c draw.Canvas, p *plot.Plot, at func(x, y float64) vg.Point)
 				continue
 			}
 			from, to := at(b.Edges[i], p.Y.Min), at(b.Edges[i+1], h)
-			if to.X-from.X > 3 { // neighbours are told apart by a gap
+			if to.X-from.X > 3 { // a gap separates neighbours
 				to.X -= 0.75
 			}
 			c.FillPolygon(paint(barPaint, b.Tone), c.ClipPolygonXY([]vg.Point{from, {X: to.X, Y: from.Y}, to, {X: from.X, Y: to.Y}}))
@@ -132,7 +132,7 @@ func strokeOf(s Series) draw.LineStyle {
 	return style
 }
 
-// path joins the values of a part, as steps or straight.
+// path returns the points that join the values of a part, in steps or straight.
 func (m marks) path(at func(x, y float64) vg.Point, x, y []float64, part [2]int) []vg.Point {
 	var points []vg.Point
 	for i := part[0]; i < part[1]; i++ {
@@ -144,8 +144,8 @@ func (m marks) path(at func(x, y float64) vg.Point, x, y []float64, part [2]int)
 	return points
 }
 
-// until is where the step that begins at x[i] ends: the last one is as long as
-// the one before it.
+// until returns the end of the step that begins at x[i]. The last step is as long as
+// the one before.
 func (m marks) until(x []float64, i int) float64 {
 	switch {
 	case i+1 < len(x):
@@ -168,14 +168,14 @@ func (m marks) limits(c draw.Canvas, y func(float64) vg.Length) {
 		}
 		style := words(small, paint(linePaint, l.Tone))
 		style.XAlign, style.YAlign = draw.XRight, draw.YBottom
-		if c.Max.Y-at < 2*small { // no room above
+		if c.Max.Y-at < 2*small { // there is no room above
 			style.YAlign = draw.YTop
 		}
 		c.FillText(style, vg.Point{X: c.Max.X - 2, Y: at + 2}, l.Name)
 	}
 }
 
-// runs are the longest stretches of 0 … n-1 that are visible, as [from, to).
+// runs returns the maximal visible ranges of 0 … n-1, as [from, to).
 func runs(n int, visible func(int) bool) (parts [][2]int) {
 	from := -1
 	for i := range n {
@@ -193,19 +193,19 @@ func runs(n int, visible func(int) bool) (parts [][2]int) {
 	return parts
 }
 
-// A reach is how far values go.
+// A reach is a range of values.
 type reach struct{ low, high float64 }
 
 func newReach() reach { return reach{math.Inf(1), math.Inf(-1)} }
 
-// take widens the reach by v, if the axis shows it.
+// take extends the reach to v if the axis can show it.
 func (r *reach) take(a *Axis, v float64) {
 	if a.shows(v) {
 		r.low, r.high = min(r.low, v), max(r.high, v)
 	}
 }
 
-// reaches are how far the values of the chart go in both directions.
+// reaches returns the ranges of the chart's values along both axes.
 func (c *Chart) reaches() (x, y reach) {
 	x, y = newReach(), newReach()
 	for _, s := range c.rows() {
@@ -226,7 +226,7 @@ func (c *Chart) reaches() (x, y reach) {
 	return x, y
 }
 
-// stacked is how high the stack is at each place.
+// stacked returns the height of the stack at each x.
 func (c *Chart) stacked() (sums []float64) {
 	for _, s := range c.Stack {
 		sums = onTop(sums, s)
@@ -234,7 +234,7 @@ func (c *Chart) stacked() (sums []float64) {
 	return sums
 }
 
-// onTop are the heights of areas below, with an area on top of them; a gap adds nothing.
+// onTop returns the heights of a stack with one more area; a gap adds nothing.
 func onTop(below []float64, s Series) []float64 {
 	high := make([]float64, len(s.Y))
 	copy(high, below)

@@ -1,7 +1,7 @@
 package chart
 
-// head is how every page begins: what browsers have to know, the colours that charts
-// use, and the style sheet that all pages share.
+// head is the beginning of every page: metadata, the colours of charts, and the common style
+// sheet.
 const head = `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -40,20 +40,20 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 </style>
 `
 
-// Page is an HTML page that looks like all of ours: body begins with its title and what
-// its style sheet has besides, and ends with </html>.
+// Page returns an HTML page in the common style. body begins with the title and additions to
+// the style sheet, and ends with </html>.
 func Page(body string) string { return head + body }
 
-// asking is what pages share that ask endpoints for what only operators may see or do. They have
-// a form "ask" with an input "token" and a place "why" for the reason of a refusal.
+// asking is the common script of pages that use guarded endpoints. They have a form "ask" with
+// an input "token", and an element "why" for the reason of a refusal.
 const asking = `<script>
 "use strict";
 const at = id => document.getElementById(id);
 window.addEventListener("error", e => document.body.dataset.fault = e.message);
 window.addEventListener("unhandledrejection", e => document.body.dataset.fault = e.reason);
 
-// guarded asks for what needs the token. A refusal shows the form that takes one,
-// which is kept as long as this tab, and asks again.
+// guarded sends a request that may need the token. A refusal shows the form; the token
+// entered there is kept as long as this tab, and the request is sent again.
 let again = () => {};
 async function guarded(method, path, done, body) {
 	const token = sessionStorage.getItem("token");
@@ -77,5 +77,5 @@ document.addEventListener("submit", e => {
 </script>
 `
 
-// Asking is a Page whose script calls guarded for endpoints that may need the token.
+// Asking returns a Page whose script calls guarded for endpoints that may need the token.
 func Asking(body string) string { return head + asking + body }

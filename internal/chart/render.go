@@ -16,14 +16,14 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Heights of letters, in pixels.
+// Font sizes in pixels.
 const (
 	large = 13
 	small = 11
 )
 
-// The canvas draws with placeholder colours, which are replaced by variables of the
-// style sheet: the first byte says what is drawn, the last is the tone.
+// The canvas draws with placeholder colours, which are replaced by variables of the style
+// sheet. The first byte is the kind of mark, the last one the tone.
 const (
 	linePaint = 0xA1
 	bandPaint = 0xB1
@@ -40,10 +40,10 @@ var (
 
 func paint(kind uint8, t Tone) color.Color { return color.NRGBA{kind, 0, uint8(t), 0xFF} }
 
-// toneNames are the tones in the style sheet.
+// toneNames are the names of the tones in the style sheet.
 var toneNames = [tones]string{"blue", "green", "amber", "red", "violet", "grey"}
 
-// style is the style sheet of a chart: a page may set the variables otherwise.
+// style is the style sheet of a chart. A page may override the variables.
 const style = `<style>
 .chart{font-family:"Liberation Sans",Arial,Helvetica,sans-serif;--chart-ink:#1c2733;--chart-muted:#5b6776;--chart-grid:#e4e9ef;` +
 	`--chart-blue:#2563c9;--chart-green:#1f9254;--chart-amber:#c77700;--chart-red:#cf3341;--chart-violet:#7c4dbd;--chart-grey:#7d8896}
@@ -52,7 +52,7 @@ const style = `<style>
 </style>
 `
 
-// opacities are how much of what lies behind a fill is hidden.
+// opacities are the opacities of fills by kind of mark.
 var opacities = []struct {
 	kind    int
 	opacity string
@@ -61,7 +61,7 @@ var opacities = []struct {
 	{spanPaint, ";fill-opacity:.16"}, {barPaint, ""},
 }
 
-// palette replaces the placeholder colours.
+// palette returns the replacements of the placeholder colours.
 func palette() *strings.Replacer {
 	pairs := []string{
 		"#A10100", "var(--chart-ink)", "#A10101", "var(--chart-muted)", "#A10102", "var(--chart-grid)",
@@ -76,14 +76,14 @@ func palette() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// words is the style of a text.
+// words returns the style of a text.
 func words(size float64, ink color.Color) text.Style {
 	return text.Style{
 		Color: ink, Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, vg.Length(size)), Handler: plot.DefaultTextHandler,
 	}
 }
 
-// render draws a chart that is valid.
+// render draws a valid chart.
 func (c *Chart) render() []byte {
 	canvas := vgsvg.NewWith(vgsvg.UseWH(vg.Length(c.Width), vg.Length(c.Height)))
 	area := draw.New(canvas)
@@ -107,7 +107,7 @@ func (c *Chart) render() []byte {
 	return out.Bytes()
 }
 
-// plot joins the axes and the marks.
+// plot returns the plot with its axes and marks.
 func (c *Chart) plot() *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -123,7 +123,7 @@ func (c *Chart) plot() *plot.Plot {
 	p.X.Tick.LineStyle, p.X.Tick.Length = draw.LineStyle{Color: mutedColour, Width: 1}, 4
 	p.X.Label.Text, p.X.Label.TextStyle = c.X.Label, words(small, mutedColour)
 	p.X.Label.TextStyle.XAlign, p.X.Label.Padding = draw.XCenter, 5
-	p.X.Tick.Label.YAlign -= 0.2 // off the ticks
+	p.X.Tick.Label.YAlign -= 0.2 // away from the ticks
 	p.Y.LineStyle.Width, p.Y.Tick.Length = 0, 0
 	whole := *c
 	whole.X.Max, whole.Y.Min = x.high, y.low
@@ -131,10 +131,10 @@ func (c *Chart) plot() *plot.Plot {
 	return p
 }
 
-// headroom keeps the highest value off the upper end of a linear axis.
+// headroom is the ratio of the end of a linear y axis to the highest value.
 const headroom = 1.03
 
-// upright is the ruler of the y axis.
+// upright returns the ruler of the y axis.
 func (c *Chart) upright(values reach) ruler {
 	n := max(2, int(c.Height/48))
 	if !finite(values.low) {
@@ -146,7 +146,7 @@ func (c *Chart) upright(values reach) ruler {
 	return newRuler(c.Y, values.low, values.high, n)
 }
 
-// dress makes a plot's axis follow a ruler.
+// dress applies a ruler to an axis of a plot.
 func dress(a *plot.Axis, r ruler) {
 	a.Min, a.Max = r.low, r.high
 	a.Scale, a.Tick.Marker = r, r
@@ -156,11 +156,11 @@ func dress(a *plot.Axis, r ruler) {
 	a.Tick.Label.XAlign, a.Tick.Label.YAlign = old.XAlign, old.YAlign
 }
 
-// An entry is a word of the legend.
+// An entry is an entry of the legend.
 type entry struct {
 	name string
 	ink  color.Color
-	flat bool // a patch, not a line
+	flat bool // shown as an area rather than a line
 	line draw.LineStyle
 }
 
@@ -194,8 +194,7 @@ func (c *Chart) entries() []entry {
 	return all
 }
 
-// head draws the title, what the y axis counts and the legend, and returns how
-// much of the height they take.
+// head draws the title, the label of the y axis and the legend, and returns their height.
 func (c *Chart) head(area draw.Canvas) vg.Length {
 	title := words(large, inkColour)
 	title.Font.Weight = xfont.WeightBold

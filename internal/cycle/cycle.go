@@ -9,15 +9,15 @@ import (
 	"weir/internal/http1"
 )
 
-// A State says what a Cycle waits for.
+// A State is what a Cycle waits for.
 type State uint8
 
 const (
 	Idle    State = iota // the first byte of a request
 	Head                 // the rest of a head
 	Body                 // the rest of a body, perhaps of none
-	Asked                // an answer; no byte is read
-	Closing              // nothing more: the last answer is written
+	Asked                // an answer; no byte is read meanwhile
+	Closing              // nothing: the last answer is written
 )
 
 // String names the state.
@@ -25,37 +25,37 @@ func (s State) String() string {
 	return [...]string{"idle", "head", "body", "asked", "closing"}[s]
 }
 
-// A Close says how a connection is to be closed.
+// A Close is how a connection must be closed.
 type Close uint8
 
 const (
 	CloseNone    Close = iota // not at all
-	CloseDrained              // after the last byte was sent
-	CloseLinger               // the same, then discarding what still arrives (RFC 9112 section 9.6)
+	CloseDrained              // after the last byte is sent
+	CloseLinger               // likewise, then discarding what still arrives (RFC 9112 section 9.6)
 )
 
-// Times are those after which a request that has not come is answered 408. An idle
-// connection is closed.
+// Times are timeouts. When Idle has passed the connection is closed; for the others an
+// incomplete request is answered 408.
 type Times struct {
-	Idle  time.Duration // between two exchanges; longer than sensible clients keep connections
+	Idle  time.Duration // between two exchanges; longer than clients usually keep connections
 	Head  time.Duration // from the first byte of a head to its last
 	Body  time.Duration // for a body
-	Piece time.Duration // between two pieces of a body, in place of Body
+	Piece time.Duration // between two pieces of a body, instead of Body
 }
 
 // A Cycle is the state of one connection.
 //
 // Owned by its loop.
 type Cycle struct {
-	Began time.Time // when the request under way did
+	Began time.Time // start of the current request
 	Until time.Time // the deadline; zero: none
 	State State
-	// KeepAlive says that another request may follow the one under way.
+	// KeepAlive says that another request may follow the current one.
 	KeepAlive bool
-	Draining  bool // the answer to the request under way is the last
-	Unread    bool // bytes are left that were not read
+	Draining  bool // the next answer is the last
+	Unread    bool // some received bytes have not been read
 	OnlyHead  bool // the request's method is HEAD
-	say       bool // that the connection is kept: HTTP/1.0 clients do not assume it
+	say       bool // send Connection: keep-alive, which HTTP/1.0 clients need
 	reader    http1.Reader
 	times     *Times
 }
@@ -66,9 +66,9 @@ func New(now time.Time, times *Times) Cycle {
 }
 
 // HandleData reads b, the bytes received and not yet read, and returns how many it has
-// read. It calls handle with each head, which is in h, piece of a body and end, and with
-// the error of a malformed request, which handle answers after [Cycle.Refuse]. It stops
-// when the state is Asked.
+// read. It calls handle for each head (which is in h), piece of a body and end, and for the
+// error of a malformed request, which handle answers after [Cycle.Refuse]. It stops in
+// state Asked.
 func (c *Cycle) HandleData(now time.Time, b []byte, h *http1.Head, handle func(time.Time, http1.Event, error)) int {
 	n := 0
 	for c.State < Asked {
@@ -79,7 +79,7 @@ func (c *Cycle) HandleData(now time.Time, b []byte, h *http1.Head, handle func(t
 		case err != nil:
 		case event.Kind == http1.NeedMore:
 			c.pause(now)
-			c.Unread = false // what is left is a part of a head or of a chunk line
+			c.Unread = false // the rest is part of a head or of a chunk line
 			return n
 		case event.Kind == http1.HeadDone:
 			c.begin(now, h)
@@ -119,7 +119,7 @@ func (c *Cycle) AppendContinue(dst []byte, h *http1.Head) []byte {
 	return dst
 }
 
-// Wait has the exchange wait for an answer; nothing is read meanwhile.
+// Wait makes the exchange wait for an answer; nothing is read meanwhile.
 func (c *Cycle) Wait() { c.State, c.Until = Asked, time.Time{} }
 
 // Expired reports whether the deadline has passed.
@@ -131,13 +131,13 @@ func (c *Cycle) Drain() (idle bool) {
 	return c.State == Idle && !c.Unread
 }
 
-// Refuse makes the next answer the last: it is given before the request was read to its
-// end, so what follows cannot be told from the rest of it.
+// Refuse makes the next answer the last, because it is sent before the end of the request:
+// what follows may be the rest of it.
 func (c *Cycle) Refuse(now time.Time) {
 	if c.State == Idle {
 		c.Began = now
 	}
-	if c.State != Body { // nothing is known of the request
+	if c.State != Body { // the method is unknown
 		c.OnlyHead = false
 	}
 	c.KeepAlive, c.say, c.Unread = false, false, true
@@ -146,9 +146,9 @@ func (c *Cycle) Refuse(now time.Time) {
 // Plain reports whether the answer needs no field of the connection.
 func (c *Cycle) Plain() bool { return c.KeepAlive && !c.say && !c.Draining && !c.OnlyHead }
 
-// AppendAnswer appends the answer to the request; what of it belongs to the connection is
-// the Cycle's. a.Extra has the other fields; it is returned, to be used again. [Cycle.End]
-// is to follow.
+// AppendAnswer appends the answer to the request. The Cycle sets what concerns the
+// connection; a.Extra has the other fields. It returns a.Extra, so that its memory can be
+// used again. The caller then calls [Cycle.End].
 func (c *Cycle) AppendAnswer(dst []byte, a http1.Answer) (out, extra []byte) {
 	c.KeepAlive = c.KeepAlive && !c.Draining
 	if c.KeepAlive && c.say {
@@ -158,7 +158,7 @@ func (c *Cycle) AppendAnswer(dst []byte, a http1.Answer) (out, extra []byte) {
 	return http1.AppendAnswer(dst, a), a.Extra
 }
 
-// End ends the exchange that is answered, and returns how the connection is to be closed.
+// End ends the exchange after its answer, and returns how to close the connection.
 func (c *Cycle) End(now time.Time) Close {
 	switch {
 	case c.KeepAlive:
@@ -166,7 +166,7 @@ func (c *Cycle) End(now time.Time) Close {
 		return CloseNone
 	case c.Unread:
 		c.Close()
-		return CloseLinger // closing with unread bytes resets, and the answer is lost
+		return CloseLinger // closing with unread bytes sends a reset, which may discard the answer
 	}
 	return c.Close()
 }

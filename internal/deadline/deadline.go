@@ -1,52 +1,49 @@
-// Package deadline knows which of many deadlines have passed, and when to look
-// again. It is a hashed timing wheel (Varghese and Lauck, "Hashed and
-// Hierarchical Timing Wheels", 1987, scheme 6): setting, moving and clearing a
-// deadline take constant time however many there are.
+// Package deadline tracks many deadlines: which have passed, and when to look again. It is
+// a hashed timing wheel (Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987,
+// scheme 6): setting, moving and clearing a deadline take constant time.
 //
-// Timeouts of connections are mostly moved and hardly ever kept, so moving one
-// to a later time costs one assignment: the entry stays where it is filed and
-// is filed anew when the wheel comes past it.
+// Timeouts of connections are moved often and rarely expire, so moving a deadline to a
+// later time costs one assignment: the entry stays in its slot, and is filed again when
+// the wheel reaches that slot.
 //
-// The package is told the time as a duration since a start of the owner's
-// choosing; it never asks a clock.
+// Times are durations since a start that the owner chooses.
 package deadline
 
 import "time"
 
-// slots is the number of places on the wheel. An entry that is further away
-// than one turn stays on its place and is passed over until its turn comes.
+// slots is the size of the wheel. An entry more than one turn ahead stays in its slot and
+// is skipped until its turn.
 const slots = 512
 
 // never marks an entry without a deadline.
 const never = time.Duration(1<<63 - 1)
 
-// An Entry is one deadline of a Queue. It is embedded in, or kept by, what it
-// belongs to, so that filing it allocates nothing.
+// An Entry is one deadline of a Queue. Its owner embeds or keeps it, so that filing it
+// allocates nothing.
 //
 // Owned by the owner of its Queue.
 type Entry[T any] struct {
-	// Value is handed to Expire's function; set it before the first Set.
+	// Value is passed to the function given to Expire. It is set before the first Set.
 	Value T
 
 	at         time.Duration
-	filed      int64 // the step it is filed under, when it is
+	filed      int64 // the step that it is filed under, if linked
 	next, prev *Entry[T]
 	linked     bool
 }
 
-// A Queue holds deadlines at a resolution of one step: an entry expires at the
-// first call of Expire at or after its time, rounded up to a whole step.
+// A Queue holds deadlines with a resolution of one step: an entry expires in the first
+// call of Expire at or after its time, which is rounded up to a whole step.
 //
 // Owned by one loop.
 type Queue[T any] struct {
 	step  time.Duration
-	done  int64 // every step up to this one has been looked at
+	done  int64 // last step that Expire has processed
 	count int   // entries filed
 	wheel [slots]Entry[T]
 }
 
-// New returns an empty Queue with the given resolution. It panics when step is
-// not positive.
+// New returns an empty Queue with the given resolution. It panics if step is not positive.
 func New[T any](step time.Duration) *Queue[T] {
 	if step <= 0 {
 		panic("bug: deadline step must be positive")
@@ -59,28 +56,28 @@ func New[T any](step time.Duration) *Queue[T] {
 	return q
 }
 
-// Set gives e the deadline at, replacing the one it had.
+// Set sets or replaces the deadline of e.
 func (q *Queue[T]) Set(e *Entry[T], at time.Duration) {
 	e.at = at
 	if e.linked && q.tick(at) >= e.filed {
-		return // found too early, it is filed again then
+		return // Expire will find it early and file it again
 	}
 	q.unlink(e)
 	q.file(e)
 }
 
-// Clear takes e's deadline away. The entry may stay filed for a turn of the
-// wheel; use Remove when its owner goes away.
+// Clear removes the deadline of e. The queue may refer to the entry for another turn of
+// the wheel; see Remove.
 func (q *Queue[T]) Clear(e *Entry[T]) { e.at = never }
 
-// Remove takes e out altogether.
+// Remove removes the deadline of e, and the queue no longer refers to e.
 func (q *Queue[T]) Remove(e *Entry[T]) {
 	e.at = never
 	q.unlink(e)
 }
 
-// Expire calls f with every entry whose deadline has passed at now and takes
-// it out first, so that f may set it again. It returns how many there were.
+// Expire removes every entry whose deadline has passed at now, and then calls f for it,
+// which may set it again. It returns the number of calls.
 func (q *Queue[T]) Expire(now time.Duration, f func(T)) int {
 	upto := int64(now / q.step)
 	if upto <= q.done {
@@ -100,8 +97,8 @@ func (q *Queue[T]) expireSlot(slot int, f func(T)) int {
 	if head.next == head {
 		return 0
 	}
-	// The slot's list moves to a head of its own, so that entries that f or
-	// the refiling below put into this slot wait for the next turn.
+	// The slot's list gets another head, so that entries that f or file put into this slot
+	// wait for the next turn.
 	var due Entry[T]
 	due.next, due.prev = head.next, head.prev
 	due.next.prev, due.prev.next = &due, &due
@@ -123,9 +120,8 @@ func (q *Queue[T]) expireSlot(slot int, f func(T)) int {
 	return expired
 }
 
-// Next says when Expire has something to look at again; false when nothing is
-// filed. It may be early: an entry moved to a later time or cleared is found
-// where it was.
+// Next returns when Expire must be called again; false if nothing is filed. That may be
+// early, because an entry that was cleared or moved to a later time stays in its slot.
 func (q *Queue[T]) Next() (time.Duration, bool) {
 	if q.count == 0 {
 		return 0, false
@@ -139,7 +135,7 @@ func (q *Queue[T]) Next() (time.Duration, bool) {
 	panic("bug: deadlines counted but none filed")
 }
 
-// tick is the step at which a deadline has passed: its time rounded up.
+// tick returns the first step at which a deadline has passed.
 func (q *Queue[T]) tick(at time.Duration) int64 {
 	return int64((at-1)/q.step) + 1
 }

@@ -1,10 +1,11 @@
-// Package every calls functions periodically.
+// Package every limits how often things are done: functions are called, and log lines written,
+// once per interval.
 package every
 
 import "time"
 
-// Pause calls do with each pause until done is closed. A call that takes longer than a
-// pause is followed by the next at once.
+// Pause calls do once per pause until done is closed. If a call takes longer than a pause,
+// the next follows immediately.
 func Pause(done <-chan struct{}, pause time.Duration, do func(now time.Time)) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()

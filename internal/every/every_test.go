@@ -22,3 +22,23 @@ func TestPause(t *testing.T) {
 		}
 	})
 }
+
+func TestSparse(t *testing.T) {
+	var s Sparse
+	began := time.Unix(1e9, 0)
+	for _, step := range []struct {
+		at     time.Duration
+		missed int
+		ok     bool
+	}{
+		{0, 0, true}, {0, 0, false}, {time.Minute - 1, 0, false}, {-time.Hour, 0, false}, {time.Minute, 3, true}, {2*time.Minute - 1, 0, false},
+		{-1, 0, true}, // after Reset
+	} {
+		if step.at == -1 {
+			s.Reset()
+		}
+		if missed, ok := s.Take(began.Add(step.at), time.Minute); missed != step.missed || ok != step.ok {
+			t.Errorf("at %v: %d, %v, want %d, %v", step.at, missed, ok, step.missed, step.ok)
+		}
+	}
+}

@@ -1,5 +1,4 @@
-// Package charttest looks at pages as people do: in a real browser. It drives
-// Chromium without a window.
+// Package charttest loads pages in a headless Chromium.
 package charttest
 
 import (
@@ -16,21 +15,20 @@ import (
 	"time"
 )
 
-// patience is how long a browser may take for a page on a busy machine.
+// patience bounds the time that a browser takes for a page on a busy machine.
 const patience = 5 * time.Minute
 
-// DOM opens a page, lets budget of the page's own time pass (timers run fast,
-// requests are waited for) and returns what is in it then. The test fails when
-// a script of the page fails or writes an error to the console. Without Chromium
-// it is skipped, but not where CI is set to true.
+// DOM opens a page, lets budget of virtual time pass (timers run fast, requests are waited
+// for) and returns the content of the page then. The test fails if a script fails or writes
+// to the console. Without Chromium the test is skipped, or fails if CI is true.
 func DOM(t *testing.T, address string, budget time.Duration) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, find(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--user-data-dir="+profile(t), "--enable-logging=stderr", "--virtual-time-budget="+strconv.FormatInt(budget.Milliseconds(), 10), "--dump-dom", address)
-	// Its helpers may outlive it for a while: they end with their group. What they
-	// write goes to files, so that nobody waits for them to close a pipe.
+	// Its child processes may outlive it, so the whole process group is killed. Output goes
+	// to files, because a pipe would stay open until the last of them ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	end := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = end
@@ -52,7 +50,7 @@ func DOM(t *testing.T, address string, budget time.Duration) string {
 	return dom
 }
 
-// output returns a file for what a process writes.
+// output returns a file for the output of a process.
 func output(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "")
@@ -63,7 +61,7 @@ func output(t *testing.T) *os.File {
 	return f
 }
 
-// content is what a process has written to a file.
+// content returns the content of such a file.
 func content(t *testing.T, f *os.File) string {
 	t.Helper()
 	b, err := os.ReadFile(f.Name())
@@ -73,8 +71,8 @@ func content(t *testing.T, f *os.File) string {
 	return string(b)
 }
 
-// profile returns a folder for the browser. It is no t.TempDir, which fails a test
-// when a helper of the browser still writes there while it is removed.
+// profile returns a folder for the browser. t.TempDir would fail the test if a child process
+// of the browser still writes there while it is removed.
 func profile(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "weir-browser-")
@@ -91,7 +89,7 @@ func profile(t *testing.T) string {
 	return dir
 }
 
-// File returns the address of a page that is written to a file for the test.
+// File writes a page to a file and returns its address.
 func File(t *testing.T, page []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "page.html")
@@ -101,7 +99,7 @@ func File(t *testing.T, page []byte) string {
 	return (&url.URL{Scheme: "file", Path: name}).String()
 }
 
-// find returns the browser's command.
+// find returns the path of the browser.
 func find(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {

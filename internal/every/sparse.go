@@ -1,0 +1,35 @@
+package every
+
+import (
+	"sync"
+	"time"
+)
+
+// A Sparse limits log lines that every request could cause to one per interval, and counts the
+// others. Its zero value lets the first line through.
+//
+// Safe for concurrent use: mu guards everything.
+type Sparse struct {
+	mu     sync.Mutex
+	last   time.Time
+	missed int
+}
+
+// Take reports whether a line may be written, and how many were not since the last one.
+func (s *Sparse) Take(now time.Time, interval time.Duration) (missed int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.last.IsZero() && now.Sub(s.last) < interval {
+		s.missed++
+		return 0, false
+	}
+	missed, s.missed, s.last = s.missed, 0, now
+	return missed, true
+}
+
+// Reset lets the next line through immediately.
+func (s *Sparse) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last, s.missed = time.Time{}, 0
+}
