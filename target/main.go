@@ -1,5 +1,5 @@
-// Command target is the protected service of an experiment: /api/test answers
-// 200 OK with a capacity that is known because it is set.
+// Command target is the protected service of experiments: /api/test answers 200 OK with a
+// configured capacity.
 package main
 
 import (

@@ -15,8 +15,8 @@ const (
 	DelayMax        = time.Hour        // longest mean service time
 	WorkersMax      = 1_000_000        // most workers
 	QueueMax        = 1_000_000        // most waiting places
-	QueueTimeoutMin = time.Millisecond // shortest patience; to have nobody wait, set Queue to 0
-	QueueTimeoutMax = time.Hour        // longest patience
+	QueueTimeoutMin = time.Millisecond // shortest timeout; Queue 0 means that no request waits
+	QueueTimeoutMax = time.Hour        // longest timeout
 )
 
 // A Dist is the distribution of the service times around their mean.
@@ -37,14 +37,14 @@ const (
 
 var distNames = [...]string{Constant: "constant", Exponential: "exponential", Lognormal: "lognormal"}
 
-// String gives the word of the settings and of the JSON.
+// String returns the word used in settings and JSON.
 func (d Dist) String() string { return distNames[d] }
 
 // DistNames lists the words that ParseDist knows.
 func DistNames() []string { return slices.Clone(distNames[:]) }
 
-// ParseDist finds the distribution of a word; an unknown word is an error that
-// lists the known ones.
+// ParseDist parses the word of a distribution. The error for an unknown word lists the known
+// ones.
 func ParseDist(word string) (Dist, error) {
 	if d := slices.Index(distNames[:], word); d >= 0 {
 		return Dist(d), nil
@@ -52,37 +52,45 @@ func ParseDist(word string) (Dist, error) {
 	return 0, fmt.Errorf("must be one of %s", strings.Join(distNames[:], ", "))
 }
 
-// A Config says how the service behaves. The zero value of QueueTimeout is not
-// valid; Default gives a valid Config.
+// MarshalText implements encoding.TextMarshaler.
+func (d Dist) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText is ParseDist.
+func (d *Dist) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDist(string(text))
+	return err
+}
+
+// A Config is the behaviour of the service. The zero value is invalid because of QueueTimeout;
+// Default returns a valid Config.
 type Config struct {
-	// Delay is the mean service time; 0 answers at once.
+	// Delay is the mean service time; 0 means that requests are answered at once.
 	Delay time.Duration
-	// Dist is how service times vary around Delay.
+	// Dist is the distribution of service times.
 	Dist Dist
-	// Workers is how many requests are served at a time; 0 means any number.
+	// Workers is the number of requests served at the same time; 0 means any number.
 	Workers int
-	// Queue is how many requests may wait for a worker; one more is refused.
+	// Queue is how many requests may wait for a worker; more are refused.
 	Queue int
-	// QueueTimeout is how long a request waits for a worker before it is
-	// given up.
+	// QueueTimeout is how long a request waits for a worker before it times out.
 	QueueTimeout time.Duration
 	// ErrorRate is the share, 0 to 1, of the served requests that fail. A
 	// failing request occupies its worker as long as any other.
 	ErrorRate float64
 }
 
-// Default is the service of infinite capacity: it answers at once and never fails.
+// Default returns a service with unlimited capacity, which answers at once and never fails.
 func Default() Config {
 	return Config{Queue: 1000, QueueTimeout: 5 * time.Second}
 }
 
-// Plain reports whether every request is served at once and without failing,
-// so that the Model need not be asked.
+// Plain reports whether every request is served at once without failing, so that the Model is not
+// needed.
 func (c Config) Plain() bool {
 	return c.Delay == 0 && c.Workers == 0 && c.ErrorRate == 0
 }
 
-// Validate reports all faults of c as strict.Faults, with the JSON names of the fields, or nil.
+// Validate returns all faults of c as strict.Faults, with the JSON names of the fields, or nil.
 func (c Config) Validate() error {
 	var faults strict.Faults
 	check := func(ok bool, path, format string, values ...any) {

@@ -8,78 +8,75 @@ import (
 	"weir/internal/agenda"
 )
 
-// An Outcome says what became of a request.
+// An Outcome is the state or the end of a request.
 type Outcome uint8
 
-// The outcomes. Started and Queued are the beginning of a story whose end
-// Expire tells; the others are final.
+// The outcomes. Started and Queued are intermediate: Expire returns the final outcome. The others
+// are final.
 const (
 	// Started: a worker has taken the request.
 	Started Outcome = iota
 	// Queued: the request waits for a worker.
 	Queued
-	// Served: done, and well.
+	// Served: completed successfully.
 	Served
-	// Failed: done, and it is one of the share that fails.
+	// Failed: completed, and one of the share that fails.
 	Failed
 	// Refused: all waiting places were taken.
 	Refused
-	// TimedOut: no worker was free within the time that requests wait.
+	// TimedOut: no worker was free within QueueTimeout.
 	TimedOut
 )
 
-// String names the outcome.
+// String returns the name of the outcome.
 func (o Outcome) String() string {
 	return [...]string{"started", "queued", "served", "failed", "refused", "timed out"}[o]
 }
 
-// Final reports whether nothing more will be heard of the request.
+// Final reports whether the outcome is final.
 func (o Outcome) Final() bool { return o >= Served }
 
-// A Ticket names a request that was started or queued, for Cancel. The zero
-// Ticket names none.
+// A Ticket identifies a started or queued request for Cancel. The zero Ticket identifies none.
 type Ticket struct {
 	slot  int32
 	issue uint32
 }
 
-// A Done is how a request that was started or queued ended.
+// A Done is the end of a started or queued request.
 type Done[T any] struct {
-	// Who is the caller's name for the request, as given to Arrive.
+	// Who identifies the request, as passed to Arrive.
 	Who T
 	// Outcome is Served, Failed or TimedOut.
 	Outcome Outcome
-	// At is when it ended, which may be before the Expire that returns it.
+	// At is when the request ended, which may be before the Expire that returns it.
 	At time.Time
-	// Wait is the time from arrival to the start of service, or to giving up.
+	// Wait is the time from arrival to the start of service or to the timeout.
 	Wait time.Duration
 }
 
-// A Model is the service: workers, queue, and the requests in both. T is the
-// caller's name for a request, typically a pointer or a number; the Model keeps
-// it and gives it back.
+// A Model is the service: its workers, its queue, and the requests in both. T identifies requests
+// to the caller, typically as a pointer or a number.
 //
-// In the steady state nothing is allocated: the memory of finished requests is
-// used again. It grows to the most requests that were inside at a time, which is
-// at most Workers + Queue, and without a bound on Workers as many as the caller
-// has under way.
+// In the steady state nothing is allocated, because the memory of finished requests is reused. It
+// grows with the maximum number of requests inside: at most Workers + Queue, or without a bound on
+// Workers as many as the caller has in progress.
 //
-// Several loops that share one need a lock around every call.
+// Loops that share a Model need a lock around every call.
 //
 // Owned by its loop.
 type Model[T any] struct {
 	cfg    Config
 	chance *rand.Rand
-	origin time.Time     // times inside are counted from here
-	now    time.Duration // up to here everything has happened
+	origin time.Time     // times inside count from here
+	now    time.Duration // all events up to here have been processed
 
 	places  places[T]                           // every request inside, and the order of the queue
 	running agenda.Agenda[time.Duration, int32] // places of the requests with a worker, by end of service
-	done    []Done[T]                           // ended, not yet told
+	done    []Done[T]                           // ended and not yet returned
 }
 
-// New makes an idle service at now. chance is where its randomness comes from;
-// the Model keeps it. A wrong cfg is a strict.Faults.
+// New returns an idle service at now, which takes its random numbers from chance. If cfg is
+// invalid, the error is a strict.Faults.
 func New[T any](now time.Time, cfg Config, chance *rand.Rand) (*Model[T], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -90,16 +87,16 @@ func New[T any](now time.Time, cfg Config, chance *rand.Rand) (*Model[T], error)
 // Config returns the behaviour in force.
 func (m *Model[T]) Config() Config { return m.cfg }
 
-// Busy returns how many requests have a worker. After Change has lowered Workers
-// it may exceed them until the surplus has finished.
+// Busy returns how many requests have a worker. After Change has lowered Workers it may be higher
+// until the surplus requests have finished.
 func (m *Model[T]) Busy() int { return m.running.Len() }
 
 // Waiting returns how many requests wait in the queue.
 func (m *Model[T]) Waiting() int { return m.places.waiting }
 
-// Arrive brings a request at now. When the outcome is Started or Queued, the
-// ticket names the request, and a later Expire returns its end under the name who;
-// otherwise the outcome is the end. Time may step back: it then stands still.
+// Arrive adds a request at now. If the outcome is Started or Queued, the ticket identifies the
+// request, and a later Expire returns its end with who; otherwise the outcome is final. If now is
+// before an earlier now, that one is used.
 func (m *Model[T]) Arrive(now time.Time, who T) (Ticket, Outcome) {
 	m.advance(now.Sub(m.origin))
 	switch {
@@ -120,8 +117,8 @@ func (m *Model[T]) Arrive(now time.Time, who T) (Ticket, Outcome) {
 	}
 }
 
-// Expire lets everything happen that is due by now, appends to out, in order of
-// time, the requests that have ended since the last Expire, and returns it.
+// Expire processes all events due by now, appends to out the requests that have ended since the
+// last Expire, in order of time, and returns it.
 func (m *Model[T]) Expire(now time.Time, out []Done[T]) []Done[T] {
 	m.advance(now.Sub(m.origin))
 	out = append(out, m.done...)
@@ -130,8 +127,7 @@ func (m *Model[T]) Expire(now time.Time, out []Done[T]) []Done[T] {
 	return out
 }
 
-// Next returns when Expire will next have something to do or to tell; ok is
-// false when nothing is under way.
+// Next returns when Expire must be called next; ok is false if no event is due at any time.
 func (m *Model[T]) Next() (at time.Time, ok bool) {
 	if len(m.done) > 0 {
 		return m.origin.Add(m.now), true
@@ -140,12 +136,11 @@ func (m *Model[T]) Next() (at time.Time, ok bool) {
 	return m.origin.Add(offset), kind != nothing
 }
 
-// Change replaces the behaviour from now on; a wrong cfg is an error of type
-// strict.Faults and changes nothing. A request with a worker keeps it and the end it was
-// given, also when there are fewer workers now. One that waits keeps its place, also
-// when there are fewer places now, and waits as long as the new QueueTimeout
-// allows, counted from the arrival. The next Expire returns what ends by the
-// change.
+// Change replaces the behaviour from now on. If cfg is invalid, the error is a strict.Faults and
+// nothing is changed. Requests with a worker keep it and their end, even if there are fewer
+// workers now. Waiting requests keep their places, even if there are fewer now, and the new
+// QueueTimeout applies to them, counted from their arrival. The next Expire returns the requests
+// that end by the change.
 func (m *Model[T]) Change(now time.Time, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -157,10 +152,9 @@ func (m *Model[T]) Change(now time.Time, cfg Config) error {
 	return nil
 }
 
-// Cancel forgets a request whose client went away.
-// One that waits gives its place back; one that has a worker occupies it to the
-// end, as with a service that does not notice. It reports whether the request
-// was still inside.
+// Cancel cancels a request whose client has disconnected, and reports whether the request was
+// still inside. A waiting request frees its place. One with a worker occupies it to the end, as in
+// a service that does not notice.
 func (m *Model[T]) Cancel(t Ticket) bool {
 	s := m.places.find(t)
 	if s == nil {
@@ -172,28 +166,26 @@ func (m *Model[T]) Cancel(t Ticket) bool {
 		m.places.remove(t.slot)
 	case running:
 		s.state = abandoned
-		s.issue++ // the ticket is void now
-		var nobody T
-		s.who = nobody
+		s.issue++ // invalidates the ticket
+		s.who = *new(T)
 	default:
 		panic("bug: ticket of a request that is " + s.state.String())
 	}
 	return true
 }
 
-// An event is what happens next.
+// An event is the kind of the next event.
 type event uint8
 
 const (
 	nothing    event = iota
 	completion       // a worker finishes
-	timeout          // the first of the queue gives up
+	timeout          // the first of the queue times out
 )
 
-// next finds the earliest event. A worker that becomes free in the very moment
-// when the first of the queue would give up still takes it: requests give up
-// after waiting QueueTimeout in vain. All wait equally long, so the first
-// in the queue is also the first to give up.
+// next returns the earliest event. If a worker becomes free at the moment when the first of the
+// queue would time out, the worker takes it. All requests have the same timeout, so the first in
+// the queue is also the first to time out.
 func (m *Model[T]) next() (time.Duration, event) {
 	at, kind := time.Duration(math.MaxInt64), nothing
 	if m.running.Len() > 0 {
@@ -207,8 +199,7 @@ func (m *Model[T]) next() (time.Duration, event) {
 	return at, kind
 }
 
-// advance lets everything happen up to and including the offset to, each event
-// at its own time.
+// advance processes the events up to and including the offset to, each at its own time.
 func (m *Model[T]) advance(to time.Duration) {
 	to = max(to, m.now)
 	for {
@@ -220,7 +211,7 @@ func (m *Model[T]) advance(to time.Duration) {
 		if kind == completion {
 			m.complete()
 		} else {
-			m.giveUp()
+			m.timeOut()
 		}
 	}
 	m.now = to
@@ -231,18 +222,18 @@ func (m *Model[T]) complete() {
 	_, i := m.running.Next()
 	s := m.places.at(i)
 	if s.state == running {
-		m.tell(s, s.outcome)
+		m.end(s, s.outcome)
 	}
 	m.places.remove(i)
 	m.fill()
 }
 
-// giveUp ends the waiting of the first in the queue.
-func (m *Model[T]) giveUp() {
+// timeOut ends the first request in the queue.
+func (m *Model[T]) timeOut() {
 	i := m.places.dequeue()
 	s := m.places.at(i)
 	s.wait = m.now - s.arrived
-	m.tell(s, TimedOut)
+	m.end(s, TimedOut)
 	m.places.remove(i)
 }
 
@@ -255,7 +246,7 @@ func (m *Model[T]) fill() {
 	}
 }
 
-// free reports whether a worker is.
+// free reports whether a worker is free.
 func (m *Model[T]) free() bool {
 	return m.cfg.Workers == 0 || m.Busy() < m.cfg.Workers
 }
@@ -269,13 +260,12 @@ func (m *Model[T]) run(i int32, service time.Duration, outcome Outcome) {
 	m.running.Add(m.now+service, i)
 }
 
-// tell keeps the end of a request for the next Expire.
-func (m *Model[T]) tell(s *place[T], o Outcome) {
+// end records the end of a request for the next Expire.
+func (m *Model[T]) end(s *place[T], o Outcome) {
 	m.done = append(m.done, Done[T]{Who: s.who, Outcome: o, At: m.origin.Add(m.now), Wait: s.wait})
 }
 
-// draw decides how long a service takes and whether it fails. It asks chance
-// only for what is uncertain.
+// draw returns a random service time and final outcome. It draws only the numbers that it needs.
 func (m *Model[T]) draw() (time.Duration, Outcome) {
 	service := m.cfg.Delay
 	if service > 0 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 	"weir/internal/strict"
+	"weir/internal/testkit"
 )
 
 const ms = time.Millisecond
@@ -17,10 +18,7 @@ var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 // newModel makes a model with the chance of a seed.
 func newModel(t testing.TB, cfg Config, seed uint64) *Model[int] {
 	t.Helper()
-	m, err := New[int](epoch, cfg, rand.New(rand.NewPCG(seed, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Must(New[int](epoch, cfg, rand.New(rand.NewPCG(seed, 0))))(t)
 	return m
 }
 

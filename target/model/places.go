@@ -2,22 +2,22 @@ package model
 
 import "time"
 
-// A placeState says what the request in a place is doing.
+// A placeState is the state of the request in a place.
 type placeState uint8
 
 const (
-	vacant    placeState = iota // nobody is here
+	vacant    placeState = iota // no request
 	queued                      // waits for a worker
 	running                     // has a worker
-	abandoned                   // has a worker, but its client went away
+	abandoned                   // has a worker, but its client has disconnected
 )
 
-// String names the state.
+// String returns the name of the state.
 func (s placeState) String() string {
 	return [...]string{"vacant", "queued", "running", "abandoned"}[s]
 }
 
-// none is the place number that is no place.
+// none is the index of no place.
 const none = int32(-1)
 
 // A place holds one request from its arrival to its end.
@@ -30,16 +30,15 @@ type place[T any] struct {
 	// before and after link the queue while queued; after links the vacant
 	// places while vacant.
 	before, after int32
-	// issue distinguishes a ticket for this request from one for an earlier request
-	// in the same place. It is never 0 while a request is here.
+	// issue distinguishes the ticket of this request from that of an earlier one in the same
+	// place. It is not 0 while a request is here.
 	issue   uint32
 	outcome Outcome // how the service will end; known when running
 	state   placeState
 }
 
-// places holds the requests inside the service. Those who wait form a doubly
-// linked list, so that joining, being served and going away cost the same
-// however long the queue is.
+// places holds the requests inside the service. The waiting ones form a doubly linked list, so
+// adding and removing a request takes constant time.
 //
 // Owned by its loop.
 type places[T any] struct {
@@ -55,10 +54,10 @@ func newPlaces[T any]() places[T] {
 
 func (p *places[T]) at(i int32) *place[T] { return &p.all[i] }
 
-// first is the request that has waited longest; the queue must not be empty.
+// first returns the request that has waited longest; the queue must not be empty.
 func (p *places[T]) first() *place[T] { return &p.all[p.front] }
 
-// add gives a place to a request. The caller sets its state next.
+// add returns a place for a request. The caller must set its state.
 func (p *places[T]) add(who T, arrived time.Duration) int32 {
 	i := p.vacant
 	if i == none {
@@ -70,7 +69,7 @@ func (p *places[T]) add(who T, arrived time.Duration) int32 {
 	s := &p.all[i]
 	s.who, s.arrived = who, arrived
 	s.issue++
-	if s.issue == 0 { // came round; 0 is the zero Ticket's
+	if s.issue == 0 { // wrapped around; 0 is reserved for the zero Ticket
 		s.issue = 1
 	}
 	return i
@@ -79,17 +78,16 @@ func (p *places[T]) add(who T, arrived time.Duration) int32 {
 // remove makes a place vacant. It must not be linked in the queue.
 func (p *places[T]) remove(i int32) {
 	s := &p.all[i]
-	var nobody T
-	s.who = nobody // let go of what it points to
+	s.who = *new(T) // release what it points to
 	s.state = vacant
 	s.after = p.vacant
 	p.vacant = i
 }
 
-// ticket names the request in place i.
+// ticket returns the ticket of the request in place i.
 func (p *places[T]) ticket(i int32) Ticket { return Ticket{slot: i, issue: p.all[i].issue} }
 
-// find returns the place of a ticket's request, or nil when it is gone.
+// find returns the place of a ticket's request, or nil if it has ended.
 func (p *places[T]) find(t Ticket) *place[T] {
 	if t.issue == 0 || int(t.slot) >= len(p.all) {
 		return nil
@@ -115,14 +113,14 @@ func (p *places[T]) enqueue(i int32) {
 	p.waiting++
 }
 
-// dequeue takes the first out of the queue.
+// dequeue removes the first place from the queue and returns it.
 func (p *places[T]) dequeue() int32 {
 	i := p.front
 	p.unlink(i)
 	return i
 }
 
-// unlink takes place i out of the queue, wherever it stands.
+// unlink removes place i from the queue.
 func (p *places[T]) unlink(i int32) {
 	s := &p.all[i]
 	if s.before == none {

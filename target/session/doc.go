@@ -1,8 +1,5 @@
-// Package session is the server side of one connection to the target: requests
-// come in as bytes, questions and bytes come out.
-//
-// A Session is told what happens and puts what it wants done into the Shared
-// of its loop:
+// Package session is the server side of one connection to the target. A Session is called with
+// what happened and puts its effects into the Shared of its loop:
 //
 //	   HandleData ─▶ ┌─────────┐ ─▶ Out       bytes to send
 //	 HandleAnswer ─▶ │         │ ─▶ Ask       who must answer this request
@@ -12,21 +9,18 @@
 //	                      │
 //	                      └─────▶ Deadline()  when to call HandleExpired
 //
-// Answers leave in the order of the requests (RFC 9112 section 9.3.2): while one
-// waits for its answer no further byte is read. A rim that can answer at once
-// does so between two calls of HandleData, so that any number of pipelined
-// requests becomes one write.
+// Answers are sent in the order of the requests (RFC 9112 section 9.3.2): while one waits for its
+// answer, no further byte is read. A rim that can answer at once does so between two calls of
+// HandleData, so that the answers to pipelined requests become one write.
 //
-// The states of a Session, and what may end them by itself:
+// The states of a Session and their timeouts:
 //
 //	idle ──▶ head ──▶ body ──▶ asked ──▶ idle    or, after the last answer, closing
 //	75 s     10 s     15 s      –
 //
-// An idle connection that runs out of time is closed without a word; a request
-// that comes too slowly is answered 408. The idle time is longer than any sensible
-// pool of a client keeps connections, so that it is the client who lets go
-// and no request crosses with our closing.
+// An idle connection is closed without an answer; a request that arrives too slowly is answered
+// with 408. The idle timeout is longer than that of usual client pools, so that clients close
+// first and no request is lost to a concurrent close.
 //
-// There is no input, output or clock here; the loop's rim does what the effects
-// say.
+// The package does no input or output and reads no clock.
 package session

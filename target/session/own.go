@@ -5,19 +5,17 @@ import "weir/internal/http1"
 // ownBodyMax bounds the body of a request to an own endpoint; beyond: 413.
 const ownBodyMax = 1 << 20
 
-// An ownRequest gathers a request to an own endpoint. It exists while such a
-// request comes in, which is rare.
+// An ownRequest collects a request to an own endpoint, which is rare.
 //
 // Owned by its loop.
 type ownRequest struct {
-	head []byte // without the field that says the length
+	head []byte // without Content-Length
 	body []byte
 }
 
-// newOwnRequest begins with the head h. The fields of the framing and the
-// connection stay behind; the length is written anew, as the body arrives without its
-// coding. Fields that Connection names are passed on, as the client could hide by
-// it who has passed the request on.
+// newOwnRequest returns a request with the head h. It leaves out the fields of framing and
+// connection; raw adds the length of the decoded body. Fields named by Connection are kept, because
+// otherwise a client could hide fields that say who has forwarded the request.
 func newOwnRequest(h *http1.Head) *ownRequest {
 	o := &ownRequest{head: http1.AppendForwardLine(nil, h)}
 	if len(h.Host) > 0 {
@@ -32,7 +30,7 @@ func newOwnRequest(h *http1.Head) *ownRequest {
 	return o
 }
 
-// add takes a piece of the body, unless there is too much of it.
+// add appends a piece of the body and returns true, unless the body is too large.
 func (o *ownRequest) add(piece []byte) bool {
 	if len(o.body)+len(piece) > ownBodyMax {
 		return false
@@ -41,18 +39,18 @@ func (o *ownRequest) add(piece []byte) bool {
 	return true
 }
 
-// raw is the whole request.
+// raw returns the complete request.
 func (o *ownRequest) raw() []byte {
 	raw := http1.AppendFieldInt(o.head, "Content-Length", int64(len(o.body)))
 	raw = http1.AppendHeadEnd(raw)
 	return append(raw, o.body...)
 }
 
-// A Reply is what an own endpoint answers.
+// A Reply is the answer of an own endpoint.
 type Reply struct {
 	Status int
-	// Fields are names and values. Those about framing, connection and date are
-	// the Session's own and must not be among them.
+	// Fields are names and values. Those about framing, connection and date are added by the
+	// Session and must not be among them.
 	Fields [][2]string
 	Body   []byte
 }

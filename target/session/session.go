@@ -8,41 +8,40 @@ import (
 	"weir/internal/http1"
 )
 
-// times are those after which a Session ends by itself.
+// times are the timeouts of a Session.
 var times = cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Piece: 15 * time.Second}
 
-// A Session is the conversation on one connection; see the package comment. The caller
-// applies the effects in its Shared after every call, before it calls another Session of
-// the loop.
+// A Session is the state of one connection; see the package comment. The caller applies the
+// effects in its Shared after every call, before it calls another Session of the loop.
 //
 // Owned by its loop.
 type Session struct {
 	sh     *Shared
 	cycle  cycle.Cycle
-	own    *ownRequest // being gathered
+	own    *ownRequest // being received
 	place  Place
 	method http1.Method
 }
 
-// New returns the Session of a connection that was opened at now.
+// New returns the Session of a connection opened at now.
 func New(now time.Time, sh *Shared) *Session {
 	return &Session{sh: sh, cycle: cycle.New(now, &times)}
 }
 
-// Deadline returns when HandleExpired is to be called; zero means never.
+// Deadline returns when HandleExpired must be called; zero means never.
 func (s *Session) Deadline() time.Time { return s.cycle.Until }
 
-// Unread reports whether bytes are left that HandleData would read now. They
-// are to be shown again after an answer.
+// Unread reports whether there are unread bytes that HandleData would now read. They must be
+// passed again after an answer.
 func (s *Session) Unread() bool { return s.cycle.More() }
 
-// HandleData reads b, the bytes received and not yet read, and returns how many it has
-// read. It stops at the end of a request that somebody is asked to answer.
+// HandleData processes b, the bytes received and not yet read, and returns how many it has read.
+// It stops at the end of a request whose answer Ask requests.
 func (s *Session) HandleData(now time.Time, b []byte) int {
 	return s.cycle.HandleData(now, b, &s.sh.head, s.handle)
 }
 
-// handle handles what has been read of a request.
+// handle handles an event of the request reader.
 func (s *Session) handle(now time.Time, event http1.Event, err error) {
 	switch {
 	case err != nil:
@@ -58,7 +57,7 @@ func (s *Session) handle(now time.Time, event http1.Event, err error) {
 	}
 }
 
-// handleHead handles the head in the Shared.
+// handleHead handles the request's head in the Shared.
 func (s *Session) handleHead(now time.Time) {
 	h := &s.sh.head
 	s.method, s.place = h.Method, placeOf(h.Path)
@@ -75,7 +74,7 @@ func (s *Session) handleHead(now time.Time) {
 	s.sh.Out = s.cycle.AppendContinue(s.sh.Out, h)
 }
 
-// handleBody handles a piece of the body, which only own endpoints need.
+// handleBody handles a piece of the body, which only own endpoints use.
 func (s *Session) handleBody(now time.Time, piece []byte) {
 	if s.own != nil && !s.own.add(piece) {
 		s.refuse(now, 413)
@@ -101,7 +100,7 @@ func (s *Session) ask(whom Ask) {
 	s.sh.Ask = whom
 }
 
-// HandleAnswer answers the request given with AskService by a status.
+// HandleAnswer answers the request of AskService with a status.
 func (s *Session) HandleAnswer(now time.Time, status int) {
 	s.mustBeAsked()
 	if status == 200 && s.cycle.Plain() {
@@ -113,7 +112,7 @@ func (s *Session) HandleAnswer(now time.Time, status int) {
 	s.answer(now, status)
 }
 
-// HandleReply answers the request given with AskOwn.
+// HandleReply answers the request of AskOwn.
 func (s *Session) HandleReply(now time.Time, r Reply) {
 	s.mustBeAsked()
 	s.sh.extra = s.sh.extra[:0]
@@ -130,7 +129,7 @@ func (s *Session) mustBeAsked() {
 	s.sh.Ask, s.sh.Raw = AskNone, nil
 }
 
-// HandleExpired handles a Deadline that has passed at now. Before it, it does nothing.
+// HandleExpired handles a passed Deadline. If it has not passed at now, it does nothing.
 func (s *Session) HandleExpired(now time.Time) {
 	switch {
 	case !s.cycle.Expired(now):
@@ -141,19 +140,18 @@ func (s *Session) HandleExpired(now time.Time) {
 	}
 }
 
-// HandleDrain begins to close the connection, as the program is about to end: the
-// request under way, or one received and not yet read, is the last. An idle connection
-// closes at once.
+// HandleDrain starts to close the connection because the program ends. The request in progress, or
+// one received and not yet read, is the last. An idle connection is closed at once.
 func (s *Session) HandleDrain(time.Time) {
 	if s.cycle.Drain() {
 		s.sh.Close = s.cycle.Close()
 	}
 }
 
-// refuse answers a request that is not read to its end. What may follow cannot
-// be told from the rest of it: the connection ends here.
+// refuse answers a request that is not read to its end. A next request could not be distinguished
+// from the rest of it, so the connection ends.
 func (s *Session) refuse(now time.Time, status int) {
-	if s.cycle.State != cycle.Body { // no head was read: nothing is known of it
+	if s.cycle.State != cycle.Body { // the head is not complete
 		s.place, s.method = Elsewhere, http1.MethodOther
 	}
 	s.cycle.Refuse(now)
@@ -161,7 +159,7 @@ func (s *Session) refuse(now time.Time, status int) {
 	s.answer(now, status)
 }
 
-// answer gives a small answer: the body OK, or the reason phrase.
+// answer sends a short answer, whose body is "OK" or the reason phrase.
 func (s *Session) answer(now time.Time, status int) {
 	text := okBody
 	if status != 200 {
@@ -172,7 +170,7 @@ func (s *Session) answer(now time.Time, status int) {
 	s.write(now, http1.Answer{Status: status, ContentType: okType, Body: s.sh.body})
 }
 
-// write appends an answer; the Shared's extra has its fields so far.
+// write appends an answer, with the fields in the Shared's extra.
 func (s *Session) write(now time.Time, a http1.Answer) {
 	a.Extra = append(s.sh.extra, s.sh.date(now)...)
 	s.sh.Out, s.sh.extra = s.cycle.AppendAnswer(s.sh.Out, a)

@@ -7,12 +7,12 @@ import (
 	"weir/internal/http1"
 )
 
-// An Ask says whose answer a Session waits for.
+// An Ask says which answer a Session waits for.
 type Ask uint8
 
 const (
-	AskNone    Ask = iota // nobody's
-	AskService            // the simulated service's, by HandleAnswer
+	AskNone    Ask = iota // none
+	AskService            // that of the simulated service, by HandleAnswer
 	AskOwn                // that of the own endpoints, by HandleReply; Raw is the request
 )
 
@@ -20,16 +20,16 @@ const (
 type Place uint8
 
 const (
-	Elsewhere Place = iota // nothing of ours: 404
+	Elsewhere Place = iota // unknown: 404
 	Service                // the simulated service, /api/test
 	Own                    // own endpoints: model, metrics, health
 )
 
-// String is the value of the label uri.
+// String returns the value of the label uri.
 func (p Place) String() string { return [...]string{"other", "/api/test", "own"}[p] }
 
-// placeOf finds the place of a path. Paths are compared as sent: a client that escapes
-// letters that need no escape asks for another resource here.
+// placeOf returns the place of a path. Paths are compared as sent: one with needless escapes is
+// another resource.
 func placeOf(path []byte) Place {
 	switch string(path) {
 	case "/api/test":
@@ -46,29 +46,28 @@ func placeOf(path []byte) Place {
 
 // An Exchange is one request and its answer, to be counted.
 type Exchange struct {
-	// Took is the time from the first byte of the request to its answer. Both
-	// ends are told the time of the loop's turn: what is answered in the turn
-	// that brought it took none.
+	// Took is the time from the first byte of the request to its answer. Both times are those of
+	// the loop's turn, so a request that is answered in the turn in which it arrived took zero.
 	Took   time.Duration
 	Status int
 	Method http1.Method
 	Place  Place
 }
 
-// Shared is what the sessions of one loop have in common: the effects of the
-// one that was called last, and memory that only one needs at a time.
-// The effects gather until Reset. The zero value is ready.
+// A Shared is shared by the sessions of one loop: the effects of the Session called last, and
+// memory that only one Session needs at a time. Effects accumulate until Reset. The zero value is
+// ready to use.
 //
 // Owned by its loop.
 type Shared struct {
-	// Out is to be sent, in front of anything else that happens.
+	// Out must be sent before anything else is done.
 	Out []byte
-	// Ask says what is to answer now.
+	// Ask says which answer is needed now.
 	Ask Ask
-	// Raw is with AskOwn one complete request, its body framed by
-	// Content-Length. It is valid until the Session is called again.
+	// Raw is, with AskOwn, one complete request with a Content-Length. It is valid until the
+	// Session is called again.
 	Raw []byte
-	// Close says how to close the connection when Out is sent.
+	// Close says how to close the connection after Out was sent.
 	Close cycle.Close
 	// Answered are the exchanges completed by Out.
 	Answered []Exchange
@@ -77,15 +76,14 @@ type Shared struct {
 	body  []byte // of the answer under construction
 	extra []byte // fields of the answer under construction
 	clock http1.Date
-	ok    []byte // the whole answer to nearly every request, with the Date of clock
+	ok    []byte // the complete answer to nearly all requests, with the Date of clock
 }
 
-// outBytesKept is how much memory for Out stays for the next effects. It is
-// more than the answers to a full read of pipelined requests.
+// outBytesKept bounds the memory for Out that is kept. It is more than the answers to a full read
+// of pipelined requests.
 const outBytesKept = 512 << 10
 
-// Reset forgets the effects and keeps the memory. The rim calls it when
-// it has done what they say.
+// Reset clears the effects and keeps the memory. The rim calls it when it has applied them.
 func (sh *Shared) Reset() {
 	sh.Out = sh.Out[:0]
 	if cap(sh.Out) > outBytesKept {
@@ -95,13 +93,13 @@ func (sh *Shared) Reset() {
 	sh.Answered = sh.Answered[:0]
 }
 
-// okBody and okType are what the service answers when all is well.
+// okBody and okType are the body and the type of a successful answer.
 const (
 	okBody = "OK"
 	okType = "text/plain"
 )
 
-// date returns the Date field line, and brings up to date the answer that has it.
+// date returns the Date field line, and updates ok if it has changed.
 func (sh *Shared) date(now time.Time) []byte {
 	line, renewed := sh.clock.At(now)
 	if renewed {
