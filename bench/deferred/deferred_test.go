@@ -32,8 +32,8 @@ func answers(slow, refused int) *rig.Loaded {
 	return &rig.Loaded{Outcomes: list}
 }
 
-// crowd is a shop whose orders come at a share of the limit.
-func crowd(share float64) []time.Time {
+// arrivals returns the arrivals of a shop at a share of the limit.
+func arrivals(share float64) []time.Time {
 	at := make([]time.Time, backlog)
 	for i := range at {
 		at[i] = time.Unix(0, int64(float64(i)*1e9/rate/share))
@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 	}
 	starts := func(late ...time.Duration) func(l *lab) { return func(l *lab) { l.judgeStarts(late) } }
 	rates := func(share float64) func(l *lab) {
-		return func(l *lab) { l.judgeBacklog([][]time.Time{crowd(1), crowd(share)}) }
+		return func(l *lab) { l.judgeBacklog([][]time.Time{arrivals(1), arrivals(share)}) }
 	}
 	for _, c := range []struct {
 		name, want string
@@ -59,10 +59,10 @@ func TestJudge(t *testing.T) {
 		{"delivered in time", "", starts(startP50*time.Millisecond, startP99*time.Millisecond)},
 		{"half of them late", "p50 in ms after the permitted instant: 11", starts(11*time.Millisecond, 12*time.Millisecond)},
 		{"one in two very late", "p99 in ms after the permitted instant: 51", starts(0, 51*time.Millisecond)},
-		{"too early", "came 1ms before its limit", starts(-time.Millisecond, 0)},
+		{"too early", "arrived 1ms before its limit", starts(-time.Millisecond, 0)},
 		{"at the limit", "", rates(1.004)},
-		{"a shop too fast", "of the limit: 1.006, expected ≤ 1.005", rates(1.006)},
-		{"a shop too slow", "of the limit: 0.994, expected ≥ 0.995", rates(.994)},
+		{"a shop too fast", "relative to the limit: 1.006, expected ≤ 1.005", rates(1.006)},
+		{"a shop too slow", "relative to the limit: 0.994, expected ≥ 0.995", rates(.994)},
 	} {
 		if found := judged(c.judge); (found == "") != (c.want == "") || !strings.Contains(found, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, found, c.want)

@@ -17,33 +17,33 @@ import (
 )
 
 const (
-	// Of single orders: each shop sends two, of which the second must wait for permitted.
+	// Single orders: each shop sends two; the second is permitted after that time.
 	singles   = 400 // shops
 	singleGap = 40 * time.Millisecond
 	permitted = time.Second
 	startP50  = 10 // ms
 	startP99  = 50
-	// Of a backlog: rate is that of each shop, and its burst.
-	crowds     = 10 // shops
-	rate       = 20
-	backlog    = rate * 23 // orders of each
-	rateOff    = .005
-	within     = time.Minute // all is delivered
-	singleRule = "key: [\"header:X-Shop\"], limit: {algorithm: gcra, limit: 1, window: 1}, defer: {when: always, reserve: 0}"
-	crowdRule  = "key: [\"header:X-Shop\"], limit: {algorithm: token, capacity: %d, fillRate: %d}, defer: {when: always, reserve: 0}"
+	// A backlog: rate is the rate and the burst of each shop.
+	backlogShops = 10
+	rate         = 20
+	backlog      = rate * 23 // orders per shop
+	rateOff      = .005
+	within       = time.Minute // bounds the delivery of all orders
+	singleRule   = "key: [\"header:X-Shop\"], limit: {algorithm: gcra, limit: 1, window: 1}, defer: {when: always, reserve: 0}"
+	backlogRule  = "key: [\"header:X-Shop\"], limit: {algorithm: token, capacity: %d, fillRate: %d}, defer: {when: always, reserve: 0}"
 )
 
-// A warehouse is a target that notes when orders come.
+// A warehouse is a target that records when orders arrive.
 //
 // Safe for concurrent use: mu guards all.
 type warehouse struct {
 	mu   sync.Mutex
 	at   map[string][]time.Time // by shop
-	late map[string][]string    // deferred orders in the order in which they came, by shop
+	late map[string][]string    // deferred orders by shop, in order of arrival
 	n    int
 }
 
-// ServeHTTP takes an order.
+// ServeHTTP records an order.
 func (w *warehouse) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	w.mu.Lock()
@@ -56,28 +56,28 @@ func (w *warehouse) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	w.n++
 }
 
-// await waits until n orders have come.
+// await waits until n orders have arrived.
 func (w *warehouse) await(ctx context.Context, n int) error {
 	for end := time.Now().Add(within); ; {
 		w.mu.Lock()
-		came := w.n
+		arrived := w.n
 		w.mu.Unlock()
-		if came >= n || ctx.Err() != nil {
+		if arrived >= n || ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%d of %d orders came within %v", came, n, within)
+			return fmt.Errorf("%d of %d orders arrived within %v", arrived, n, within)
 		}
 		_ = rig.Wait(ctx, 10*time.Millisecond)
 	}
 }
 
-// of returns when the orders of a shop came, which are to be n.
+// of returns the arrival times of the n orders of a shop.
 func (w *warehouse) of(shop string, n int) ([]time.Time, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if at := w.at[shop]; len(at) != n {
-		return nil, fmt.Errorf("shop %s sent %d orders, %d came", shop, n, len(at))
+		return nil, fmt.Errorf("shop %s sent %d orders, %d arrived", shop, n, len(at))
 	}
 	return w.at[shop], nil
 }
@@ -90,7 +90,7 @@ type client struct {
 	http.Client
 }
 
-// send sends an order, which is stored or not; the key may be empty.
+// send sends an order and reports whether it was stored. key is the Idempotency-Key, or empty.
 func (c *client) send(ctx context.Context, shop, key string) (stored bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.addr+"/orders", http.NoBody)
 	if err != nil {
@@ -112,14 +112,14 @@ func (c *client) send(ctx context.Context, shop, key string) (stored bool, err e
 	return res.StatusCode == http.StatusAccepted, nil
 }
 
-// client starts a proxy with a rule before a warehouse, which ends with ctx.
+// client starts a proxy with a rule in front of a warehouse, which ends with ctx.
 func (l *lab) client(ctx context.Context, name, terms string) (*client, error) {
 	at, err := freeport.Addr()
 	if err != nil {
 		return nil, err
 	}
 	c := &client{to: &warehouse{at: make(map[string][]time.Time), late: make(map[string][]string)}, Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	go func() { _ = rig.Serve(ctx, at, c.to) }() // orders that do not come are noticed
+	go func() { _ = rig.Serve(ctx, at, c.to) }() // missing orders are detected
 	env, err := l.settings(ctx, name, terms)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (l *lab) client(ctx context.Context, name, terms string) (*client, error) {
 	return c, err
 }
 
-// deliveries measures when and how fast orders are delivered.
+// deliveries measures the delay and the rate of deliveries.
 func (l *lab) deliveries(ctx context.Context) error {
 	one, err := l.client(ctx, "singles", singleRule)
 	if err != nil {
@@ -138,7 +138,7 @@ func (l *lab) deliveries(ctx context.Context) error {
 	if err := l.starts(ctx, one); err != nil {
 		return err
 	}
-	many, err := l.client(ctx, "crowds", fmt.Sprintf(crowdRule, rate, rate))
+	many, err := l.client(ctx, "backlog", fmt.Sprintf(backlogRule, rate, rate))
 	if err != nil {
 		return err
 	}
@@ -146,15 +146,15 @@ func (l *lab) deliveries(ctx context.Context) error {
 	return l.workedOff(ctx, many)
 }
 
-// starts measures how long after the instant at which they are permitted orders come that wait
-// alone. The instant is counted from when the order before was sent.
+// starts measures the delay of single orders after the instant at which they are permitted,
+// which counts from when the previous order was sent.
 func (l *lab) starts(ctx context.Context, c *client) error {
 	sent, failed := make([]time.Time, singles), make([]error, singles)
 	var all sync.WaitGroup
 	for i := range singles {
 		all.Go(func() {
 			shop, key := fmt.Sprint(i), ""
-			if i%2 == 1 { // both ways in which an order waits
+			if i%2 == 1 { // orders wait in different ways with and without a key
 				key = "second"
 			}
 			sent[i] = time.Now()
@@ -188,21 +188,21 @@ func (l *lab) starts(ctx context.Context, c *client) error {
 	return nil
 }
 
-// judgeStarts judges how late deliveries began.
+// judgeStarts judges the delays of deliveries.
 func (l *lab) judgeStarts(late []time.Duration) {
 	slices.Sort(late)
 	p50, p99 := report.Millis(report.Quantile(late, .5)), report.Millis(report.Quantile(late, .99))
-	fmt.Fprintf(l.Out, "### Orders that wait alone\n\n%d come at the target after the instant that the limit allows by: %s.\n\n", len(late), quantiles(late))
-	l.Never(late[0] < 0, "an order came %v before its limit allowed it", -late[0])
+	fmt.Fprintf(l.Out, "### Single orders\n\nDelay of %d orders at the target after the instant at which the limit permits them: %s.\n\n", len(late), quantiles(late))
+	l.Never(late[0] < 0, "an order arrived %v before its limit permitted it", -late[0])
 	l.AtMost(l.where()+"start: p50 in ms after the permitted instant", p50, startP50)
 	l.AtMost(l.where()+"start: p99 in ms after the permitted instant", p99, startP99)
 }
 
 // workedOff measures the rate of a backlog.
 func (l *lab) workedOff(ctx context.Context, c *client) error {
-	failed := make([]error, crowds)
+	failed := make([]error, backlogShops)
 	var all sync.WaitGroup
-	for i := range crowds {
+	for i := range backlogShops {
 		all.Go(func() {
 			for n := 0; n < backlog && failed[i] == nil; n++ {
 				_, failed[i] = c.send(ctx, fmt.Sprint(i), fmt.Sprint(n))
@@ -210,22 +210,22 @@ func (l *lab) workedOff(ctx context.Context, c *client) error {
 		})
 	}
 	all.Wait()
-	if err := errors.Join(append(failed, c.to.await(ctx, crowds*backlog))...); err != nil {
+	if err := errors.Join(append(failed, c.to.await(ctx, backlogShops*backlog))...); err != nil {
 		return err
 	}
-	arrivals := make([][]time.Time, crowds)
+	arrivals := make([][]time.Time, backlogShops)
 	for i := range arrivals {
 		at, err := c.to.of(fmt.Sprint(i), backlog)
 		if err != nil {
 			return err
 		}
-		arrivals[i] = at[rate:] // behind the burst
+		arrivals[i] = at[rate:] // after the burst
 	}
 	l.judgeBacklog(arrivals)
 	return nil
 }
 
-// judgeBacklog judges the rate at which orders of each shop came.
+// judgeBacklog judges the rate at which the orders of each shop arrived.
 func (l *lab) judgeBacklog(arrivals [][]time.Time) {
 	sum, worst, span := 0.0, 1.0, math.Inf(1)
 	for _, at := range arrivals {
@@ -236,8 +236,8 @@ func (l *lab) judgeBacklog(arrivals [][]time.Time) {
 		}
 		sum += got
 	}
-	fmt.Fprintf(l.Out, "### A backlog\n\n%d shops have %d orders each, of which %d/s may pass: worked off in %.1f s, at %.4f of the limit; the shop that is off most at %.4f.\n\n",
+	fmt.Fprintf(l.Out, "### A backlog\n\n%d shops have %d orders each, of which %d/s may pass. They were worked off in %.1f s, at %.4f of the limit on average, and at %.4f for the shop with the largest deviation.\n\n",
 		len(arrivals), backlog, rate, span, sum/float64(len(arrivals)), worst)
-	l.AtMost(l.where()+"backlog: rate of the shop that is off most, of the limit", worst, 1+rateOff)
-	l.AtLeast(l.where()+"backlog: rate of the shop that is off most, of the limit", worst, 1-rateOff)
+	l.AtMost(l.where()+"backlog: rate of the shop with the largest deviation, relative to the limit", worst, 1+rateOff)
+	l.AtLeast(l.where()+"backlog: rate of the shop with the largest deviation, relative to the limit", worst, 1-rateOff)
 }

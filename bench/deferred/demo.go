@@ -11,31 +11,31 @@ import (
 	"weir/bench/rig"
 )
 
-// What the demo plays: shops send five times what their limits let through, and then
-// nothing. Three minutes are compressed to half of one.
+// In the demo shops send five times their limits, and then nothing. Three minutes are
+// compressed to half a minute.
 const (
 	shopLoad    = 5 * rate // per second, of each shop
 	shopSeconds = 5
 )
 
-// Demo shows requests that are delivered later, with the queues that args name.
+// Demo shows deferred delivery with the queues named by args.
 func Demo(ctx context.Context, args []string, out io.Writer) error {
 	l := &lab{Lab: rig.Lab{Out: out}}
 	parts, err := rig.Choose("demo-deferred", []rig.Part{l.with("file", rig.OwnStore, l.demo), l.with("redis", rig.RedisStore, l.demo), l.with("postgres", rig.PostgresStore, l.demo)}, args)
 	if err != nil {
 		return err
 	}
-	return l.Play(ctx, parts, "every stored order was delivered once, in order, and live and deferred ones together kept the limit.")
+	return l.Play(ctx, parts, "every stored order was delivered once and in order, and live and deferred orders together kept the limit.")
 }
 
 func (l *lab) demo(ctx context.Context) error {
-	c, err := l.client(ctx, "demo", fmt.Sprintf(crowdRule, rate, rate))
+	c, err := l.client(ctx, "demo", fmt.Sprintf(backlogRule, rate, rate))
 	if err != nil {
 		return err
 	}
 	defer c.proxy.Kill()
-	fmt.Fprintf(l.Out, "Weir demo: %d shops send %d orders a second each, their limits are %d; what is refused is stored and delivered later\n\n  shops ──▶ proxy %s ──▶ warehouse\n\n",
-		crowds, shopLoad, rate, c.addr)
+	fmt.Fprintf(l.Out, "Weir demo: %d shops send %d orders per second each, with a limit of %d each; refused orders are stored and delivered later\n\n  shops ──▶ proxy %s ──▶ warehouse\n\n",
+		backlogShops, shopLoad, rate, c.addr)
 	s, err := l.sell(ctx, c)
 	if err != nil {
 		return err
@@ -47,21 +47,21 @@ func (l *lab) demo(ctx context.Context) error {
 	return nil
 }
 
-// sales are what the shops have sent.
+// sales counts the orders that the shops have sent.
 type sales struct {
 	passed, stored, others int
-	promised               map[string][]string // stored orders, by shop
+	accepted               map[string][]string // stored orders, by shop
 }
 
-// sell has all shops send for a while.
+// sell has all shops send orders for shopSeconds.
 func (l *lab) sell(ctx context.Context, c *client) (*sales, error) {
-	s := &sales{promised: make(map[string][]string)}
+	s := &sales{accepted: make(map[string][]string)}
 	var mu sync.Mutex
 	var shops sync.WaitGroup
 	over, cancel := context.WithTimeout(ctx, shopSeconds*time.Second)
 	defer cancel()
 	began := time.Now()
-	for i := range crowds {
+	for i := range backlogShops {
 		shops.Go(func() {
 			shop := strconv.Itoa(i)
 			for n := 0; rig.Wait(over, time.Until(began.Add(time.Duration(n)*time.Second/shopLoad))) == nil; n++ {
@@ -73,7 +73,7 @@ func (l *lab) sell(ctx context.Context, c *client) (*sales, error) {
 					s.others++
 				case stored:
 					s.stored++
-					s.promised[shop] = append(s.promised[shop], order)
+					s.accepted[shop] = append(s.accepted[shop], order)
 				default:
 					s.passed++
 				}
@@ -82,7 +82,7 @@ func (l *lab) sell(ctx context.Context, c *client) (*sales, error) {
 		})
 	}
 	for rig.Wait(over, time.Second) == nil {
-		if _, err := l.tellQueue(ctx, c, "orders come"); err != nil {
+		if _, err := l.printQueue(ctx, c, "sending"); err != nil {
 			cancel()
 			shops.Wait()
 			return nil, err
@@ -92,8 +92,8 @@ func (l *lab) sell(ctx context.Context, c *client) (*sales, error) {
 	return s, ctx.Err()
 }
 
-// tellQueue prints what the queue is like, and returns how many wait.
-func (l *lab) tellQueue(ctx context.Context, c *client, what string) (waiting float64, err error) {
+// printQueue prints the state of the queue and returns how many orders wait.
+func (l *lab) printQueue(ctx context.Context, c *client, what string) (waiting float64, err error) {
 	m, err := rig.Scrape(ctx, c.addr)
 	if err != nil {
 		return 0, err
@@ -104,15 +104,15 @@ func (l *lab) tellQueue(ctx context.Context, c *client, what string) (waiting fl
 	return waiting, nil
 }
 
-// quietWithin bounds how long all is to be delivered in: several times what it takes.
+// quietWithin bounds the delivery of all orders: several times what it takes.
 const quietWithin = 3 * time.Minute
 
-// awaitQuiet waits until nothing waits any more.
+// awaitQuiet waits until no orders wait.
 func (l *lab) awaitQuiet(ctx context.Context, c *client) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, quietWithin, fmt.Errorf("orders still wait after %v", quietWithin))
 	defer cancel()
 	for {
-		waiting, err := l.tellQueue(ctx, c, "quiet")
+		waiting, err := l.printQueue(ctx, c, "quiet")
 		if err != nil || waiting == 0 {
 			return err
 		}
@@ -122,41 +122,41 @@ func (l *lab) awaitQuiet(ctx context.Context, c *client) error {
 	}
 }
 
-// judgeSales holds what came against what was sent.
+// judgeSales compares what arrived with what was sent.
 func (l *lab) judgeSales(w *warehouse, s *sales) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	late, unordered, most := 0, 0, 0
-	for i := range crowds {
+	for i := range backlogShops {
 		shop := strconv.Itoa(i)
 		late += len(w.late[shop])
 		for k, order := range w.late[shop] {
-			if k >= len(s.promised[shop]) || s.promised[shop][k] != order {
+			if k >= len(s.accepted[shop]) || s.accepted[shop][k] != order {
 				unordered++
 			}
 		}
 		most = max(most, busiest(w.at[shop]))
 	}
 	live := w.n - late
-	fmt.Fprintf(l.Out, "\n%d orders passed, %d were stored, %d had another answer; the warehouse got %d live and %d deferred ones\n", s.passed, s.stored, s.others, live, late)
-	fmt.Fprintf(l.Out, "the most that it got of one shop in any %v: %d; the limit allows %d\n", window, most, mostAllowed)
+	fmt.Fprintf(l.Out, "\n%d orders were admitted, %d stored, %d answered otherwise; the warehouse received %d live and %d deferred ones\n", s.passed, s.stored, s.others, live, late)
+	fmt.Fprintf(l.Out, "maximum from one shop in any %v: %d; the limit allows %d\n", window, most, mostAllowed)
 	l.Never(s.stored == 0, "nothing was stored")
 	l.Never(s.others > 0, "%d orders were neither admitted nor stored", s.others)
 	l.Never(late != s.stored, "%d orders were stored, %d delivered", s.stored, late)
-	l.Never(live != s.passed, "%d orders passed, %d came", s.passed, live)
-	l.Never(unordered > 0, "%d deferred orders came at another place than they were accepted at", unordered)
+	l.Never(live != s.passed, "%d orders were admitted, %d arrived", s.passed, live)
+	l.Never(unordered > 0, "%d deferred orders arrived out of order", unordered)
 	l.AtMost(l.where()+"orders of one shop in a window", float64(most), float64(mostAllowed))
 }
 
-// window is over which the limit is checked: long, as what leaves the proxy in time may come in
-// a crowd.
+// window is the span over which the limit is checked. It is long because orders that leave the
+// proxy in time may arrive together.
 const window = 5 * time.Second
 
-// mostAllowed is what the limit lets through in a window, and a twentieth of a second's worth
-// for the way to the target.
+// mostAllowed is what the limit admits in a window, plus a twentieth of a second's worth for
+// delays on the way to the target.
 const mostAllowed = rate + rate*int(window/time.Second) + rate/20
 
-// busiest is the most instants within any window.
+// busiest returns the maximum number of instants within any window.
 func busiest(at []time.Time) (most int) {
 	from := 0
 	for i := range at {

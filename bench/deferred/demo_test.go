@@ -19,7 +19,7 @@ func TestJudgeSales(t *testing.T) {
 		late := strings.Fields(deferred)
 		w := &warehouse{n: len(late) + 1, late: map[string][]string{"0": late}, at: map[string][]time.Time{"0": at(n, apart)}}
 		found := judged(func(l *lab) {
-			l.judgeSales(w, &sales{passed: 1, stored: 3, promised: map[string][]string{"0": {"1", "2", "4"}}})
+			l.judgeSales(w, &sales{passed: 1, stored: 3, accepted: map[string][]string{"0": {"1", "2", "4"}}})
 		})
 		if (found == "") != (wrong == "") || !strings.Contains(found, wrong) {
 			t.Errorf("%v, %d in %v: %q, want %q", late, n, apart, found, wrong)
@@ -28,7 +28,7 @@ func TestJudgeSales(t *testing.T) {
 	f("", "1 2 4", mostAllowed, time.Millisecond)
 	f("3 orders were stored, 2 delivered", "1 2", 3, time.Second)
 	f("3 orders were stored, 4 delivered", "1 2 4 4", 3, time.Second)
-	f("2 deferred orders came at another place", "2 1 4", 3, time.Second)
+	f("2 deferred orders arrived out of order", "2 1 4", 3, time.Second)
 	f("orders of one shop in a window: 122, expected", "1 2 4", mostAllowed+1, time.Millisecond)
 	f("", "1 2 4", mostAllowed+1, window/time.Duration(mostAllowed)+time.Millisecond)
 }

@@ -23,22 +23,32 @@ type lab struct {
 	queue rig.Kind // where deferred requests are kept; OwnStore: in a file
 }
 
-// Run plays the parts that args name; without a name those with a queue in a file. The error says
-// what was not as it should be.
+// Run plays the parts named by args, or those with a queue in a file. The error says which
+// expectations were missed.
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	l := &lab{Lab: rig.Lab{Out: out}}
 	if len(args) == 0 {
 		args = []string{"accept", "deliveries", "live"}
 	}
 	parts, err := rig.Choose("deferred", []rig.Part{{Name: "accept", Play: l.accept}, {Name: "deliveries", Play: l.deliveries}, {Name: "live", Play: l.live},
-		l.with("redis", rig.RedisStore, l.deliveries), l.with("postgres", rig.PostgresStore, l.deliveries)}, args)
+		l.with("redis", rig.RedisStore, l.all), l.with("postgres", rig.PostgresStore, l.all)}, args)
 	if err != nil {
 		return err
 	}
 	return l.Play(ctx, parts, "every figure is within its bound.")
 }
 
-// with is a part that is played with another queue.
+// all plays the other parts.
+func (l *lab) all(ctx context.Context) error {
+	for _, play := range []func(context.Context) error{l.accept, l.deliveries, l.live} {
+		if err := play(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// with returns a part that is played with a queue of another kind.
 func (l *lab) with(name string, queue rig.Kind, play func(ctx context.Context) error) rig.Part {
 	return rig.Part{Name: name, Play: func(ctx context.Context) error {
 		l.queue = queue
@@ -47,7 +57,7 @@ func (l *lab) with(name string, queue rig.Kind, play func(ctx context.Context) e
 	}}
 }
 
-// where tells expectations about one queue from those about others.
+// where returns a prefix that distinguishes the expectations about queues.
 func (l *lab) where() string {
 	if l.queue == rig.OwnStore {
 		return ""
@@ -55,7 +65,7 @@ func (l *lab) where() string {
 	return string(l.queue) + ", "
 }
 
-// queueURL is where a proxy of that name keeps deferred requests.
+// queueURL returns the DEFER_URL of the proxy called name.
 func (l *lab) queueURL(ctx context.Context, name string) (string, error) {
 	switch l.queue {
 	case rig.RedisStore:
@@ -75,7 +85,7 @@ func (l *lab) queueURL(ctx context.Context, name string) (string, error) {
 	return "file:" + filepath.Join(l.Dir, name), nil
 }
 
-// start starts a proxy of settings with a target until the part ends.
+// start starts a proxy and a target, which end with the part.
 func (l *lab) start(ctx context.Context, env []string) (*rig.Rig, error) {
 	r, err := rig.Topology{Proxy: env}.Start(ctx)
 	if err == nil {
@@ -84,8 +94,8 @@ func (l *lab) start(ctx context.Context, env []string) (*rig.Rig, error) {
 	return r, err
 }
 
-// settings are those of a proxy with a rule for POST, and one for PUT if there are two terms: limits
-// and whether they defer.
+// settings returns the settings of a proxy with a rule for POST and, if there are two terms, one
+// for PUT. Terms are a limit and whether it defers.
 func (l *lab) settings(ctx context.Context, name string, terms ...string) ([]string, error) {
 	url, err := l.queueURL(ctx, name)
 	if err != nil {
@@ -100,7 +110,7 @@ func (l *lab) settings(ctx context.Context, name string, terms ...string) ([]str
 		"DEFER_RATE=1000000", "DEFER_MAX=10000000", "DEFER_MAX_BYTES=100GiB"}, os.WriteFile(file, []byte(rules), 0o600)
 }
 
-// quantiles shows how waits are distributed, which are in order.
+// quantiles describes the distribution of sorted waits.
 func quantiles(waits []time.Duration) string {
 	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, longest %.1f ms", report.Millis(report.Quantile(waits, .5)), report.Millis(report.Quantile(waits, .99)), report.Millis(report.Quantile(waits, 1)))
 }

@@ -3,8 +3,6 @@ package deferred
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"weir/bench/report"
@@ -20,8 +18,8 @@ const (
 	script      = "wrk.method = %q\nwrk.body = string.rep(\"x\", 1024)\n"
 )
 
-// live compares the processor time of requests by a rule that could defer with that by one that
-// cannot. Both are rules of one proxy: two processes differ by more than the goal.
+// live compares the CPU time of requests under a rule with defer and under one without. Both are
+// rules of one proxy, because two processes differ by more than the goal.
 func (l *lab) live(ctx context.Context) error {
 	env, err := l.settings(ctx, "live", plenty+", defer: {when: always}", plenty)
 	if err != nil {
@@ -33,11 +31,7 @@ func (l *lab) live(ctx context.Context) error {
 	}
 	methods := [...]string{"POST", "PUT"}
 	runs, err := rig.Turns(rounds, len(methods), func(i int) (float64, error) {
-		file := filepath.Join(l.Dir, "wrk.lua")
-		if err := os.WriteFile(file, fmt.Appendf(nil, script, methods[i]), 0o600); err != nil {
-			return 0, err
-		}
-		c := rig.Contestant{Name: methods[i], Wrk: rig.Wrk{URL: r.URL(0), Script: file}, Process: r.Proxies[0]}
+		c := rig.Contestant{Name: methods[i], Wrk: rig.Wrk{URL: r.URL(0), Script: fmt.Sprintf(script, methods[i])}, Process: r.Proxies[0]}
 		s, err := c.Sample(ctx, connections, spell)
 		return s.CPU, err
 	})
@@ -46,8 +40,8 @@ func (l *lab) live(ctx context.Context) error {
 	}
 	micros := func(v float64) float64 { return v }
 	ratio := report.RatioOf(runs[0], runs[1], micros)
-	fmt.Fprintf(l.Out, "### Live requests\n\nwrk sends 1 KiB, %d turns of %v: %.2f µs of processor time a request by a rule without defer, %.2f µs by one with it, whose queue is empty. Ratio of the turns: %s\n\n",
+	fmt.Fprintf(l.Out, "### Live requests\n\nwrk sends 1 KiB, %d turns of %v. CPU time per request: %.2f µs under a rule without defer, %.2f µs under a rule with defer and an empty queue. Ratio of the turns: %s\n\n",
 		rounds, spell, report.MedianOf(runs[1], micros), report.MedianOf(runs[0], micros), ratio.Ratio(3))
-	l.AtMost("live: processor time a request with defer, of that without", ratio.Median, costMax)
+	l.AtMost(l.where()+"live: CPU time per request with defer, relative to without", ratio.Median, costMax)
 	return nil
 }

@@ -32,7 +32,7 @@ const (
 	boundLeast = boundMost * 95 / 100
 )
 
-// profile is that load, so many times as fast.
+// profile returns the profile of that load, compressed in time.
 func profile(compress float64) string {
 	var steps []string
 	add := func(rate float64, d time.Duration) {
@@ -46,26 +46,27 @@ func profile(compress float64) string {
 	return `{"type":"steps","params":{"steps":[` + strings.Join(steps, ",") + `]}}`
 }
 
-// A side is one way to limit, set up: a PostgreSQL of its own, and instances.
+// A side is one way to limit: a PostgreSQL and instances.
 type side struct {
 	*rig.Postgres
 	name      string
 	addrs     []string
-	path      string // what is asked for
-	dir       string // of rules; empty: none
+	path      string // of requests
+	dir       string // of rules; empty for none
 	processes []*rig.Process
 }
 
-// A contest is how sides are set up.
+// A contest describes how sides are set up.
 type contest struct {
 	period time.Duration
 	skew   time.Duration // by which the clock of the last instance is ahead
-	// connections is how many each instance of a recipe service has; recipeConnections.
+	// connections is the number of connections of each recipe instance; 0 for
+	// recipeConnections.
 	connections int
-	rules       string // of Weir; empty: one request of a path in each period
+	rules       string // of Weir; empty: one request per path and period
 }
 
-// skewOf is by how much the clock of an instance is ahead.
+// skewOf returns by how much the clock of an instance is ahead.
 func (c *contest) skewOf(instance int) time.Duration {
 	if instance == instances-1 {
 		return c.skew
@@ -73,7 +74,7 @@ func (c *contest) skewOf(instance int) time.Duration {
 	return 0
 }
 
-// begin starts a side. What it has started is in the side, also with an error.
+// begin starts a side. If it fails, s holds what was started.
 func (c *contest) begin(ctx context.Context, name string) (s *side, err error) {
 	s = &side{name: name}
 	if s.Postgres, err = rig.StartPostgres(ctx, "max_connections=200", "log_min_messages=log", "log_lock_waits=on"); err != nil {
@@ -89,7 +90,7 @@ func (c *contest) begin(ctx context.Context, name string) (s *side, err error) {
 	return s, c.weir(ctx, s)
 }
 
-// weir starts a target, and the proxies in front of it.
+// weir starts a target and the proxies in front of it.
 func (c *contest) weir(ctx context.Context, s *side) (err error) {
 	s.path = "/api/test"
 	if s.dir, err = os.MkdirTemp("", "weir-rules-"); err != nil {
@@ -143,7 +144,7 @@ func (c *contest) recipe(ctx context.Context, s *side) error {
 
 func (s *side) end() (err error) {
 	for _, p := range s.processes {
-		if p.Foreign { // of no interest
+		if p.Foreign { // its exit status does not matter
 			p.Kill()
 			continue
 		}
@@ -158,7 +159,7 @@ func (s *side) end() (err error) {
 	return err
 }
 
-// ask runs SQL in the side's database, and returns the last value.
+// ask runs SQL in the side's database and returns the first value of the last result.
 func (s *side) ask(ctx context.Context, sql string) (string, error) {
 	c, err := pgconn.Connect(ctx, s.URL())
 	if err != nil {
@@ -172,14 +173,14 @@ func (s *side) ask(ctx context.Context, sql string) (string, error) {
 	return string(results[len(results)-1].Rows[0][0]), nil
 }
 
-// A cost is what a side's PostgreSQL has spent.
+// A cost is the cost to a side's PostgreSQL.
 type cost struct {
 	cpu             time.Duration
 	deadlocks, dead int64
 	bytes           int64
 }
 
-// spent reads what the side's PostgreSQL has spent so far.
+// spent reads the cost so far.
 func (s *side) spent(ctx context.Context) (c cost, err error) {
 	const tables = `FROM pg_stat_user_tables WHERE relname IN ('limits', 'keys')`
 	for _, q := range []struct {
@@ -202,7 +203,7 @@ func (s *side) spent(ctx context.Context) (c cost, err error) {
 	return c, err
 }
 
-// An outcome is what came of a load on a side.
+// An outcome is the outcome of a load on a side.
 type outcome struct {
 	name     string
 	loads    []*rig.Loaded
@@ -213,7 +214,7 @@ type outcome struct {
 	after    cost
 }
 
-// play has all instances of a side loaded at once.
+// play loads all instances of a side at the same time.
 func (c *contest) play(ctx context.Context, name string, compress float64) (o *outcome, err error) {
 	s, err := c.begin(ctx, name)
 	defer func() { err = errors.Join(err, s.end()) }()
@@ -239,7 +240,7 @@ func (c *contest) play(ctx context.Context, name string, compress float64) (o *o
 	return o, err
 }
 
-// perDecision is the processor time of PostgreSQL for each answer, in µs.
+// perDecision returns PostgreSQL's CPU time per answer in µs.
 func (o *outcome) perDecision() float64 {
 	answered := o.admitted + o.refused
 	if answered == 0 {

@@ -20,21 +20,21 @@ const (
 	sessions       = 24
 	sessionAsks    = 400
 	deadlockPeriod = 50 * time.Millisecond
-	// stallMin is how long an answer must take to count as stalled: a deadlock is looked for
+	// stallMin is the least answer time that counts as stalled: PostgreSQL looks for deadlocks
 	// after deadlock_timeout, 1 s.
 	stallMin = 900 * time.Millisecond
 )
 
-// A crowd is what sessions that ask at once about one user have been told.
-type crowd struct {
+// A contention is the outcome of sessions that ask about one user at the same time.
+type contention struct {
 	admitted, refused, failed int
-	stalled                   time.Duration // answers that took longer than stallMin, summed
-	took                      time.Duration // all of it
+	stalled                   time.Duration // sum of the answer times above stallMin
+	took                      time.Duration // in total
 	spans                     []time.Duration
 }
 
-// gather has many sessions ask one after another.
-func gather(ctx context.Context, asks int, ask func(ctx context.Context, session int) (bool, error)) (c crowd) {
+// contend runs many sessions, each of which asks one request after another.
+func contend(ctx context.Context, asks int, ask func(ctx context.Context, session int) (bool, error)) (c contention) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	began := time.Now()
@@ -58,7 +58,7 @@ func gather(ctx context.Context, asks int, ask func(ctx context.Context, session
 	return c
 }
 
-func (c *crowd) count(admitted bool, err error, span time.Duration) {
+func (c *contention) count(admitted bool, err error, span time.Duration) {
 	c.spans = append(c.spans, span)
 	if span > stallMin {
 		c.stalled += span
@@ -75,14 +75,14 @@ func (c *crowd) count(admitted bool, err error, span time.Duration) {
 	}
 }
 
-// deadlocks has 24 sessions ask about one user, by the range way and through Weir.
+// deadlocks has 24 sessions ask about one user, with the range recipe and through Weir.
 func (l *lab) deadlocks(ctx context.Context) error {
 	fmt.Fprintf(l.Out, "\n## Deadlocks\n\n%d sessions, each %d requests of one user one after another; one may pass in %v.\n\n", sessions, sessionAsks, deadlockPeriod)
 	t := report.NewTable("way | admitted | refused | failed | deadlocks | in the log | stalled s | took s | p50 ms | p99 ms | max ms")
 	c := &contest{period: deadlockPeriod}
 	for _, name := range []string{"range", weirSide} {
 		fmt.Fprintf(l.Out, "  ▶ %s\n", name)
-		got, s, err := c.crowd(ctx, name)
+		got, s, err := c.contend(ctx, name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -98,43 +98,43 @@ func (l *lab) deadlocks(ctx context.Context) error {
 	return nil
 }
 
-// told is what a server says of its deadlocks.
-type told struct{ deadlocks, logged int64 }
+// deadlockCounts are a server's deadlocks, by its statistics and its log.
+type deadlockCounts struct{ deadlocks, logged int64 }
 
-func (c *contest) crowd(ctx context.Context, name string) (got crowd, said told, err error) {
+func (c *contest) contend(ctx context.Context, name string) (got contention, locks deadlockCounts, err error) {
 	s, err := c.begin(ctx, name)
 	defer func() { err = errors.Join(err, s.end()) }()
 	if err != nil {
-		return got, said, err
+		return got, locks, err
 	}
 	if way := recipeNamed(name); way != nil {
 		got, err = c.asIs(ctx, s, way)
 	} else {
-		got = gather(ctx, sessionAsks, s.request)
+		got = contend(ctx, sessionAsks, s.request)
 	}
 	if err != nil {
-		return got, said, err
+		return got, locks, err
 	}
 	spent, err := s.spent(ctx)
-	return got, told{spent.deadlocks, int64(strings.Count(s.Output(), "detected deadlock while waiting"))}, errors.Join(err, ctx.Err())
+	return got, deadlockCounts{spent.deadlocks, int64(strings.Count(s.Output(), "detected deadlock while waiting"))}, errors.Join(err, ctx.Err())
 }
 
-// asIs has each session use the table over a connection of its own.
-func (c *contest) asIs(ctx context.Context, s *side, way *recipe) (crowd, error) {
+// asIs gives each session a connection to the database.
+func (c *contest) asIs(ctx context.Context, s *side, way *recipe) (contention, error) {
 	conns := make([]*pgconn.PgConn, sessions)
 	for i := range conns {
 		var err error
 		if conns[i], err = pgconn.Connect(ctx, s.URL()); err != nil {
-			return crowd{}, err
+			return contention{}, err
 		}
 		defer conns[i].Close(ctx)
 	}
-	return gather(ctx, sessionAsks, func(ctx context.Context, session int) (bool, error) {
+	return contend(ctx, sessionAsks, func(ctx context.Context, session int) (bool, error) {
 		return way.admit(ctx, conns[session], ask{"user", time.Now().UnixMicro(), c.period.Microseconds()})
 	}), nil
 }
 
-// request asks an instance.
+// request sends a request to an instance and reports whether it was admitted.
 func (s *side) request(ctx context.Context, session int) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addrs[session%len(s.addrs)]+s.path, nil)
 	if err != nil {

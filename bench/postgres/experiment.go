@@ -22,7 +22,7 @@ const (
 	skewed        = 500 * time.Millisecond // uncompressed
 )
 
-// An Order is what is wanted of the experiment.
+// An Order holds the settings of the experiment.
 type Order struct {
 	Dir string // of the page
 }
@@ -32,14 +32,13 @@ type Order struct {
 // Owned by one goroutine.
 type lab struct {
 	rig.Lab
-	page     string // its file
+	page     string // file name
 	args     []string
-	compress float64 // how many times as fast the load is played
+	compress float64 // factor by which the load is faster
 }
 
-// Run runs the parts that args name, all without a name; a number among them is how many
-// times as fast the load is played, 10 without one. The error says what was not as it
-// should be.
+// Run runs the parts named by args, or all. A number among args is the factor by which the load
+// is played faster, 10 by default. The error says which expectations were missed.
 func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 	l := &lab{Lab: rig.Lab{Out: out}, page: filepath.Join(o.Dir, "postgres.html"), args: args, compress: compressUsual}
 	names := slices.Clone(args)
@@ -49,19 +48,19 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 			break
 		}
 	}
-	parts, err := rig.Choose("postgres, besides how many times as fast (1 to 60),", []rig.Part{{Name: "load", Play: l.compare}, {Name: "deadlock", Play: l.deadlocks}, {Name: "goals", Play: l.goals}}, names)
+	parts, err := rig.Choose("postgres, besides a factor from 1 to 60,", []rig.Part{{Name: "load", Play: l.compare}, {Name: "deadlock", Play: l.deadlocks}, {Name: "goals", Play: l.goals}}, names)
 	if err != nil {
 		return err
 	}
-	return l.Play(ctx, parts, "Weir admits what the limit says, whatever the clocks of instances, without a deadlock.")
+	return l.Play(ctx, parts, "Weir admits what the limit allows, independent of the clocks of instances, and without deadlocks.")
 }
 
 var about = []string{
-	"One user may send one request in 2 s, to two instances together. Each instance is offered 5 requests per second for 3 minutes, 5 rising to 50 for 3 minutes, and 100 for 4 minutes: of 59,700 requests at most 300 may be admitted.",
-	"nowait, upsert and range are services with 12 connections each that keep the limit in a table, by their own clocks; weir is two proxies with a rule. Each way has a PostgreSQL of its own with default settings, and they run one after another. Where a clock is off, that of the second instance is ahead; Weir's is then a build with another package time.",
+	"One user may send one request per 2 s to two instances together. Each instance is offered 5 requests per second for 3 minutes, 5 rising to 50 for 3 minutes, and 100 for 4 minutes: of 59,700 requests at most 300 may be admitted.",
+	"nowait, upsert and range are services with 12 connections per instance that keep the limit in a table and use their own clocks; weir is two proxies with a rule. Each way has its own PostgreSQL with default settings, and they run one after another. Where a clock is off, that of the second instance is ahead; for Weir this takes a build with a changed package time.",
 }
 
-// compare plays the load against every way, and against all but range with one clock off, and
+// compare plays the load against every way, with one clock off against all but range, and
 // writes the page.
 func (l *lab) compare(ctx context.Context) error {
 	compress := l.compress
@@ -70,7 +69,7 @@ func (l *lab) compare(ctx context.Context) error {
 	t := report.NewTable("way | clock off | admitted | refused | failed | deadlocks | admitted p50 ms | p99 ms | max ms | refused p99 ms | PostgreSQL's CPU µs per answer | dead rows | table KB | generator")
 	even := contest{period: scaled(period, compress)}
 	off := contest{period: even.period, skew: scaled(skewed, compress)}
-	fmt.Fprintf(l.Out, "  ▶ a proxy with another clock is built\n")
+	fmt.Fprintf(l.Out, "  ▶ building a proxy with another clock\n")
 	type run struct {
 		*contest
 		way string
@@ -81,7 +80,7 @@ func (l *lab) compare(ctx context.Context) error {
 		defer remove()
 		runs = append(runs, run{&off, weirSide})
 	}
-	l.Never(err != nil, "weir with one clock off was not played: %v", err)
+	l.Never(err != nil, "weir with one clock off could not be played: %v", err)
 	chapter := report.Chapter{Name: "The load of the application", Bold: weirSide}
 	for _, one := range runs {
 		fmt.Fprintf(l.Out, "  ▶ %s\n", one.way)
@@ -91,15 +90,14 @@ func (l *lab) compare(ctx context.Context) error {
 		}
 		o.add(t, one.skew)
 		if one.skew > 0 && one.way != weirSide {
-			continue // for comparison
+			continue // played for comparison only
 		}
 		if one.skew > 0 {
 			o.name = "weir with one clock off"
 		}
-		o.expect(&l.Expectations)
-		l.Loads = append(l.Loads, o.loads...)
+		o.expect(&l.Lab)
 		if one.skew > 0 {
-			continue // the picture is that of weir
+			continue // its plots would equal those of weir
 		}
 		f, err := o.figure()
 		if err != nil {
@@ -117,7 +115,7 @@ func scaled(d time.Duration, compress float64) time.Duration {
 	return time.Duration(float64(d) / compress)
 }
 
-// add adds the row of an outcome: latencies are the worse of the instances'.
+// add adds the row of an outcome. Latencies are those of the worse instance.
 func (o *outcome) add(t *report.Table, skew time.Duration) {
 	var p50, p99, most, refused float64
 	var verdict record.Verdict
@@ -130,15 +128,17 @@ func (o *outcome) add(t *report.Table, skew time.Duration) {
 		1e3*p50, 1e3*p99, 1e3*most, 1e3*refused, o.perDecision(), o.after.dead, o.after.bytes>>10, verdict)
 }
 
-// expect says what must hold: of range nothing, as its deadlocks are what is to be seen.
-func (o *outcome) expect(e *report.Expectations) {
+// expect adds the expectations, and the loads that must have been as planned for them. There are
+// none about range, which is played to show its deadlocks.
+func (o *outcome) expect(l *rig.Lab) {
 	if o.name == "range" {
 		return
 	}
-	e.AtMost(o.name+": admitted", float64(o.admitted), float64(boundMost))
-	e.AtLeast(o.name+": admitted", float64(o.admitted), float64(boundLeast))
-	e.Never(o.after.deadlocks > o.before.deadlocks, "%s: %d deadlocks", o.name, o.after.deadlocks-o.before.deadlocks)
-	e.Never(o.failed > 0, "%s: %d requests failed", o.name, o.failed)
+	l.Loads = append(l.Loads, o.loads...)
+	l.AtMost(o.name+": admitted", float64(o.admitted), float64(boundMost))
+	l.AtLeast(o.name+": admitted", float64(o.admitted), float64(boundLeast))
+	l.Never(o.after.deadlocks > o.before.deadlocks, "%s: %d deadlocks", o.name, o.after.deadlocks-o.before.deadlocks)
+	l.Never(o.failed > 0, "%s: %d requests failed", o.name, o.failed)
 }
 
 // figure draws what was admitted and the p99 of latency, second by second.

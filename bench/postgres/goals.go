@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -18,19 +16,19 @@ const (
 	goalConnections = 64 // of wrk, to each proxy
 	goalTime        = 8 * time.Second
 	goalKeys        = 100_000
-	plenty          = 1_000_000_000 // permits, which never run out
+	plenty          = 1_000_000_000 // permits, more than can be used
 )
 
-// A speed is how fast a way decides, and what that costs PostgreSQL.
+// A speed is the rate of decisions and their cost to PostgreSQL.
 type speed struct {
-	perSecond  float64
-	cpu        float64 // µs each
-	statements float64 // each; NaN: not counted
-	p99        float64 // in seconds; NaN: not known
-	refused    float64 // share of requests, or failed
+	perSecond float64
+	cpu       float64 // µs per decision
+	calls     float64 // of functions in PostgreSQL per decision; NaN if not counted
+	p99       float64 // in seconds; NaN if unknown
+	refused   float64 // share of requests refused or failed
 }
 
-// known writes a figure, or a dash for one that was not measured.
+// known formats a figure, or returns a dash if it is NaN.
 func known(format string, figure float64) string {
 	if math.IsNaN(figure) {
 		return "–"
@@ -38,10 +36,10 @@ func known(format string, figure float64) string {
 	return fmt.Sprintf(format, figure)
 }
 
-// goals measures how fast limits are decided that admit all.
+// goals measures the speed of decisions with limits that admit all requests.
 func (l *lab) goals(ctx context.Context) error {
-	fmt.Fprintf(l.Out, "\n## Speed\n\nLimits that admit all; two instances, each driven by wrk with %d connections for %v. The proxies of Weir have a target behind them. nowait has %d connections to PostgreSQL, half of them in each instance, and refuses while somebody else is being admitted.\n\n", goalConnections, goalTime, recipeConnections)
-	t := report.NewTable("load | decisions/s | refused | PostgreSQL's CPU µs per decision | statements per decision | p99 ms of the store")
+	fmt.Fprintf(l.Out, "\n## Speed\n\nThe limits admit all requests. There are two instances, each loaded by wrk with %d connections for %v. The proxies of Weir forward to a target. nowait has %d connections to PostgreSQL, half of them per instance, and refuses while another request is being admitted.\n\n", goalConnections, goalTime, recipeConnections)
+	t := report.NewTable("load | decisions/s | refused | PostgreSQL's CPU µs per decision | calls per decision | p99 ms of the store")
 	var found [3]speed
 	for i, row := range []struct {
 		name    string
@@ -57,7 +55,7 @@ func (l *lab) goals(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", row.name, err)
 		}
 		found[i] = s
-		t.Add("%s | %.0f | %s | %.1f | %s | %s", row.name, s.perSecond, known("%.0f %%", 100*s.refused), s.cpu, known("%.3f", s.statements), known("%.2f", 1e3*s.p99))
+		t.Add("%s | %.0f | %s | %.1f | %s | %s", row.name, s.perSecond, known("%.0f %%", 100*s.refused), s.cpu, known("%.3f", s.calls), known("%.2f", 1e3*s.p99))
 		l.Never(row.name != "nowait, one key" && s.refused > 0, "%s: %.2f %% of the requests failed", row.name, 100*s.refused)
 	}
 	hot, many, nowait := found[0], found[1], found[2]
@@ -65,7 +63,7 @@ func (l *lab) goals(ctx context.Context) error {
 	l.AtLeast("one key: decisions per second", hot.perSecond, 40_000)
 	l.AtMost("one key: PostgreSQL's CPU µs per decision", hot.cpu, 8)
 	l.AtMost("one key: p99 of the store in ms", 1e3*hot.p99, 10)
-	l.AtMost("one key: statements per decision", hot.statements, 0.2)
+	l.AtMost("one key: calls per decision", hot.calls, 0.2)
 	l.AtLeast("many keys: decisions per second", many.perSecond, 12_000)
 	l.AtMost("many keys: PostgreSQL's CPU µs per decision", many.cpu, 40)
 	l.AtLeast("one key: decisions, of nowait's", hot.perSecond/nowait.perSecond, 5)
@@ -73,8 +71,8 @@ func (l *lab) goals(ctx context.Context) error {
 	return nil
 }
 
-// drive has wrk ask the instances of a side about that many keys, drawn at random; of recipe
-// services about one.
+// drive loads the instances of a side with requests for random keys; recipe services ignore
+// the key.
 func drive(ctx context.Context, name string, keys int) (r speed, err error) {
 	c := &contest{connections: recipeConnections / instances, rules: fmt.Sprintf("rules:\n- {id: user, key: [\"header:X-User\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)}
 	s, err := c.begin(ctx, name)
@@ -94,28 +92,19 @@ func drive(ctx context.Context, name string, keys int) (r speed, err error) {
 	took := time.Since(began).Seconds()
 	after, err := s.counted(ctx)
 	decisions := requests
-	r = speed{refused: refused / requests, statements: math.NaN(), p99: math.NaN()}
+	r = speed{refused: refused / requests, calls: math.NaN(), p99: math.NaN()}
 	if name == weirSide {
 		decisions = after.decisions - before.decisions
-		r.statements, r.p99 = (after.commands-before.commands)/decisions, after.p99
+		r.calls, r.p99 = (after.commands-before.commands)/decisions, after.p99
 	}
 	r.perSecond, r.cpu = decisions/took, float64((after.cpu-before.cpu).Microseconds())/decisions
 	return r, err
 }
 
-// flood has wrk ask each instance for goalTime, and returns how many requests there were and
-// how many of them were refused.
+// flood loads each instance with wrk for goalTime and returns the numbers of requests and of
+// refused requests.
 func (s *side) flood(ctx context.Context, keys int) (requests, refused float64, err error) {
-	dir, err := os.MkdirTemp("", "weir-script-")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer os.RemoveAll(dir)
-	script := filepath.Join(dir, "keys.lua")
-	lua := fmt.Sprintf("request = function() return wrk.format(nil, nil, {[\"X-User\"] = tostring(math.random(%d))}) end\n", keys)
-	if err := os.WriteFile(script, []byte(lua), 0o600); err != nil {
-		return 0, 0, err
-	}
+	script := fmt.Sprintf("request = function() return wrk.format(nil, nil, {[\"X-User\"] = tostring(math.random(%d))}) end\n", keys)
 	runs, failed := make([]rig.WrkRun, len(s.addrs)), make([]error, len(s.addrs))
 	var all sync.WaitGroup
 	for i, addr := range s.addrs {
@@ -130,14 +119,14 @@ func (s *side) flood(ctx context.Context, keys int) (requests, refused float64, 
 	return requests, refused, errors.Join(failed...)
 }
 
-// A count is what proxies and PostgreSQL have counted so far.
+// A count holds counters of proxies and PostgreSQL.
 type count struct {
 	decisions, commands float64
-	p99                 float64 // the worst of the proxies', in seconds, of batches
+	p99                 float64 // of batches in seconds, of the worst proxy
 	cpu                 time.Duration
 }
 
-// counted reads them; services have none.
+// counted reads the counters; recipe services have only those of PostgreSQL.
 func (s *side) counted(ctx context.Context) (c count, err error) {
 	addrs := s.addrs
 	if s.name != weirSide {

@@ -113,10 +113,14 @@ func TestExpect(t *testing.T) {
 		{outcome{name: "nowait", admitted: 300, failed: 2, after: cost{deadlocks: 1}}, 2},
 		{outcome{name: "range", admitted: 1000, failed: 2}, 0},
 	} {
-		var e report.Expectations
-		test.o.expect(&e)
-		if got := len(e.Missed()); got != test.missed {
-			t.Errorf("%+v: %d missed, want %d: %v", test.o, got, test.missed, e.Missed())
+		var l rig.Lab
+		test.o.loads = []*rig.Loaded{{}}
+		test.o.expect(&l)
+		if got := len(l.Missed()); got != test.missed {
+			t.Errorf("%+v: %d missed, want %d: %v", test.o, got, test.missed, l.Missed())
+		}
+		if judged := len(l.Loads) == 1; judged != (test.o.name != "range") {
+			t.Errorf("%s: whether its load decides if the run is conclusive: %v", test.o.name, judged)
 		}
 	}
 }

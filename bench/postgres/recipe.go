@@ -20,7 +20,7 @@ const (
 	recipeWait        = 2 * time.Second // for a connection; then 500
 )
 
-// SQLSTATEs that mean no.
+// SQLSTATEs that mean a refusal.
 const (
 	codeLocked   = "55P03" // NOWAIT met a lock
 	codeUnique   = "23505"
@@ -34,13 +34,13 @@ type recipe struct {
 	admit        func(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error)
 }
 
-// An ask is whether a user may pass at now, when one may in a period; both are in µs.
+// An ask asks whether a user may pass at now with one permit per period; both are in µs.
 type ask struct {
 	user        string
 	now, period int64
 }
 
-// recipes are the ways that are compared.
+// recipes are the compared ways.
 var recipes = []recipe{
 	// SELECT … FOR UPDATE NOWAIT, then UPDATE or INSERT.
 	{"nowait", `CREATE TABLE IF NOT EXISTS limits (name text PRIMARY KEY, last timestamptz NOT NULL)`, nowait},
@@ -61,7 +61,7 @@ func recipeNamed(name string) *recipe {
 
 const instant = `to_timestamp($2::float8 / 1e6)`
 
-// nowait refuses when the row is locked, as somebody is being admitted then.
+// nowait refuses if the row is locked, because another request is being admitted.
 func nowait(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error) {
 	if _, err := run(ctx, c, "BEGIN"); err != nil {
 		return false, err
@@ -93,7 +93,7 @@ func reserve(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error) {
 	return refused(err == nil, err)
 }
 
-// refused is the answer of a statement, of whose errors some mean no.
+// refused turns the errors that mean a refusal into an answer.
 func refused(admitted bool, err error) (bool, error) {
 	switch codeOf(err) {
 	case codeLocked, codeUnique, codeExcluded:
@@ -124,15 +124,14 @@ func run(ctx context.Context, c *pgconn.PgConn, sql string, params ...string) (v
 	return values, r.Err
 }
 
-// ServiceName is how bench calls itself to be an instance of a recipe service.
+// ServiceName is the command of bench that runs an instance of a recipe service.
 const ServiceName = "postgres-recipe"
 
-// Service is such an instance until ctx ends: args are the way, the address, the URL of
-// PostgreSQL, how many connections there are to it, the period, and by how much its clock is
-// off.
+// Service runs such an instance until ctx ends. args are the recipe, the address, the URL of
+// PostgreSQL, the number of connections to it, the period, and the offset of the clock.
 func Service(ctx context.Context, args []string, _ io.Writer) error {
 	if len(args) != 6 || recipeNamed(args[0]) == nil {
-		return &service.ExitError{Status: 2, Err: errors.New("wants a way, an address, a URL, connections, a period and a skew")}
+		return &service.ExitError{Status: 2, Err: errors.New("needs a recipe, an address, a URL, connections, a period and a skew")}
 	}
 	connections, err1 := strconv.Atoi(args[3])
 	period, err2 := time.ParseDuration(args[4])
@@ -159,7 +158,7 @@ func Service(ctx context.Context, args []string, _ io.Writer) error {
 	return nil
 }
 
-// An instance is one of a recipe service.
+// An instance is an instance of a recipe service.
 //
 // Safe for concurrent use: connections are handed over by a channel, the rest is immutable.
 type instance struct {
@@ -169,7 +168,8 @@ type instance struct {
 	idle         chan *pgconn.PgConn
 }
 
-// ServeHTTP answers 200 or 429 about the user that the path ends with, and 500 on errors.
+// ServeHTTP answers 200 or 429 for the user named by the last element of the path, and 500 on
+// errors.
 func (s *instance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	admitted, err := s.decide(r.Context(), path.Base(r.URL.Path))
 	switch {
@@ -192,7 +192,7 @@ func (s *instance) decide(ctx context.Context, user string) (bool, error) {
 		return false, ctx.Err()
 	}
 	defer func() { s.idle <- c }()
-	if c.IsClosed() { // a statement that was interrupted has closed it
+	if c.IsClosed() { // closed by an interrupted statement
 		again, err := pgconn.Connect(ctx, s.url)
 		if err != nil {
 			return false, err
