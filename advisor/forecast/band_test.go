@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// follow lets a band judge forecasts of a sequence by its last value and returns the
+// follow lets a band learn the errors of the last value in a sequence, and returns the
 // share of truths below each quantile, after the first hundred.
 func follow(n int, next func(i int) float64) (below [quantilesN]float64, b band) {
 	b = newBand(60, 1)
@@ -33,7 +33,7 @@ func follow(n int, next func(i int) float64) (below [quantilesN]float64, b band)
 	return below, b
 }
 
-// Whatever comes, the share below a quantile is what it should be in the long run.
+// For any sequence the share below a quantile is correct in the long run.
 func TestBandCovers(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	level := 100.0
@@ -49,7 +49,7 @@ func TestBandCovers(t *testing.T) {
 		below, _ := follow(6000, next)
 		for j, tau := range quantiles {
 			if tau == .5 {
-				continue // is left to the mixture, and moves slowly
+				continue // moves slowly, since the mixture has found it
 			}
 			if math.Abs(below[j]-tau) > .02 {
 				t.Errorf("%s: %.3f lie below the quantile %g", name, below[j], tau)
@@ -58,7 +58,7 @@ func TestBandCovers(t *testing.T) {
 	}
 }
 
-// Quantiles ascend and are never negative, whatever was learnt.
+// Quantiles always ascend and are never negative.
 func TestBandAscends(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	_, b := follow(5000, func(i int) float64 { return math.Exp(6*r.NormFloat64()) * float64(r.IntN(2)) })
@@ -73,7 +73,7 @@ func TestBandAscends(t *testing.T) {
 	}
 }
 
-// After a gap the band is wider, and for a while only.
+// After a gap the band is wider for a while.
 func TestBandWidens(t *testing.T) {
 	_, b := follow(500, func(i int) float64 { return 100 + float64(i%5) })
 	before := b.sigma(100, 1, 60)
@@ -87,8 +87,8 @@ func TestBandWidens(t *testing.T) {
 	}
 }
 
-// Of a rate that is mostly nothing the quantiles that are cut at 0 stay there, and the
-// others cover what they should: a truth of 0 that ties with them is not below them all.
+// If a rate is mostly 0, quantiles that are cut off at 0 stay there, and the others cover
+// their share: a truth of 0 that ties with several is not below all of them.
 func TestBandTies(t *testing.T) {
 	r := rand.New(rand.NewPCG(33, 33))
 	below, b := follow(20000, func(int) float64 { return 10 * float64(r.IntN(5)/4) * r.ExpFloat64() })

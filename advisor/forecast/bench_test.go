@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Observing allocates nothing once the forecaster has its size, but for what the
-// history appends.
+// Observing allocates nothing once the forecaster has its size, except for the history.
 func TestObserveAllocates(t *testing.T) {
 	f := New(Settings{})
 	rate := noisy(rand.New(rand.NewPCG(12, 12)))

@@ -45,7 +45,7 @@ func (f *Forecaster) between(o *outline, ahead float64) [quantilesN]float64 {
 	w := (ahead - a.ahead) / (b.ahead - a.ahead)
 	m := &o.moment
 	c := m.c
-	m.most, m.steps = mostFactor*f.most, ahead/e.dt
+	m.most = mostFactor * f.most
 	f.cal.fill(&m.then, f.now+ahead, e.dt, c)
 	there := (1-w)*a.guess(m, &o.shares[i-1]) + w*b.guess(m, &o.shares[i])
 	line := (1-w)*mean(&o.shares[i-1], &a.now.experts) + w*mean(&o.shares[i], &b.now.experts)

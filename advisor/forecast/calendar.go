@@ -30,13 +30,12 @@ func ownWidth(dt float64) float64 {
 	return dt * max(1, 2*math.Floor((agoWidth/dt+1)/2)-1)
 }
 
-// seasons are z of each season: of the newest slot, and smoothed like the base level and
-// the slow level.
-type seasons struct{ now, bar, slow [seasonsN]float64 }
+// seasons are z of each season: of the newest slot, and smoothed like the base level.
+type seasons struct{ now, bar [seasonsN]float64 }
 
 func newSeasons() (s seasons) {
 	for j := range s.now {
-		s.now[j], s.bar[j], s.slow[j] = math.NaN(), math.NaN(), math.NaN()
+		s.now[j], s.bar[j] = math.NaN(), math.NaN()
 	}
 	return s
 }
@@ -46,18 +45,16 @@ func (s *seasons) learn(now *[seasonsN]float64, k float64) {
 	s.now = *now
 	for j, z := range now {
 		if s.bar[j] != s.bar[j] || z != z {
-			s.bar[j], s.slow[j] = z, z
+			s.bar[j] = z
 			continue
 		}
 		s.bar[j] += share(alphas[levelBase], k) * (z - s.bar[j])
-		s.slow[j] += share(alphas[levelSlow], k) * (z - s.slow[j])
 	}
 }
 
 func (s *seasons) walk(c *codec.Codec) {
 	c.Floats(s.now[:])
 	c.Floats(s.bar[:])
-	c.Floats(s.slow[:])
 }
 
 // A calendar predicts from local time: profiles of the day and the week of several kinds,

@@ -10,8 +10,8 @@ import (
 
 var seasonNames = [seasonsN]string{"yesterday", "last_week", "day", "week", "course", "minute_of_day", "minute_of_hour"}
 
-// A day begins when the clock on the wall says so: after the clocks have changed
-// "yesterday" and the profile mean the same local time.
+// A day begins at local midnight: after a change to daylight saving time, yesterday and the
+// profile refer to the same local time.
 func TestCalendarFollowsTheWallClock(t *testing.T) {
 	place := time.FixedZone("", 0)
 	if l, err := time.LoadLocation("Europe/Berlin"); err == nil {
@@ -43,8 +43,7 @@ func TestCalendarFollowsTheWallClock(t *testing.T) {
 	}
 }
 
-// Seasons begin when there is enough history, and those by the minute only where
-// slots are short.
+// Seasons are known once there is enough history, those by the minute only with short slots.
 func TestSeasonsBegin(t *testing.T) {
 	h := series.New()
 	k := newCalendar(Settings{}, h)
@@ -79,7 +78,7 @@ func TestSeasonsBegin(t *testing.T) {
 	}
 }
 
-// A spike that comes every three hours is seen between the horizons learnt.
+// A spike every three hours is also forecast between the learned horizons.
 func TestSpikeBetweenHorizons(t *testing.T) {
 	f := New(Settings{})
 	feed(f, epoch, 2*time.Minute, 1460, func(i int) float64 {
@@ -97,7 +96,7 @@ func TestSpikeBetweenHorizons(t *testing.T) {
 	}
 }
 
-// What a schedule does within the hour is seen in slots of five minutes as well.
+// A schedule within the hour is also learned with slots of five minutes.
 func TestSpikeInFiveMinutes(t *testing.T) {
 	f := New(Settings{})
 	feed(f, epoch, 5*minute, 4*288, func(i int) float64 {
@@ -111,7 +110,7 @@ func TestSpikeInFiveMinutes(t *testing.T) {
 	}
 }
 
-// The rate of a day ago is that of the same slot and of as many before it as after it.
+// The rate a day ago is averaged over the same slot and equally many before and after it.
 func TestOwnWidth(t *testing.T) {
 	for _, c := range []struct{ dt, want float64 }{{1, 899}, {60, 900}, {300, 900}, {400, 400}, {600, 600}, {900, 900}, {3600, 3600}} {
 		if got := ownWidth(c.dt); got != c.want {
@@ -120,7 +119,7 @@ func TestOwnWidth(t *testing.T) {
 	}
 }
 
-// Steps between slots of ten minutes are seen after a day.
+// Steps between slots of ten minutes are forecast after a day.
 func TestStepsInTenMinutes(t *testing.T) {
 	f := New(Settings{})
 	rate := func(i int) float64 { return 20 + 30*float64(i%144*7%5) + float64(i%3) }

@@ -93,7 +93,6 @@ func newClass(ahead, dt float64) *class {
 func (k *class) forecast(m *moment, at, dt float64) {
 	p := &k.now
 	p.due, p.c, p.base, p.heft = at+k.ahead, m.c, m.levels.ses[levelBase], m.heft
-	m.steps = k.steps
 	k.ask(p, m)
 	p.mix = k.mixer.blend(p.experts[:], &p.ways)
 	p.point = max(0, min(p.mix, m.most))

@@ -34,8 +34,8 @@ func TestEventAt(t *testing.T) {
 	}
 }
 
-// An event that was seen before is forecast before it begins; one of another name is
-// not. What was learnt is kept by name.
+// An event with a known name is forecast before it begins, one with another name is not.
+// Effects are stored by name.
 func TestEvents(t *testing.T) {
 	const noise = .03 // standard deviation of the rate's logarithm
 	r := rand.New(rand.NewPCG(21, 21))
@@ -67,7 +67,7 @@ func TestEvents(t *testing.T) {
 	for _, one := range []*Forecaster{f, quiet} {
 		one.Observe(at.Add(15*minute), 15*minute, 100*math.Exp(.5*math.Sin(2*math.Pi*79/slots)))
 	}
-	if with, without := median(f, time.Hour), median(quiet, time.Hour); with < math.Exp(5*noise)*without { // more than chance does
+	if with, without := median(f, time.Hour), median(quiet, time.Hour); with < math.Exp(5*noise)*without { // more than by chance
 		t.Errorf("for an hour into the match %g is forecast, without being told of it %g", with, without)
 	}
 	other, err := Restore(Settings{Events: append(matches("fair", 12), matches("match", 14)...)}, copied(t, f.hist), bytesOf(t, f))

@@ -8,7 +8,7 @@ import (
 	"weir/advisor/forecast"
 )
 
-// A rate with a daily course, told every quarter of an hour for a week.
+// A rate with a daily course, observed every quarter of an hour for a week.
 func Example() {
 	f := forecast.New(forecast.Settings{})
 	at := time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC)

@@ -131,7 +131,7 @@ func (f *Forecaster) bridge(t, dt float64) {
 	f.cal.fill(&after, t, f.eng.dt, c)
 	for _, j := range [...]int{seasonWeek, seasonDay, seasonCourse} {
 		if d := after[j] - before[j]; d == d {
-			f.eng.levels.scale(math.Exp(limited(d)))
+			f.eng.levels.scale(math.Exp(min(max(d, -growthMost), growthMost)))
 			return
 		}
 	}

@@ -13,7 +13,7 @@ var epoch = time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC)
 
 const minute = time.Minute
 
-// feed tells n slots and returns the end of the last.
+// feed lets f observe n slots and returns the end of the last.
 func feed(f *Forecaster, at time.Time, step time.Duration, n int, rate func(i int) float64) time.Time {
 	for i := range n {
 		at = at.Add(step)
@@ -22,7 +22,7 @@ func feed(f *Forecaster, at time.Time, step time.Duration, n int, rate func(i in
 	return at
 }
 
-// sound fails when an outlook is not what a Point promises.
+// sound fails if an outlook is not as documented for Point.
 func sound(t *testing.T, f *Forecaster, about string) {
 	t.Helper()
 	for _, p := range f.Outlook(2*time.Hour, 7*minute) {
@@ -38,7 +38,7 @@ func sound(t *testing.T, f *Forecaster, about string) {
 
 func median(f *Forecaster, ahead time.Duration) float64 { return f.Outlook(ahead, ahead)[0].Q50 }
 
-// With hardly any history the forecast is what was seen, and the band is wide.
+// With hardly any history the forecast is the observed rate, and the band is wide.
 func TestLittleHistory(t *testing.T) {
 	f := New(Settings{})
 	if p := f.Outlook(time.Hour, minute); len(p) != 0 {
@@ -59,7 +59,8 @@ func TestLittleHistory(t *testing.T) {
 	}
 }
 
-// A daily course is learnt within days, at any cadence, and beats the last value.
+// A daily course is learned within days, with slots of any width, and the forecast is better
+// than the last value.
 func TestDailyCourse(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for _, step := range []time.Duration{20 * minute, time.Hour} {
@@ -86,7 +87,7 @@ func TestDailyCourse(t *testing.T) {
 	}
 }
 
-// What is no snapshot changes nothing and is counted.
+// Invalid observations change nothing and are counted.
 func TestRefused(t *testing.T) {
 	f, g := New(Settings{}), New(Settings{})
 	at := feed(f, epoch, minute, 50, func(i int) float64 { return float64(i % 9) })
@@ -107,8 +108,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A gap is no zero: forecasts for it are forgotten, the band is wider after it, and
-// a level moves on with the day.
+// A gap is not a zero: forecasts for it are dropped, the band is wider after it, and levels
+// follow the daily course.
 func TestGap(t *testing.T) {
 	f := New(Settings{})
 	course := func(i int) float64 { return 100 + 80*math.Sin(2*math.Pi*float64(i)/96) }
@@ -131,7 +132,7 @@ func TestGap(t *testing.T) {
 	sound(t, f, "after a gap")
 }
 
-// Snapshots may come more or less often from some time on; one odd one is nothing.
+// The width of slots may change; a single different one changes nothing.
 func TestCadenceChanges(t *testing.T) {
 	f := New(Settings{})
 	rate := func(i int) float64 { return 50 + float64(i%3) }
@@ -148,7 +149,7 @@ func TestCadenceChanges(t *testing.T) {
 	if q := median(f, 10*minute); math.Abs(q-51) > 2 {
 		t.Errorf("after the change the forecast is %g, want about 51", q)
 	}
-	if n := f.eng.classes[len(f.eng.classes)-1].mixer.lately.n; n < 100 {
+	if n := f.eng.classes[len(f.eng.classes)-1].mixer.ranks[byLately].n; n < 100 {
 		t.Errorf("an hour ahead only %g losses are known: what was learnt is lost", n)
 	}
 	feed(f, at, 5*minute, 40, rate)
@@ -158,8 +159,8 @@ func TestCadenceChanges(t *testing.T) {
 	sound(t, f, "after changes of cadence")
 }
 
-// Between horizons learnt the outlook is interpolated; nearer than a slot it comes
-// from the slot under way.
+// Between learned horizons the outlook is interpolated; nearer than a slot it follows from the
+// slot in progress.
 func TestOutlook(t *testing.T) {
 	f := New(Settings{})
 	feed(f, epoch, 30*minute, 300, func(i int) float64 { return 100 + 50*math.Sin(float64(i)/4) })
@@ -234,8 +235,8 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// After nights without a request the bands of the day hold, from the first hour on: that
-// nothing comes where nothing is expected says nothing about errors by day.
+// After nights without a request the bands cover their share from the first hour of the day:
+// empty slots that were expected say nothing about errors by day.
 func TestIdleNights(t *testing.T) {
 	const perHour, days = 12, 28
 	within, all := 0.0, 0.0

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Whatever is observed, forecasts are rates: ascending, finite, not negative; and a
-// restored forecaster says the same.
+// For any observations, forecasts are ascending, finite and not negative, and a restored
+// forecaster makes the same.
 func FuzzObserve(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x05\x05\x00\x00\x00\x00\x00\x00\x59\x40"))

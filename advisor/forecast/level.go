@@ -17,35 +17,13 @@ const (
 	recentN   = 3 // newest slots kept unchanged
 )
 
-// The damped trend of z: its weights, its damping, and the bound on its effect.
-const (
-	trendAlpha, trendBeta, trendPhi = .3, .05, .95
-	trendMost                       = 1.0986 // ln 3
-)
-
-// A trend is a level of z and its damped slope.
-type trend struct{ level, slope float64 }
-
-func (r *trend) learn(z float64) {
-	guess := r.level + trendPhi*r.slope
-	r.level = guess + trendAlpha*(z-guess)
-	r.slope = trendPhi*r.slope + trendBeta*trendAlpha*(z-guess)
-}
-
-// ahead returns z in k slots.
-func (r *trend) ahead(k float64) float64 {
-	growth := r.slope * trendPhi * (1 - math.Pow(trendPhi, k)) / (1 - trendPhi)
-	return r.level + min(max(growth, -trendMost), trendMost)
-}
-
 // levels are predictions from the last slots, without a calendar.
 type levels struct {
 	n      float64 // slots seen since the start
 	ses    [levelsN]float64
 	recent [recentN]float64 // newest first
-	trend  trend
-	jump   float64 // mean |z - z of the base level|
-	swing  float64 // mean |z of the base level - z of a slow one|
+	jump   float64          // mean |z - z of the base level|
+	swing  float64          // mean |z of the base level - z of a slow one|
 }
 
 // learn updates with the rate of a slot, k slots after the previous one.
@@ -61,7 +39,6 @@ func (l *levels) learn(y, c, k float64) {
 		for i := range l.ses {
 			l.ses[i] = y
 		}
-		l.trend = trend{level: z}
 		return
 	}
 	for i, a := range alphas {
@@ -69,7 +46,6 @@ func (l *levels) learn(y, c, k float64) {
 		w := max(share(a, k), 1/l.n)
 		l.ses[i] += w * (y - l.ses[i])
 	}
-	l.trend.learn(z)
 	base := math.Log(l.ses[levelBase] + c)
 	w := max(.003, 1/l.n)
 	l.jump += w * (math.Abs(z-base) - l.jump)
@@ -85,11 +61,10 @@ func (l *levels) scale(by float64) {
 	for i := range l.recent {
 		l.recent[i] *= by
 	}
-	l.trend = trend{level: l.trend.level + math.Log(by)}
 }
 
 func (l *levels) walk(c *codec.Codec) {
-	c.Float(&l.n, &l.jump, &l.swing, &l.trend.level, &l.trend.slope)
+	c.Float(&l.n, &l.jump, &l.swing)
 	c.Floats(l.ses[:])
 	c.Floats(l.recent[:])
 }

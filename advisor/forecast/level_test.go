@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A smoothing is the sum that it stands for: α (1-α)^i of the value i slots ago.
+// A smoothing is the sum of α (1-α)^i times the value i slots ago.
 func TestSmoothingAgainstSum(t *testing.T) {
 	var l levels
 	var seen []float64
@@ -16,7 +16,7 @@ func TestSmoothingAgainstSum(t *testing.T) {
 	}
 	for j, a := range alphas {
 		if a < .1 {
-			continue // those are means first, for longer
+			continue // those are plain means for longer
 		}
 		sum, weight := 0.0, 0.0
 		for i := range seen {
@@ -30,8 +30,7 @@ func TestSmoothingAgainstSum(t *testing.T) {
 	}
 }
 
-// In the beginning every smoothing is a mean, so a single first slot is not believed
-// for long.
+// At first every smoothing is a plain mean, so a single first slot is soon forgotten.
 func TestSmoothingBegins(t *testing.T) {
 	var l levels
 	for _, y := range []float64{100, 0, 0, 0} {
@@ -50,25 +49,5 @@ func TestSmoothingOverTime(t *testing.T) {
 		if math.Abs(once-thrice) > 1e-12 {
 			t.Errorf("α %g over three slots: %g, want %g", a, once, thrice)
 		}
-	}
-}
-
-func TestTrend(t *testing.T) {
-	var r trend
-	for i := range 300 {
-		r.learn(float64(i) * .001)
-	}
-	now := 299 * .001
-	if grown := r.ahead(10) - now; grown < .002 || grown > .012 {
-		t.Errorf("ten slots ahead z grows by %g, want a part of .01", grown)
-	}
-	if far := r.ahead(1e6) - now; far > .001*trendPhi/(1-trendPhi)+.01 {
-		t.Errorf("z grows by %g without end, want a damped trend", far)
-	}
-	for i := range 20 {
-		r.learn(20 * float64(i%2))
-	}
-	if f := r.ahead(60); !(math.Abs(f-r.level) <= trendMost) {
-		t.Errorf("after nonsense the trend adds %g, at most %g is allowed", f-r.level, trendMost)
 	}
 }

@@ -14,7 +14,7 @@ const (
 )
 
 // The memories of a mixer, in half-lives.
-const longBy, stackBy, waysBy = 12, 4, 2
+const longBy, stackBy, waysBy = 12, 4, 6
 
 const (
 	// errorMax bounds an error, relative to mean changes of the rate. It is large,
@@ -36,10 +36,9 @@ const (
 // A mixer combines the forecasts of all experts for one horizon, and learns from the
 // actual rates.
 type mixer struct {
-	scale  float64 // mean |error| of the last value
-	scaled float64 // weight behind scale
-	lately ranking
-	long   ranking
+	scale  float64          // mean |error| of the last value
+	scaled float64          // weight behind scale
+	ranks  [byStack]ranking // by recent losses, and by those over a long time
 	stack  stack
 	ways   ranking
 	heard  [expertsN]float64 // 1: a forecast of the expert has been scored
@@ -47,7 +46,7 @@ type mixer struct {
 
 func newMixer(k int, halfLife float64) *mixer {
 	return &mixer{
-		lately: newRanking(k, halfLife), long: newRanking(k, longBy*halfLife),
+		ranks: [...]ranking{newRanking(k, halfLife), newRanking(k, longBy*halfLife)},
 		stack: newStack(k, stackBy*halfLife), ways: newRanking(waysN, waysBy*halfLife),
 	}
 }
@@ -203,10 +202,10 @@ func (s *stack) wake(forecasts []float64) {
 // blend returns the combined forecast; ways is set to the forecasts that it combines.
 func (m *mixer) blend(forecasts []float64, ways *[waysN]float64) float64 {
 	var w [expertsN]float64
-	m.lately.weigh(w[:], forecasts)
-	ways[byLately] = dot(w[:], forecasts)
-	m.long.weigh(w[:], forecasts)
-	ways[byLong] = dot(w[:], forecasts)
+	for i := range m.ranks {
+		m.ranks[i].weigh(w[:], forecasts)
+		ways[i] = dot(w[:], forecasts)
+	}
 	ways[byStack] = dotOr(m.stack.w, forecasts, ways[byLately])
 	var v [waysN]float64
 	m.ways.weigh(v[:], ways[:])
@@ -217,21 +216,22 @@ func (m *mixer) blend(forecasts []float64, ways *[waysN]float64) float64 {
 func (m *mixer) shares(forecasts []float64, ways *[waysN]float64) (out [expertsN]float64) {
 	var v [waysN]float64
 	m.ways.weigh(v[:], ways[:])
-	var lately, long, stacked [expertsN]float64
-	m.lately.weigh(lately[:], forecasts)
-	m.long.weigh(long[:], forecasts)
+	var w [waysN][expertsN]float64
+	for i := range m.ranks {
+		m.ranks[i].weigh(w[i][:], forecasts)
+	}
 	known := 0.0
 	for i, f := range forecasts {
 		if f == f {
-			stacked[i] = m.stack.w[i]
-			known += stacked[i]
+			w[byStack][i] = m.stack.w[i]
+			known += m.stack.w[i]
 		}
 	}
 	if known < knownLeast {
-		stacked, known = lately, 1
+		w[byStack], known = w[byLately], 1
 	}
 	for i := range out {
-		out[i] = v[byLately]*lately[i] + v[byLong]*long[i] + v[byStack]*stacked[i]/known
+		out[i] = v[byLately]*w[byLately][i] + v[byLong]*w[byLong][i] + v[byStack]*w[byStack][i]/known
 	}
 	return out
 }
@@ -252,8 +252,9 @@ func (m *mixer) learn(y float64, p *promise) {
 		err[i] = min(max((f-y)/s, -errorMax), errorMax)
 		loss[i] = math.Abs(err[i])
 	}
-	m.lately.learn(loss[:])
-	m.long.learn(loss[:])
+	for i := range m.ranks {
+		m.ranks[i].learn(loss[:])
+	}
 	own := math.Abs(p.mix-y) / s
 	m.stack.learn(err[:], 1/max(own, ownLeast))
 	var way [waysN]float64
@@ -270,8 +271,9 @@ func (r *ranking) walk(c *codec.Codec) {
 
 func (m *mixer) walk(c *codec.Codec) {
 	c.Float(&m.scale, &m.scaled, &m.stack.n)
-	m.lately.walk(c)
-	m.long.walk(c)
+	for i := range m.ranks {
+		m.ranks[i].walk(c)
+	}
 	c.Floats(m.stack.c)
 	c.Floats(m.stack.w)
 	m.ways.walk(c)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The weights are those of least squares among all that are not negative and sum to
-// 1: of uncorrelated errors, the inverse of the variances.
+// The weights are those of least squares among all that are not negative and sum to 1. For
+// uncorrelated errors they are proportional to the inverse of the variances.
 func TestStack(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	s := newStack(4, 1e6)
@@ -29,7 +29,7 @@ func TestStack(t *testing.T) {
 	}
 }
 
-// Whatever is learnt, the weights are a mixture.
+// The weights are never negative and always sum to 1.
 func TestStackStaysAMixture(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	s, awake := newStack(9, 30), make([]float64, 9)
@@ -39,7 +39,7 @@ func TestStackStaysAMixture(t *testing.T) {
 			e[j] = math.Exp(5*r.NormFloat64()) * float64(r.IntN(3)-1)
 		}
 		s.learn(e, r.Float64())
-		awake[1+i%8] += math.NaN() // one more falls silent
+		awake[1+i%8] += math.NaN() // one more has no forecast
 		if i%8 == 7 {
 			clear(awake)
 		}
@@ -57,8 +57,8 @@ func TestStackStaysAMixture(t *testing.T) {
 	}
 }
 
-// play lets a mixer with a memory of halfLife forecast truth with two experts that know
-// something; the others have none. It returns the mean errors of the mixture, and of the two.
+// play lets a mixer with a memory of halfLife combine two experts; the others make no forecast.
+// It returns the mean errors of the mixture and of the two.
 func play(n int, halfLife float64, known func(i int) (a, b, y float64)) (mix, one, two float64) {
 	m := newMixer(expertsN, halfLife)
 	for i := range n {
@@ -80,8 +80,8 @@ func play(n int, halfLife float64, known func(i int) (a, b, y float64)) (mix, on
 	return mix, one, two
 }
 
-// The mixture is nearly as good as the best expert, follows a change of who that is,
-// and beats both where their errors cancel.
+// The mixture is nearly as good as the best expert, follows when another becomes the best,
+// and is better than both if their errors cancel.
 func TestMixture(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	noise := func(sd float64) float64 { return sd * r.NormFloat64() }
@@ -112,8 +112,8 @@ func TestMixture(t *testing.T) {
 	}
 }
 
-// A crowd now and then: the expert that follows it is believed, though another is a little
-// better all the other time.
+// With rare crowds the expert that follows them has the weight, although another one is
+// slightly better the rest of the time.
 func TestMixtureFollowsRareCrowds(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 23))
 	mix, quick, calm := play(3000, 50, func(i int) (a, b, y float64) {
@@ -130,9 +130,9 @@ func TestMixtureFollowsRareCrowds(t *testing.T) {
 	}
 }
 
-// Who says nothing has no weight, and gains none by the good forecasts of others: a bad
-// expert that was silent for long is a bad one when it speaks again, and one that never
-// spoke is no better than the last value.
+// An expert without a forecast has no weight, and gains none by good forecasts of others: a
+// bad one is still bad after a long pause, and one that never made a forecast ranks like the
+// last value.
 func TestSilentGainNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(37, 37))
 	const bad, late = 2, 3
@@ -177,7 +177,7 @@ func TestSilentGainNothing(t *testing.T) {
 	}
 }
 
-// What is worse than the best has less weight, the less the longer losses are remembered.
+// Worse experts have less weight, and the less the longer losses are remembered.
 func TestRankingWeighs(t *testing.T) {
 	for _, c := range []struct{ halfLife, ratio float64 }{{600, math.Exp(-2)}, {sharpFrom, math.Exp(-2)}, {sharpFrom / 16, math.Exp(-.5)}} {
 		r := newRanking(3, c.halfLife)
@@ -190,8 +190,8 @@ func TestRankingWeighs(t *testing.T) {
 	}
 }
 
-// With the short memory of hourly slots the mixture still learns who is the better one,
-// where both err to the same side.
+// With the short memory of hourly slots the mixture still learns which expert is better, if
+// both err to the same side.
 func TestMixtureRemembersLong(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 29))
 	mix, good, bad := play(1500, 11, func(int) (a, b, y float64) {

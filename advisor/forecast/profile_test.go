@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A profile is the weighted mean of what fell into each bin.
+// A profile is the weighted mean of the values in each bin.
 func TestProfileAgainstList(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	p := newProfile(day, binWidth, 3*day)
@@ -88,7 +88,7 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// A course finds the waves it is shown.
+// A course learns a sum of waves.
 func TestCourse(t *testing.T) {
 	c := newCourse(14 * day)
 	shape := func(local float64) float64 {

@@ -41,7 +41,7 @@ func obvious(xs [][]float64, ys, ws, tau []float64, decay, noise float64) []floa
 	return out
 }
 
-// The regression is the one of its definition.
+// The regression agrees with its definition.
 func TestRidgeAgainstElimination(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	tau := []float64{.1, .5, 1, 2, .5}
@@ -71,8 +71,8 @@ func TestRidgeAgainstElimination(t *testing.T) {
 	}
 }
 
-// What the data do not tell stays where the prior has it, and nothing becomes
-// infinite: columns of zeros, of copies, and of enormous numbers.
+// Coefficients that the data do not determine stay near the prior, and all are finite, also
+// with columns of zeros, of copies, and of enormous numbers.
 func TestRidgeWithoutInformation(t *testing.T) {
 	fit := newRidge([]float64{.5, .5, .5, .5}, .9, 1)
 	for i := range 500 {

@@ -12,7 +12,7 @@ import (
 // with every change of a walk.
 const (
 	stateWord    = "weir forecast"
-	stateVersion = 6
+	stateVersion = 9
 )
 
 // MarshalBinary encodes everything except the settings and the history. The error is

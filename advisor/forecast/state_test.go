@@ -20,7 +20,7 @@ func bytesOf(t *testing.T, f *Forecaster) []byte {
 	return b
 }
 
-// copied is a history of its own.
+// copied returns a copy of a history.
 func copied(t *testing.T, h *series.History) *series.History {
 	t.Helper()
 	b, err := h.MarshalBinary()
@@ -31,7 +31,7 @@ func copied(t *testing.T, h *series.History) *series.History {
 	return own
 }
 
-// noisy is a rate with a daily course, bursts and noise.
+// noisy returns a rate with a daily course, bursts and noise.
 func noisy(r *rand.Rand) func(i int) float64 {
 	return func(i int) float64 {
 		y := 60 + 50*math.Sin(float64(i)/46) + 8*r.NormFloat64()
@@ -42,8 +42,8 @@ func noisy(r *rand.Rand) func(i int) float64 {
 	}
 }
 
-// A forecaster read back says the same from then on, to the last bit, also
-// through changes of cadence; so does one that was told the same.
+// A restored forecaster makes exactly the same forecasts from then on, also after changes of
+// the width of slots; so does one that observed the same.
 func TestRestoredSaysTheSame(t *testing.T) {
 	rate := func() func(i int) float64 { return noisy(rand.New(rand.NewPCG(10, 10))) }
 	for _, n := range []int{0, 1, 5, 400} {
@@ -79,7 +79,7 @@ func TestRestoredSaysTheSame(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with the bytes is an error.
+// Any change of the bytes is an error.
 func TestStateRefusals(t *testing.T) {
 	f := New(Settings{})
 	feed(f, epoch, time.Minute, 60, func(i int) float64 { return float64(i) })
@@ -107,14 +107,14 @@ func TestStateRefusals(t *testing.T) {
 	}
 }
 
-// The state is bounded, whatever the cadence.
+// The state is bounded for slots of any width.
 func TestStateSize(t *testing.T) {
 	for _, step := range []time.Duration{time.Second, time.Minute, time.Hour} {
 		f := New(Settings{})
 		feed(f, epoch, step, 250, func(i int) float64 { return float64(i % 5) })
 		learnt := 0
 		for _, k := range f.eng.classes {
-			k.waiting, k.first = len(k.pending), 0 // as full as it gets
+			k.waiting, k.first = len(k.pending), 0 // as full as possible
 		}
 		learnt = len(bytesOf(t, f))
 		if learnt > 2<<20 {
