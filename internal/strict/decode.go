@@ -11,24 +11,28 @@ import (
 	"time"
 )
 
-// Decode decodes data, one JSON value and nothing else, into what into points to. Every
-// error is a Fault without a line, the first of the document, and then *into is as it
-// was before.
+// Decode decodes data, which must be one JSON value, into what into points to. An error is the
+// first Fault of the document, without a line; then *into is unchanged.
 //
-// The value is decoded afresh: nothing that *into held before remains. Defaults are set
-// after decoding, or by pointers that stayed nil.
+// Decode replaces the value completely. Set defaults after decoding, or use DecodeOver, or
+// pointers, which stay nil.
 func Decode(data []byte, into any) error {
-	return decode(data, into, &Reader{Nulls: true})
+	return decode(data, into, decoder{Reader: &Reader{Nulls: true}})
 }
 
-// DecodeIgnoringUnknown is Decode for documents of others that may say more than we
-// understand: names that are not known at all are passed over, with what they hold. A
-// known name in the wrong case is still an error, as it is surely meant to be that name.
+// DecodeOver is Decode over the defaults that *into has: struct fields that are absent or null in
+// the document are unchanged, except below pointers, lists and maps, which are built anew.
+func DecodeOver(data []byte, into any) error {
+	return decode(data, into, decoder{Reader: &Reader{Nulls: true}, over: true})
+}
+
+// DecodeIgnoringUnknown is Decode for documents of other programs, which may have more members:
+// members with unknown names are skipped. A known name in the wrong case is still an error.
 func DecodeIgnoringUnknown(data []byte, into any) error {
-	return decode(data, into, &Reader{Nulls: true, Unknown: func(Fault) {}})
+	return decode(data, into, decoder{Reader: &Reader{Nulls: true, Unknown: func(Fault) {}}})
 }
 
-func decode(data []byte, into any, r *Reader) error {
+func decode(data []byte, into any, d decoder) error {
 	target := targetOf(into)
 	s := scanner{data: data, line: 1}
 	n, wrong := s.document()
@@ -36,17 +40,20 @@ func decode(data []byte, into any, r *Reader) error {
 		return s.whole(wrong)
 	}
 	fresh := reflect.New(target.Type()).Elem()
-	d := decoder{Reader: r, data: data}
+	if d.over {
+		fresh.Set(target)
+	}
+	d.data = data
 	d.value(n, nil, fresh)
-	if len(r.faults) > 0 {
-		return Fault{Path: r.faults[0].Path, Message: r.faults[0].Message}
+	if len(d.faults) > 0 {
+		return Fault{Path: d.faults[0].Path, Message: d.faults[0].Message}
 	}
 	target.Set(fresh)
 	return nil
 }
 
-// Decode decodes a node of Root, which is at path, into what into points to: fields that
-// the node does not have stay as they are. It reports whether there was no fault.
+// Decode decodes a node of Root, which is at path, into what into points to. Fields that the node
+// does not have are unchanged. It reports whether there was no fault.
 func (r *Reader) Decode(n *Node, path string, into any) bool {
 	before := r.Count()
 	d := decoder{Reader: r}
@@ -66,12 +73,12 @@ func targetOf(into any) reflect.Value {
 	return target.Elem()
 }
 
-// A place is where a value is; its path is made when there is a fault only.
+// A place is the position of a value. Its path is formatted only for a fault.
 type place struct {
 	up   *place
 	name []byte // of a member; nil: an element
-	i    int    // of a list
-	path string // of the first place
+	i    int    // index of an element
+	path string // of the root
 }
 
 func (p *place) String() string {
@@ -91,7 +98,8 @@ func (p *place) String() string {
 // Owned by one call of Decode.
 type decoder struct {
 	*Reader
-	data []byte // that Raw is cut from
+	data []byte // source of Raw values
+	over bool   // null leaves the field of a struct unchanged
 }
 
 var (
@@ -103,14 +111,14 @@ var (
 	selfType = reflect.TypeFor[nodeReader]()
 )
 
-// A nodeReader decodes a node, which is at path, into itself: for values that can have
-// several forms. What is wrong it tells r.
+// A nodeReader decodes a node, which is at path, into itself, for values with several forms. It
+// adds faults to r.
 type nodeReader interface {
 	ReadNode(r *Reader, n *Node, path string)
 }
 
-// A Word is a text that a scalar of any kind gives as it is written: what is compared
-// with text may be written without quotes though it looks like a number.
+// A Word is the text of a scalar of any kind as written, for values that are compared with text:
+// they need no quotes even if they look like numbers.
 type Word string
 
 func (d *decoder) fault(line int, at *place, format string, args ...any) {
@@ -120,7 +128,7 @@ func (d *decoder) fault(line int, at *place, format string, args ...any) {
 // value decodes n into v.
 func (d *decoder) value(n *Node, at *place, v reflect.Value) {
 	t := v.Type()
-	named := t.PkgPath() != "" // others have no methods, and asking takes time
+	named := t.PkgPath() != "" // others have no methods, and Implements is slow
 	switch {
 	case t == nodeType:
 		v.Set(reflect.ValueOf(n))
@@ -182,8 +190,8 @@ func nullable(k reflect.Kind) bool {
 	return k == reflect.Pointer || k == reflect.Slice || k == reflect.Map || k == reflect.Interface
 }
 
-// wanted returns the kind of value that a type takes, and what faults call it. It panics
-// for a type that this package does not decode: that is found by the first test.
+// wanted returns the kind of value for a type, and its name in faults. It panics for a type that
+// this package does not decode.
 func wanted(t reflect.Type) (k Kind, noun string) {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -208,7 +216,7 @@ func wanted(t reflect.Type) (k Kind, noun string) {
 	return k, k.String()
 }
 
-// text decodes a string that the type itself understands.
+// text decodes a string by the type's UnmarshalText.
 func (d *decoder) text(n *Node, at *place, v reflect.Value) {
 	if n.Kind != Text {
 		d.fault(n.Line, at, "must be %s, is %v", textNoun(v.Type()), n)
@@ -223,8 +231,8 @@ func (d *decoder) text(n *Node, at *place, v reflect.Value) {
 	}
 }
 
-// textNoun is what faults call the texts that a type takes: its own words for them,
-// if the error that it has for the empty text is of the form of our faults.
+// textNoun returns the name in faults for the texts of a type: that in the type's error for the
+// empty text, if the error has the form of our faults.
 func textNoun(t reflect.Type) string {
 	if t == timeType {
 		return "a time such as 2026-01-19T16:30:00Z"
@@ -238,7 +246,7 @@ func textNoun(t reflect.Type) string {
 	return Text.String()
 }
 
-// any decodes a value of no particular type, as encoding/json does.
+// any decodes a value into an any, as encoding/json does.
 func (d *decoder) any(n *Node, at *place, v reflect.Value) {
 	var as reflect.Value
 	switch n.Kind {
@@ -259,7 +267,7 @@ func (d *decoder) any(n *Node, at *place, v reflect.Value) {
 	v.Set(as)
 }
 
-// mapOf decodes an object that may have any names.
+// mapOf decodes an object into a map.
 func (d *decoder) mapOf(n *Node, at *place, v reflect.Value) {
 	t := v.Type()
 	m := reflect.MakeMapWithSize(t, len(n.Kids))
@@ -276,7 +284,7 @@ func (d *decoder) mapOf(n *Node, at *place, v reflect.Value) {
 	v.Set(m)
 }
 
-// structOf decodes an object that has the fields of a struct, each at most once.
+// structOf decodes an object into a struct.
 func (d *decoder) structOf(n *Node, at *place, v reflect.Value) {
 	fields := d.fields(v.Type())
 	twice := n.twice()
@@ -288,13 +296,14 @@ func (d *decoder) structOf(n *Node, at *place, v reflect.Value) {
 			d.unknown(name, here, fields, twice(i))
 		case twice(i):
 			d.fault(name.Line, here, "given twice")
+		case d.over && n.Kids[i].Kind == Null:
 		default:
 			d.value(&n.Kids[i], here, v.FieldByIndex(fields[f].index))
 		}
 	}
 }
 
-// fields is fieldsOf, once for each type.
+// fields caches fieldsOf by type.
 func (d *decoder) fields(t reflect.Type) []field {
 	if d.known[t] == nil {
 		if d.known == nil {
@@ -305,7 +314,7 @@ func (d *decoder) fields(t reflect.Type) []field {
 	return d.known[t]
 }
 
-// unknown notes a member that no field has the name of.
+// unknown handles a member without a field of its name.
 func (d *decoder) unknown(name Name, at *place, fields []field, twice bool) {
 	for _, f := range fields {
 		if strings.EqualFold(f.name, string(name.Word)) {
@@ -334,8 +343,8 @@ type field struct {
 	index []int
 }
 
-// fieldsOf appends the fields of t in the order of their declaration, with those of
-// embedded structs among them.
+// fieldsOf appends the fields of t in the order of their declaration, including those of
+// embedded structs.
 func fieldsOf(t reflect.Type, within []int, fields []field) []field {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -360,7 +369,7 @@ func fieldsOf(t reflect.Type, within []int, fields []field) []field {
 	return fields
 }
 
-// setNumber sets v to a number, and returns what is wrong with it; empty when nothing.
+// setNumber sets v to a number, or returns what is wrong with the number.
 func setNumber(v reflect.Value, text string) string {
 	var err error
 	switch {

@@ -177,6 +177,33 @@ func TestDecodeRefuses(t *testing.T) {
 	f("\ufeff{}", "", "not valid JSON")
 }
 
+// Decoding over defaults changes only what the document has, also within objects.
+func TestDecodeOver(t *testing.T) {
+	type both struct {
+		Step step              `json:"step"`
+		Name string            `json:"name"`
+		Tags map[string]string `json:"tags"`
+		Last *step             `json:"last"`
+		All  []step            `json:"all"`
+	}
+	usual := both{step{1, 2}, "a", map[string]string{"b": "c"}, &step{3, 4}, []step{{5, 6}, {7, 8}}}
+	anew := usual // below pointers and lists there are no defaults
+	anew.Last, anew.All = &step{RPS: 5}, []step{{}}
+	for text, want := range map[string]both{
+		`{}`: usual,
+		`{"step":{"rps":5},"name":null,"tags":{"d":"e"}}`: {step{5, 2}, "a", map[string]string{"d": "e"}, usual.Last, usual.All},
+		`{"step":null,"name":"","tags":null}`:             {step{1, 2}, "", usual.Tags, usual.Last, usual.All},
+		`{"last":{"rps":5,"duration":null},"all":[{}]}`:   anew,
+		`{"step":{"rps":5},"name":1}`:                     usual, // a fault changes nothing
+		`{"step":{"rps":5},"tags":{"d":null}}`:            usual,
+	} {
+		got := usual
+		if err := DecodeOver([]byte(text), &got); !reflect.DeepEqual(got, want) || (err != nil) != (strings.Contains(text, "1}") || strings.Contains(text, `"d":null`)) {
+			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+}
+
 func TestDecodeIgnoringUnknown(t *testing.T) {
 	f := func(data, wantErr string, want step) {
 		t.Helper()

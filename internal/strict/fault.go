@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A Fault is one thing wrong with a document or a setting.
+// A Fault is one fault of a document or a setting.
 type Fault struct {
-	Line    int    // of the file, from 1; 0 where lines say nothing
+	Line    int    // of the file, from 1; 0: not known
 	Path    string // such as rules[2].match.path; empty for the whole
 	Message string // what is allowed and what was found
 }
 
-// Error returns "line 7: path: message" without what is not known.
+// Error returns "line 7: path: message", without unknown parts.
 func (f Fault) Error() string {
 	text := f.Message
 	if f.Path != "" {
@@ -27,7 +27,7 @@ func (f Fault) Error() string {
 	return text
 }
 
-// Faults is all that is wrong with a document; as an error it is never empty.
+// Faults are all faults of a document; as an error they are never empty.
 type Faults []Fault
 
 // Error returns all faults, separated by semicolons.
@@ -48,9 +48,8 @@ func (f Faults) Unwrap() []error {
 	return all
 }
 
-// At returns err as one that happened within the part of a document at path: the path
-// of a Fault in err's tree is put under path, and any other error becomes the message.
-// At of nil is nil.
+// At returns err as an error about the part of a document at path: it prepends path to the path
+// of a Fault in err's tree, and any other error becomes the message. At of nil is nil.
 func At(path string, err error) error {
 	if err == nil {
 		return nil
@@ -62,7 +61,7 @@ func At(path string, err error) error {
 	return Fault{Path: path, Message: err.Error()}
 }
 
-// join puts the path inner behind the path outer.
+// join appends the path inner to the path outer.
 func join(outer, inner string) string {
 	switch {
 	case outer == "":
@@ -74,14 +73,14 @@ func join(outer, inner string) string {
 	}
 }
 
-// Member is the path of the member called name of the object at path. A name that would
-// blur the path, such as one with a dot, is quoted.
+// Member returns the path of a member of the object at path. A name with special characters, such
+// as a dot, is quoted.
 func Member(path, name string) string { return join(path, nameStep(name)) }
 
-// Element is the path of element i of the list at path.
+// Element returns the path of element i of the list at path.
 func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// nameStep is the step of a path into the member called name.
+// nameStep returns the last step of the path of a member.
 func nameStep(name string) string {
 	plain := name != ""
 	for i := 0; i < len(name) && plain; i++ {
@@ -94,7 +93,7 @@ func nameStep(name string) string {
 	return "[" + strconv.Quote(name) + "]"
 }
 
-// OneOf reads one of some words, which stand in the order of their values.
+// OneOf parses one of some words, which are in the order of their values.
 func OneOf[T ~uint8](text []byte, words ...string) (T, error) {
 	if i := slices.Index(words, string(text)); i >= 0 {
 		return T(i), nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Kind is what sort of value a node is.
+// A Kind is the kind of value of a node.
 type Kind uint8
 
 // The kinds of values.
@@ -25,18 +25,18 @@ func (k Kind) String() string {
 	return [...]string{"null", "true or false", "a number", "a string", "a list", "an object"}[k]
 }
 
-// A Node is a value of a document with its place, before anybody knows what it should
-// be. JSON and YAML become the same nodes. Words are borrowed from the document.
+// A Node is a value of a document with its position. JSON and YAML become the same nodes. Words
+// are borrowed from the document.
 //
 // Owned by its Reader.
 type Node struct {
 	Kind       Kind
-	made       int32 // places for Names and Kids that Parse has made below this root
+	made       int32 // capacity of Names and Kids that Parse has allocated below this root
 	Line       int
-	Word       []byte // of a scalar: the text of a string, else the value as written
-	Names      []Name // of an object's members, in step with Kids
+	Word       []byte // of a scalar: the text of a string, otherwise the value as written
+	Names      []Name // of an object's members, parallel to Kids
 	Kids       []Node
-	start, end int // of the JSON text
+	start, end int // range of the JSON text
 }
 
 // A Name is a member's name.
@@ -46,17 +46,16 @@ type Name struct {
 }
 
 const (
-	// keptMax bounds the places that Parse keeps: messages that are large each at another
-	// path would otherwise add up.
+	// keptMax bounds the capacity that Parse keeps. Otherwise the memory for messages that
+	// are large at different paths would add up.
 	keptMax = 1024
-	// keptBytesMax bounds the message whose places are kept, as they refer to it.
+	// keptBytesMax bounds the message whose nodes are kept, because they refer to it.
 	keptBytesMax = 4 << 10
 )
 
-// Parse makes n the value of data, which is JSON and nothing else. It keeps the memory of
-// what n was before, unless that was much, so that reading one small message after another
-// allocates nothing but for strings with escapes. The error is a [Fault] without a line;
-// then n must not be used.
+// Parse makes n the value of data, which must be one JSON value. It reuses the memory of n unless
+// that is large, so that parsing small messages allocates only for strings with escapes. The
+// error is a [Fault] without a line; then n must not be used.
 func (n *Node) Parse(data []byte) error {
 	if n.made > keptMax || n.end > keptBytesMax {
 		*n = Node{}
@@ -70,7 +69,7 @@ func (n *Node) Parse(data []byte) error {
 	return nil
 }
 
-// String returns a scalar as faults show it, and of others the kind.
+// String returns a scalar in the form for faults, or the kind of other values.
 func (n *Node) String() string {
 	const shown = 80
 	switch {
@@ -84,7 +83,7 @@ func (n *Node) String() string {
 	return string(n.Word)
 }
 
-// Member returns the value of a member; nil when there is none.
+// Member returns the value of a member, or nil if there is none.
 func (n *Node) Member(word string) *Node {
 	for i := range n.Names {
 		if string(n.Names[i].Word) == word {
@@ -94,7 +93,7 @@ func (n *Node) Member(word string) *Node {
 	return nil
 }
 
-// Drop takes members out of an object that is written as JSON.
+// Drop removes members from an object that is written as JSON.
 func (n *Node) Drop(names []string) {
 	kept := Node{}
 	for i, name := range n.Names {
@@ -107,7 +106,7 @@ func (n *Node) Drop(names []string) {
 	}
 }
 
-// at follows a path as far as it leads.
+// at follows a path as far as it exists.
 func (n *Node) at(path string) (found *Node, whole bool) {
 	for path != "" {
 		path = strings.TrimPrefix(path, ".")
@@ -120,8 +119,8 @@ func (n *Node) at(path string) (found *Node, whole bool) {
 	return n, true
 }
 
-// step follows the first step of a path, and returns what is left of it; nil when n has
-// nothing there.
+// step follows the first step of a path, and returns the rest of the path. kid is nil if n has no
+// such member or element.
 func (n *Node) step(path string) (kid *Node, rest string) {
 	if digits, rest, ok := strings.Cut(strings.TrimPrefix(path, "["), "]"); ok && n.Kind == List {
 		if i, err := strconv.Atoi(digits); err == nil && i < len(n.Kids) {
@@ -138,9 +137,9 @@ func (n *Node) step(path string) (kid *Node, rest string) {
 	return nil, ""
 }
 
-// twice returns a function that says of each member whether an earlier one has its name.
+// twice returns a function that reports whether an earlier member has the name of member i.
 func (n *Node) twice() func(i int) bool {
-	const few = 16 // are compared sooner than hashed
+	const few = 16 // comparing them is faster than hashing
 	if len(n.Names) <= few {
 		return func(i int) bool {
 			for _, other := range n.Names[:i] {

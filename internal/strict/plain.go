@@ -6,17 +6,15 @@ import (
 	"strconv"
 )
 
-// digitsMax is how many significant digits a number is written with: as many as any
-// decimal number keeps on its way through a float64. The last two that a float64 may
-// need tell how it was computed, as in 2.9893330000000002.
+// digitsMax is the number of significant digits of a written number: as many as a float64 preserves
+// of any decimal number. More digits would show rounding errors, as in 2.9893330000000002.
 const digitsMax = 15
 
-// noTime is how Go writes a time that is not set.
+// noTime is the JSON of the zero time.
 const noTime = `"0001-01-01T00:00:00Z"`
 
-// Plain writes JSON text for its readers: numbers with a fraction have at most 15
-// significant digits, and a time that is not set is null. The text must be valid; it
-// is not changed.
+// Plain returns JSON text in which numbers with a fraction have at most 15 significant digits, and
+// a zero time is null. The text must be valid; it is not changed.
 func Plain(text []byte) []byte {
 	plain := make([]byte, 0, len(text))
 	for i := 0; i < len(text); {
@@ -42,16 +40,16 @@ func Plain(text []byte) []byte {
 	return plain
 }
 
-// PlainFloat is f with at most 15 significant digits.
+// PlainFloat returns f with at most 15 significant digits.
 func PlainFloat(f float64) float64 {
 	plain, err := strconv.ParseFloat(strconv.FormatFloat(f, 'g', digitsMax, 64), 64)
-	if err != nil { // beyond the largest number, by rounding up
+	if err != nil { // rounded up beyond the largest number
 		return f
 	}
 	return plain
 }
 
-// stringEnd is the length of the string that text begins with.
+// stringEnd returns the length of the string at the beginning of text.
 func stringEnd(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -64,7 +62,7 @@ func stringEnd(text []byte) int {
 	return len(text)
 }
 
-// isKey reports whether a string is a member's name, by what follows.
+// isKey reports whether a string is a member's name; rest is the text after it.
 func isKey(rest []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(":")) }
 
 // appendPlain appends a number.
@@ -79,8 +77,7 @@ func appendPlain(plain, number []byte) []byte {
 	return AppendFloat(plain, PlainFloat(f))
 }
 
-// AppendFloat appends a number as JSON is usually written: with an exponent only where it is
-// very small or large.
+// AppendFloat appends a number, with an exponent only if it is very small or large.
 func AppendFloat(dst []byte, f float64) []byte {
 	if size := math.Abs(f); size != 0 && (size < 1e-6 || size >= 1e21) {
 		return strconv.AppendFloat(dst, f, 'e', -1, 64)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 func TestPlain(t *testing.T) {
@@ -32,10 +34,7 @@ func TestPlainSpans(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
 		span := time.Duration(r.Int64N(int64(24*time.Hour))) / 1000 * 1000
-		text, err := json.Marshal(span.Seconds())
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(json.Marshal(span.Seconds()))(t)
 		plain := Plain(text)
 		if want, _ := json.Marshal(float64(span.Microseconds()) / 1e6); string(plain) != string(want) || string(Plain(plain)) != string(plain) {
 			t.Fatalf("%v: have %s, want %s", span, plain, want)

@@ -9,23 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// faultsMax is how many faults of one document are listed; the others are counted.
+// faultsMax bounds the faults of a document that are listed; others are only counted.
 const faultsMax = 100
 
-// A Reader reads one document and collects what is wrong with it: what it finds by
-// itself, and what its user finds. The zero Reader is ready.
+// A Reader reads one document and collects its faults, including those that its user finds. The
+// zero Reader is ready.
 //
 // Owned by one reading function.
 type Reader struct {
-	// Root is the document, nil before it was read. Faults have the lines of what is at
-	// their paths there, or of what it would be a part of.
+	// Root is the document, or nil before it was read. A fault has the line of the node at
+	// its path, or of the nearest parent.
 	Root *Node
-	// Base is the path of Root, when that is a part of a larger document.
+	// Base is the path of Root, if that is a part of a larger document.
 	Base string
 	// Unknown, unless nil, is called for each unknown member, which is then skipped and
 	// is not a fault.
 	Unknown func(Fault)
-	// Nulls lets null stand for a list, a map or what a pointer points to that is absent.
+	// Nulls allows null for an absent list, map or pointer.
 	Nulls bool
 
 	faults  Faults
@@ -34,8 +34,8 @@ type Reader struct {
 	notes   Faults
 }
 
-// Fault notes what is wrong with what is at a path, seen from Root. Only the
-// first fault of a path is kept: what is of the wrong type is not missing as well.
+// Fault adds a fault at a path, relative to Root. Only the first fault of a path is kept: a value of
+// the wrong type should not be reported as missing too.
 func (r *Reader) Fault(path, format string, args ...any) {
 	at := join(r.Base, path)
 	if path == "" || !slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Path == at }) {
@@ -43,7 +43,7 @@ func (r *Reader) Fault(path, format string, args ...any) {
 	}
 }
 
-// Under notes faults of what is at a path that others have found.
+// Under adds the faults in err, prepending path to their paths.
 func (r *Reader) Under(path string, err error) {
 	faults, ok := errors.AsType[Faults](err)
 	for _, f := range faults {
@@ -54,14 +54,14 @@ func (r *Reader) Under(path string, err error) {
 	}
 }
 
-// Range notes a number that is not from least to most.
+// Range adds a fault if v is not from least to most.
 func (r *Reader) Range(path string, v, least, most int64) {
 	if v < least || v > most {
 		r.Fault(path, "must be a whole number from %d to %d, is %d", least, most, v)
 	}
 }
 
-// Filled notes the texts among some members of n, which is at path, that are empty.
+// Filled adds a fault for each of some members of n, which is at path, that is an empty text.
 func (r *Reader) Filled(n *Node, path string, names ...string) {
 	for _, name := range names {
 		if member := n.Member(name); member != nil && member.Kind == Text && len(member.Word) == 0 {
@@ -70,7 +70,7 @@ func (r *Reader) Filled(n *Node, path string, names ...string) {
 	}
 }
 
-// Note notes what has no effect.
+// Note adds a note about something without effect.
 func (r *Reader) Note(path, format string, args ...any) {
 	if len(r.notes) < faultsMax {
 		r.notes = append(r.notes, Fault{r.line(path), join(r.Base, path), fmt.Sprintf(format, args...)})
@@ -83,7 +83,7 @@ func (r *Reader) line(path string) int {
 	}
 	n, whole := r.Root.at(path)
 	if n == r.Root && (path == "" || !whole) && r.Base == "" {
-		return 0 // of the file as a whole, or of nothing in it, such as a setting
+		return 0 // it concerns the whole file, or not the file, such as a setting
 	}
 	return n.Line
 }
@@ -96,14 +96,13 @@ func (r *Reader) add(f Fault) {
 	r.faults = append(r.faults, f)
 }
 
-// Count is how many faults there are.
+// Count returns the number of faults.
 func (r *Reader) Count() int { return len(r.faults) + r.further }
 
-// Notes are those of Note, at most 100.
+// Notes returns the notes, at most 100.
 func (r *Reader) Notes() Faults { return r.notes }
 
-// Err returns the faults as Faults in the order of lines, at most 100; nil when there are
-// none.
+// Err returns the faults as Faults in the order of lines, at most 100, or nil if there are none.
 func (r *Reader) Err() error {
 	if len(r.faults) == 0 {
 		return nil
@@ -115,8 +114,8 @@ func (r *Reader) Err() error {
 	return r.faults
 }
 
-// File reads a file, which is JSON or YAML of at most so many bytes, and reports whether
-// there was no fault. The Root of an empty file is null without a word.
+// File reads a file in JSON or YAML of at most bytesMax bytes, and reports whether there was no
+// fault. The Root of an empty file is null without a Word.
 func (r *Reader) File(data []byte, bytesMax int) bool {
 	if !r.text(data, bytesMax) {
 		return false
@@ -134,10 +133,9 @@ func (r *Reader) File(data []byte, bytesMax int) bool {
 	return len(r.faults) == 0
 }
 
-// Members reads a JSON file that is one object, and calls each with its members, one
-// after the other, so that a large file need not be in memory as nodes. It reports
-// whether there was no fault of the text. What each is given it may keep no longer than
-// the call.
+// Members reads a JSON file that is one object, and calls each for every member, so that a large
+// file need not be in memory as nodes. It reports whether the text had no fault. The arguments
+// of each are borrowed during the call.
 func (r *Reader) Members(data []byte, bytesMax int, each func(name Name, value *Node)) bool {
 	if !r.text(data, bytesMax) {
 		return false
@@ -175,7 +173,7 @@ func (r *Reader) Members(data []byte, bytesMax int, each func(name Name, value *
 	return err == nil
 }
 
-// lined is a syntax error with its line.
+// lined returns a syntax error as a Fault with its line.
 func (s *scanner) lined(e *syntaxError) Fault {
 	line, _, message := s.fault(e)
 	if e.beyond == "" {
@@ -184,7 +182,7 @@ func (s *scanner) lined(e *syntaxError) Fault {
 	return Fault{Line: line, Message: message}
 }
 
-// text judges the bytes of a file.
+// text checks the size and the encoding of a file.
 func (r *Reader) text(data []byte, bytesMax int) bool {
 	if len(data) > bytesMax {
 		r.add(Fault{Message: fmt.Sprintf("must be at most %d bytes, is %d", bytesMax, len(data))})

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// depthMax bounds how deep lists and objects may be nested.
+	// depthMax bounds the nesting of lists and objects.
 	depthMax = 32
-	// valuesMax bounds the values of a document: each takes about a hundred bytes, and
-	// may be written with two.
+	// valuesMax bounds the values of a document: each takes about a hundred bytes of memory,
+	// and possibly only two bytes of text.
 	valuesMax = 1 << 19
-	// fewKids is how many members or elements there is room for at first.
+	// fewKids is the initial capacity for members or elements.
 	fewKids = 4
 )
 
@@ -31,13 +31,13 @@ type scanner struct {
 
 // A syntaxError says that the bytes are not JSON.
 type syntaxError struct {
-	want   string // "a value", "a comma or the end of the list", …
+	want   string // what was expected: "a value", "a comma or the end of the list", …
 	pos    int
-	path   string // of the value that is wrong
-	beyond string // JSON, but beyond this bound
+	path   string // of the invalid value
+	beyond string // valid JSON that exceeds this bound
 }
 
-// within notes that e happened at a step of the path.
+// within prepends a step to the path of e.
 func (e *syntaxError) within(step string) *syntaxError {
 	if e != nil {
 		e.path = join(step, e.path)
@@ -45,10 +45,10 @@ func (e *syntaxError) within(step string) *syntaxError {
 	return e
 }
 
-// expected says what should be at the next byte.
+// expected returns an error about the next byte.
 func (s *scanner) expected(want string) *syntaxError { return &syntaxError{want: want, pos: s.pos} }
 
-// fault describes a syntax error for people; columns are counted from 1.
+// fault describes a syntax error; columns are counted from 1.
 func (s *scanner) fault(e *syntaxError) (line int, path, message string) {
 	before := s.data[:min(e.pos, len(s.data))]
 	line = 1 + bytes.Count(before, []byte{'\n'})
@@ -64,12 +64,12 @@ func (s *scanner) fault(e *syntaxError) (line int, path, message string) {
 	return line, e.path, "column " + strconv.Itoa(column) + ": want " + e.want + ", have " + there
 }
 
-// document reads data, which is one value and nothing else.
+// document reads data, which must be one value.
 func (s *scanner) document() (*Node, *syntaxError) {
 	return s.into(new(Node))
 }
 
-// into is document with the memory of n.
+// into is document that reuses the memory of n.
 func (s *scanner) into(n *Node) (*Node, *syntaxError) {
 	if err := s.value(n); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (s *scanner) into(n *Node) (*Node, *syntaxError) {
 	return n, nil
 }
 
-// whole is the fault of a document of which nothing is used.
+// whole returns a syntax error as a Fault of the whole document.
 func (s *scanner) whole(e *syntaxError) Fault {
 	line, path, message := s.fault(e)
 	if e.beyond == "" {
@@ -89,8 +89,8 @@ func (s *scanner) whole(e *syntaxError) Fault {
 	return Fault{Path: path, Message: message}
 }
 
-// peek skips white space and returns the next byte; 0 at the end of the data (a NUL
-// byte is not JSON anywhere outside of a value, so the two do not mix).
+// peek skips white space and returns the next byte, or 0 at the end of the data. (A NUL byte is not
+// valid JSON between tokens.)
 func (s *scanner) peek() byte {
 	for ; s.pos < len(s.data); s.pos++ {
 		switch c := s.data[s.pos]; c {
@@ -104,7 +104,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// take consumes c if it is next.
+// take consumes c if it is the next byte.
 func (s *scanner) take(c byte) bool {
 	if s.peek() != c || s.pos >= len(s.data) {
 		return false
@@ -201,7 +201,7 @@ func (s *scanner) member(n *Node) *syntaxError {
 	return nil
 }
 
-// another adds a kid to n, with the memory of an earlier one where there is some.
+// another adds a kid to n, and reuses the memory of an earlier one if possible.
 func (s *scanner) another(n *Node) *Node {
 	if room := cap(n.Kids); len(n.Kids) < room {
 		n.Kids = n.Kids[:len(n.Kids)+1]
@@ -212,7 +212,7 @@ func (s *scanner) another(n *Node) *Node {
 	return &n.Kids[len(n.Kids)-1]
 }
 
-// name reads a member's name and the colon behind it.
+// name reads a member's name and the colon after it.
 func (s *scanner) name() (name Name, err *syntaxError) {
 	if s.peek() != '"' {
 		return name, s.expected("a name in quotes")
@@ -254,7 +254,7 @@ func (s *scanner) number() *syntaxError {
 	return nil
 }
 
-// oneOf consumes one of some bytes, if it is next.
+// oneOf consumes the next byte if it is one of some.
 func (s *scanner) oneOf(some string) bool {
 	if s.pos == len(s.data) || bytes.IndexByte([]byte(some), s.data[s.pos]) < 0 {
 		return false
@@ -272,13 +272,12 @@ func (s *scanner) digits() int {
 	return s.pos - start
 }
 
-// string consumes a string, from quote to quote, and returns what it means. Bytes that
-// are not UTF-8 and halves of surrogate pairs are refused: decoders differ in what they
-// make of them.
+// string consumes a string, from quote to quote, and returns its text. Invalid UTF-8 and halves of
+// surrogate pairs are refused, because decoders interpret them differently.
 func (s *scanner) string() ([]byte, *syntaxError) {
 	s.pos++ // the opening quote, which the caller saw
 	var out []byte
-	plain := s.pos // begin of what is not in out
+	plain := s.pos // beginning of the text that is not in out
 	for s.pos < len(s.data) {
 		switch c := s.data[s.pos]; {
 		case c == '"':
@@ -310,8 +309,7 @@ func (s *scanner) string() ([]byte, *syntaxError) {
 	return nil, s.expected("a closing quote")
 }
 
-// escape consumes one escape sequence, both halves of a surrogate pair together, and
-// returns the character.
+// escape consumes one escape sequence, or both of a surrogate pair, and returns the character.
 func (s *scanner) escape() (rune, *syntaxError) {
 	wrong := s.expected("an escape sequence")
 	if s.pos+1 >= len(s.data) {

@@ -12,9 +12,8 @@ import (
 
 const unsupported = "anchors, tags and merge keys are not supported"
 
-// yaml reads the one document of a YAML file. What is beyond plain values (anchors,
-// aliases, tags, merge keys, several documents) is refused: a file should say what it
-// means where it says it.
+// yaml reads a YAML file with one document. Anything beyond plain values (anchors, aliases, tags,
+// merge keys, several documents) is refused.
 func (r *Reader) yaml(data []byte) {
 	size := -bytes.Count(data, []byte("\r\n"))
 	for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029", ","} { // the library breaks lines at all of them
@@ -47,7 +46,7 @@ func (r *Reader) yaml(data []byte) {
 	*r.Root = r.node(first.Content[0], "", 0)
 }
 
-// yamlFault describes text that is no YAML.
+// yamlFault describes invalid YAML.
 func yamlFault(err error) Fault {
 	f := Fault{Line: 1, Message: err.Error()}
 	if e, ok := errors.AsType[*yaml.LoadError](err); ok {
@@ -61,7 +60,7 @@ func yamlFault(err error) Fault {
 	return f
 }
 
-// node turns the library's tree into ours.
+// node converts a node of the library.
 func (r *Reader) node(y *yaml.Node, path string, depth int) Node {
 	n := Node{Line: y.Line}
 	switch {
@@ -98,10 +97,10 @@ func (r *Reader) member(n *Node, pair [2]*yaml.Node, path string, depth int) {
 	n.Kids = append(n.Kids, r.node(pair[1], Member(path, key.Value), depth+1))
 }
 
-// scalar reads a value. Numbers are written as in JSON: 010 and 0x10 mean different things
-// to different readers, so they are strings.
+// scalar converts a scalar. Numbers have the form of JSON: 010 and 0x10 mean different things to
+// different parsers, so they are strings.
 func scalar(y *yaml.Node) (Kind, []byte) {
-	word := append([]byte(nil), y.Value...) // nil for what is not written
+	word := append([]byte(nil), y.Value...) // nil for an omitted value
 	switch y.Tag {
 	case "!!null":
 		return Null, word
