@@ -1,6 +1,6 @@
-// Package advisor measures the benefit of the advisor: how accurate its forecasts are,
-// and how much of a target's capacity reaches the clients when it sets the limit,
-// compared with other ways to set one.
+// Package advisor measures the benefit of the advisor: the accuracy of its forecasts, and
+// the share of a target's capacity that clients receive when it sets the limit, compared
+// with other ways to set one.
 package advisor
 
 import (
@@ -21,10 +21,9 @@ const (
 	partDir   = "bench/results/advisor-part" // of a run of some scenarios only
 )
 
-// Run plays the closed loop: quick or all, and of these only the scenarios in
-// whose name all further words occur. It prints tables and writes plots and a
-// page. Which acceptance lines were met is one of the tables; none is an
-// error.
+// Run runs the experiment in the size quick or all, or only its scenarios whose names
+// contain all further words. It prints tables, and writes plots and a page. A bound that
+// was not met is shown in a table, and is not an error.
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	z, words, err := sizeOf(args)
 	if err != nil {
@@ -107,7 +106,7 @@ func sizeOf(args []string) (z size, words []string, err error) {
 	return size{}, nil, &service.ExitError{Status: 2, Err: fmt.Errorf("advisor wants quick or all, and words of scenarios' names; got %q", args)}
 }
 
-// progressTo is where to say how far it is: nowhere when out is no terminal.
+// progressTo returns out if it is a terminal, and otherwise a writer that discards progress.
 func progressTo(out io.Writer) io.Writer {
 	if f, ok := out.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {

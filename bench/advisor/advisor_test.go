@@ -25,8 +25,7 @@ func TestSizeOf(t *testing.T) {
 	}
 }
 
-// Every trace meets every event, and over the seeds every value of all that is
-// combined with them occurs.
+// Every trace is combined with every event, and every value of the other parameters occurs.
 func TestMatrix(t *testing.T) {
 	all := synthetic()
 	z := sizes[1]
@@ -63,8 +62,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// Stages ascend, begin with the capacity as it is, and end with it where the event
-// is over by then.
+// Stages ascend, begin with the initial capacity, and end with it if the event is over by then.
 func TestEvents(t *testing.T) {
 	for _, e := range events {
 		stages := e.stages(3600)
@@ -107,7 +105,7 @@ func TestReadCounts(t *testing.T) {
 	}
 }
 
-// readText reads a source that is this text.
+// readText reads a source with the given text.
 func readText(t *testing.T, s source, text string) (*trace, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -136,7 +134,7 @@ func TestReadOthers(t *testing.T) {
 	}
 }
 
-// Without recorded traces there is traffic all the same, always the same.
+// Without recorded traces the same traffic is generated every time.
 func TestWithoutTraces(t *testing.T) {
 	all, madeUp, err := traces(filepath.Join(t.TempDir(), "none"))
 	if err != nil || !madeUp || len(all) != 4 {

@@ -18,23 +18,22 @@ import (
 
 const (
 	referenceDir = "../shared/reference/forecast-baselines"
-	levelBound   = 1.05          // of the best other's error: more is worse
+	levelBound   = 1.05          // ratio to the best other error, above which a row is counted as worse
 	warmUp       = 6 * time.Hour // of a trace, before forecasts are scored
 	prophetName  = "prophet"     // in the reference forecasts
 )
 
-// A replayed trace is what the forecaster said about it.
+// A replayed has the forecasts for a trace and their scores.
 type replayed struct {
 	run    *backtest.Run
 	scores backtest.Table
-	levels []backtest.Comparison // with the simple methods, over all slots
-	others []backtest.Comparison // with Prophet and the libraries, at a few origins
+	levels []backtest.Comparison // with simple methods, over all slots
+	others []backtest.Comparison // with Prophet and statistical libraries, at some origins
 	cold   [][]backtest.Stage    // by horizon
 	spikes []backtest.Spikes
 }
 
-// forecasts replays the recorded traces with the forecaster and prints how well
-// it did.
+// forecasts replays the recorded traces and prints the scores of the forecaster.
 func forecasts(ctx context.Context, out, progress io.Writer) error {
 	sets := backtest.Datasets()
 	list := make([]*replayed, len(sets))
@@ -51,7 +50,7 @@ func forecasts(ctx context.Context, out, progress io.Writer) error {
 	return nil
 }
 
-// replay is nil for a trace that is not there.
+// replay returns nil if there is no such file.
 func replay(d backtest.Dataset) (*replayed, error) {
 	text, err := os.ReadFile(filepath.Join(traceDir, d.File))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +133,7 @@ func printForecasts(out io.Writer, list []*replayed) {
 	printSpikes(out, list)
 }
 
-// printSpikes prints what alarms about sudden rises are worth.
+// printSpikes prints how well alarms predict sudden rises.
 func printSpikes(out io.Writer, list []*replayed) {
 	fmt.Fprint(out, "\n### Sudden rises: alarms of the 95 % quantile\n\n")
 	report.Head(out, "series", "horizon", "rises", "announced", "lead, median", "alarms", "of these right %", "in alarm % of the time")
@@ -156,10 +155,10 @@ func printSpikes(out io.Writer, list []*replayed) {
 	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, within the horizon and three minutes more. Who is always in alarm raises none.\n")
 }
 
-// coldAges are the ends of the stages of a history's age that have a column.
+// coldAges are the ends of the stages that have a column.
 var coldAges = []time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour, 192 * time.Hour}
 
-// printCold prints how forecasts get better with history.
+// printCold prints the errors by the amount of history.
 func printCold(out io.Writer, list []*replayed) {
 	fmt.Fprint(out, "\n### Forecasts by age of the history: error in parts of the last value's (share inside of q05 to q95)\n\n")
 	report.Head(out, "series", "horizon", "to 5 min", "30 min", "6 h", "2 d", "8 d", "more")
@@ -173,7 +172,7 @@ func printCold(out io.Writer, list []*replayed) {
 	}
 }
 
-// coldCells is a cell for each of coldAges, and one for what is older.
+// coldCells returns a cell for each of coldAges, and one for longer histories.
 func coldCells(stages []backtest.Stage) []string {
 	cells := slices.Repeat([]string{"–"}, len(coldAges)+1)
 	for _, s := range stages {

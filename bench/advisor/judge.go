@@ -8,32 +8,30 @@ import (
 	"weir/bench/report"
 )
 
-// The acceptance lines.
+// The bounds that the advisor should meet.
 const (
 	lossMax     = 1.0  // % of what a perfect gate answers in time, mean
 	overloadMax = 5.0  // seconds of an hour, mean
 	lowMax      = 1.0  // % rejected below 85 % of the capacity, more than the perfect gate, mean
-	rounding    = 1e-9 // that no line is missed by
+	rounding    = 1e-9 // tolerance for rounding errors
 )
 
-// seedsLeast is of how many seeds of each scenario a verdict needs the figures. The
-// least and the most of n of them lie on both sides of the median of all seeds in all
-// but 2^(1-n) of the cases: 94 % for 5.
+// seedsLeast is how many seeds of each scenario a verdict needs. The least and the most of
+// n seeds enclose the median of all seeds with probability 1 - 2^(1-n): 94 % for 5.
 const seedsLeast = 5
 
-// A verdict is an acceptance line and what came of it: the figure of each seed over
-// all scenarios.
+// A verdict compares a figure over all scenarios with its bound.
 type verdict struct {
 	Line               string
-	Value, Least, Most float64 // the median, the least and the most of the seeds
+	Value, Least, Most float64 // median, least and most of the seeds
 	Bound              float64
 	Word               string
 	Worst              float64 // of all runs
 	Counts, Seeds      int
 }
 
-// word is the verdict: none with few seeds, and none while the bound lies between
-// the seeds.
+// word returns the verdict. With few seeds there is none, and if the bound lies between the
+// seeds it is open.
 func (v *verdict) word() string {
 	switch {
 	case v.Seeds < seedsLeast:
@@ -46,7 +44,7 @@ func (v *verdict) word() string {
 	return "open"
 }
 
-// judge holds the advisor against the acceptance lines.
+// judge compares a contestant with the bounds.
 func (f *field) judge(name string) (list []verdict) {
 	add := func(line string, bound float64, of func(p *played, r *closedloop.Result) float64, typical func([]float64) float64) {
 		all, by := f.over(name, of), f.bySeed(name, of, typical)

@@ -7,8 +7,8 @@ import (
 	"weir/bench/closedloop"
 )
 
-// learn lets an advisor's core see the history of a scenario, and keeps its memory for
-// the contestants.
+// learn lets a core learn the history of a scenario, and keeps its memory for the
+// contestants.
 func learn(s *closedloop.Scenario) (err error) {
 	if len(s.History) == 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 // lossesShown bounds the table of losses.
 const lossesShown = 12
 
-// printLosses prints the scenarios in which the advisor falls behind the perfect
-// gate most, and who did best there of those who know no more than it does.
+// printLosses prints the scenarios in which the advisor loses most against the perfect
+// gate, and the best of the other contestants there.
 func (f *field) printLosses(out io.Writer) {
 	fmt.Fprint(out, "\n### Where the advisor loses most\n\n")
 	report.Head(out, "scenario", "loss %", "overload s/h", "below need %", "above capacity %", "rejected needlessly %", "who did best", "its loss %")
@@ -28,7 +28,7 @@ func (f *field) printLosses(out io.Writer) {
 	}
 }
 
-// best is the contestant with the most goodput, but for the advisor and the perfect
+// best returns the contestant with the most goodput, except for the advisor and the perfect
 // gate.
 func (p *played) best(names []string) (best string) {
 	for _, name := range names {

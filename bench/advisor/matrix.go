@@ -8,7 +8,7 @@ import (
 	"weir/bench/closedloop"
 )
 
-// An event is what happens to the capacity, and what the operator knew of it.
+// An event is a change of the capacity, and what the operator configured.
 type event struct {
 	name   string
 	hint   float64 // of the capacity at the start; 0: none
@@ -17,7 +17,7 @@ type event struct {
 
 const minute = 60.0
 
-// events are the worlds of the closed loop.
+// events are all events of the closed loop.
 var events = []event{
 	{"known", 1, constant},
 	{"hint × 0.5", 0.5, constant},
@@ -37,8 +37,8 @@ var events = []event{
 
 func constant(float64) []closedloop.Stage { return nil }
 
-// drift falls by 2 % a minute for 15 minutes or a quarter of the run, stays there
-// as long, and comes back as slowly, in steps of half a minute.
+// drift lets the capacity fall by 2 % a minute for 15 minutes or a quarter of the run, stay
+// for as long, and rise as slowly, in steps of half a minute.
 func drift(length float64) []closedloop.Stage {
 	const step, perStep = 30.0, 0.99
 	n := int(min(15*minute, length/4) / step)
@@ -58,7 +58,7 @@ func drift(length float64) []closedloop.Stage {
 	return stages
 }
 
-// What is combined with traces and events.
+// Parameters that are combined with traces and events.
 var (
 	peaks   = [...]float64{0.7, 1.2, 2, 5} // of the capacity
 	retries = [...]float64{0, 0.5}
@@ -68,11 +68,11 @@ var (
 // A size is how much is played.
 type size struct {
 	name  string
-	span  time.Duration // of a scenario, at most
-	past  time.Duration // of history that the forecaster has seen
-	large time.Duration // of one with 64 workers
+	span  time.Duration // longest scenario
+	past  time.Duration // history that the forecaster has learned
+	large time.Duration // longest scenario with 64 workers
 	seeds int           // of each scenario
-	every int           // of the scenarios: 1 is all
+	every int           // one in so many scenarios is played
 }
 
 var sizes = []size{
@@ -80,9 +80,8 @@ var sizes = []size{
 	{"all", time.Hour, 9 * 24 * time.Hour, 15 * time.Minute, seedsLeast, 1},
 }
 
-// matrix lists the scenarios: each trace with each event, and with them in turn
-// the peaks, the clients that come again, the workers and the cycles. It takes every
-// so many, each with all seeds.
+// matrix returns the scenarios: each trace with each event. Peaks, retries, workers and
+// cycles take turns. Of these it returns one in every, with all seeds.
 func (z size) matrix(all []*trace) (scenarios []*closedloop.Scenario) {
 	for i := range z.seeds * len(events) * len(all) {
 		t, e, seed := i%len(all), i/len(all)%len(events), i/len(all)/len(events)
@@ -93,7 +92,7 @@ func (z size) matrix(all []*trace) (scenarios []*closedloop.Scenario) {
 	return scenarios
 }
 
-// scenario is trace t with event e.
+// scenario returns trace t with event e.
 func (z size) scenario(all []*trace, t, e, seed int) *closedloop.Scenario {
 	const many, others = 64, 4 // workers, in one of so many scenarios
 	tr, ev := all[t], &events[e]
@@ -118,7 +117,7 @@ func (z size) scenario(all []*trace, t, e, seed int) *closedloop.Scenario {
 	return s
 }
 
-// wanted keeps the scenarios in whose name all words occur.
+// wanted returns the scenarios whose names contain all words.
 func wanted(all []*closedloop.Scenario, words []string) (some []*closedloop.Scenario) {
 	for _, s := range all {
 		fits := true

@@ -13,8 +13,7 @@ import (
 var about = []string{`Virtual time: recorded traffic scaled to a target with 8 or 64 workers (log-normal, 50 ms on average), clients that come again, snapshots every 30 or 60 seconds of which some are lost.
 An answer is good within three times the 95th percentile without a queue. “Loss” is the share of them that is missing beside a perfect gate, which sees the target's queue and lets a request in when its turn comes within half of that time.`}
 
-// draw plays the first scenario of each event once more with c, and writes what
-// it looked like.
+// draw plays the first scenario of each event once more with c, and writes plots of it.
 func draw(plays []*played, c closedloop.Contestant, dir string) (list []report.Figure, err error) {
 	seen := make(map[string]bool)
 	for _, p := range plays {
@@ -40,7 +39,7 @@ func draw(plays []*played, c closedloop.Contestant, dir string) (list []report.F
 	return list, nil
 }
 
-// write writes the page of a record and of what the advisor did.
+// write writes the page with a record and the plots.
 func write(dir string, r *result.Record, runs []report.Figure) error {
 	page := report.Page{Title: "Weir: what the advisor is worth", Lead: r.Lead(), About: about}
 	for _, s := range r.Sections {

@@ -13,20 +13,20 @@ import (
 	"weir/bench/closedloop"
 )
 
-// A played scenario is what came of each contestant in one world.
+// A played has the results of all contestants in a scenario.
 type played struct {
 	*closedloop.Scenario
 	results map[string]*closedloop.Result
 }
 
-// play plays every scenario with every contestant, as many scenarios at once as
-// there are cores, and says how far it is.
+// play plays every scenario with every contestant, GOMAXPROCS scenarios at once, and
+// reports its progress.
 func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Contestant, progress io.Writer) ([]*played, error) {
 	out := make([]*played, len(scenarios))
 	var done atomic.Int64
-	finished, told := make(chan struct{}), make(chan struct{})
+	finished, reported := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(reported)
 		await(progress, finished, &done, len(scenarios))
 	}()
 	err := each(ctx, len(scenarios), func(i int) (err error) {
@@ -35,16 +35,16 @@ func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []c
 		return err
 	})
 	close(finished)
-	<-told
+	<-reported
 	return out, err
 }
 
-// each calls f for 0 to n-1, as many at the same time as there are cores, until ctx ends.
+// each calls f for 0 to n-1 until ctx ends, GOMAXPROCS of them at the same time.
 func each(ctx context.Context, n int, f func(i int) error) error {
 	faults := make([]error, n)
 	var next atomic.Int64
 	var all sync.WaitGroup
-	for range min(runtime.NumCPU(), n) {
+	for range min(runtime.GOMAXPROCS(0), n) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				faults[i] = f(i)
@@ -55,7 +55,7 @@ func each(ctx context.Context, n int, f func(i int) error) error {
 	return errors.Join(append(faults, ctx.Err())...)
 }
 
-// await says how far it is until all is finished.
+// await reports the progress until all scenarios are finished.
 func await(progress io.Writer, finished <-chan struct{}, done *atomic.Int64, of int) {
 	began := time.Now()
 	tick := time.NewTicker(time.Second)

@@ -7,12 +7,12 @@ import (
 	"weir/internal/chart"
 )
 
-// shownAbove is how far above the largest capacity the axis of rates reaches at
-// most: a demand of five times it would flatten all else.
+// shownAbove bounds the axis of rates, relative to the largest capacity: a demand of five
+// times it would flatten everything else.
 const shownAbove = 1.6
 
-// plots are what the advisor did in a scenario: the limit against the capacity,
-// the forecast against what came, and what a request had to wait.
+// plots returns the plots of a scenario: limit and capacity, forecast and arrivals, and the
+// wait for a worker.
 func plots(s *closedloop.Scenario, r *closedloop.Result) []chart.Chart {
 	x := make([]float64, len(r.Timeline))
 	column := func(of func(m *closedloop.Moment) float64) []float64 {
@@ -41,11 +41,11 @@ func plots(s *closedloop.Scenario, r *closedloop.Result) []chart.Chart {
 	return []chart.Chart{limits, forecastPlot(r, axis, x, column(func(m *closedloop.Moment) float64 { return m.Offered })), wait}
 }
 
-// waitShown bounds the axis of waits, in seconds: who waits longer is gone.
+// waitShown bounds the axis of waits, in seconds: clients give up earlier.
 const waitShown = 2.5
 
-// forecastPlot draws what was forecast five minutes before over what arrived,
-// retries included.
+// forecastPlot plots the forecast of five minutes before and the arrivals, including
+// retries.
 func forecastPlot(r *closedloop.Result, axis chart.Axis, x, offered []float64) chart.Chart {
 	var at, low, middle, high []float64
 	for _, f := range r.Foreseen {

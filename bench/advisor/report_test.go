@@ -15,7 +15,7 @@ import (
 	"weir/bench/result"
 )
 
-// sample is a world played by all, small.
+// sample returns small scenarios played by all contestants.
 func sample(t *testing.T) ([]*played, []closedloop.Contestant) {
 	t.Helper()
 	all := synthetic()[:1]
@@ -91,9 +91,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A line is met up to its bound, and by the worst of the seeds, each of which counts
-// by its typical scenario. With few seeds there is no verdict, and none while the
-// bound lies between them.
+// A bound is met if the worst seed meets it. With few seeds there is no verdict, and with the
+// bound between the seeds it is open.
 func TestJudge(t *testing.T) {
 	perfect := &closedloop.Result{Seconds: 3600, Good: 1000}
 	world := func(event string, good, overload int) *played {

@@ -7,14 +7,14 @@ import (
 	"weir/bench/backtest"
 )
 
-// The traffic that is made up where no traces are at hand: two weeks of minutes
-// each, drawn from a seed, of which the last Thursday's afternoon is played.
+// synthetic returns generated traces, which replace the recorded ones if there are none:
+// two weeks in slots of a minute each, of which three hours of the last Thursday are played.
 //
-//   - day and night: a daily wave, quieter at weekends, with noise that wanders;
-//   - crowd: the same with a match each evening at seven, which triples the load
-//     within ten minutes for two hours, less in the break;
-//   - clockwork: a flat load with a spike of three minutes at each half hour;
-//   - walk: the level wanders without any season.
+//   - day and night: a daily wave, lower at weekends, with autocorrelated noise;
+//   - crowd: the same with a match at seven each evening, which triples the load within ten
+//     minutes for two hours, with less in the break;
+//   - clockwork: a constant load with a spike of three minutes each half hour;
+//   - walk: a random walk of the level, without seasons.
 func synthetic() []*trace {
 	start := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) // a Monday
 	shapes := []struct {
@@ -48,7 +48,7 @@ func synthetic() []*trace {
 
 const minutesOfDay = 24 * 60
 
-// wave is the daily wave: 1 on average of a working day, least at four.
+// wave returns the daily wave: 1 in the mean of a working day, lowest at four.
 func wave(minute int) float64 {
 	day := minute / minutesOfDay
 	level := 1 - 0.6*math.Cos(2*math.Pi*(float64(minute%minutesOfDay)/minutesOfDay-4.0/24))
@@ -58,7 +58,7 @@ func wave(minute int) float64 {
 	return level
 }
 
-// match is 1 during an evening's match, with a break after three quarters of an
+// match returns the strength of a match, 0 to 1, with a break after three quarters of an
 // hour.
 func match(minute int) float64 {
 	into := float64(minute%minutesOfDay) - 19*60

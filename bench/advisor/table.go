@@ -20,19 +20,18 @@ type measure struct {
 	name   string
 	digits int
 	of     func(p *played, r *closedloop.Result) float64
-	worst  bool // the most is shown too
+	worst  bool // also show the maximum
 }
 
 func perHour(v float64, r *closedloop.Result) float64 { return v * 3600 / float64(max(1, r.Seconds)) }
 
-// loss is how much fewer requests are answered in time than by a perfect gate, in
+// loss returns how many fewer requests were answered in time than with the perfect gate, in
 // percent.
 func loss(p *played, r *closedloop.Result) float64 {
 	return 100 * r.Regret(p.results[perfectName])
 }
 
-// served are the columns about what clients and the target felt. Shares are in
-// percent.
+// served are the columns about answers and the target's queue. Shares are in percent.
 var served = []measure{
 	{"loss %", 1, loss, true},
 	{"overload s/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, true},
@@ -45,7 +44,7 @@ var served = []measure{
 	{"missed %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.MissedShare() }, true},
 }
 
-// moved are the columns about how the limit moved.
+// moved are the columns about the limit.
 var moved = []measure{
 	{"limit below need %", 1, func(_ *played, r *closedloop.Result) float64 { return 100 * r.BelowNeed }, false},
 	{"of the time", 0, func(_ *played, r *closedloop.Result) float64 { return 100 * r.BelowNeedTime }, false},
@@ -57,7 +56,7 @@ var moved = []measure{
 	{"recovery s", 0, func(_ *played, r *closedloop.Result) float64 { return r.Recovery }, true},
 }
 
-// A field is scenarios that were played, by contestants of these names.
+// A field is played scenarios with the names of the contestants.
 type field struct {
 	plays []*played
 	names []string
@@ -74,8 +73,7 @@ func (f *field) over(name string, of func(p *played, r *closedloop.Result) float
 	return vs
 }
 
-// parts sorts the scenarios by what they have in common; order has the names of the
-// parts, events as they are listed.
+// parts groups the scenarios by a key. order has the keys, events in the order of the list.
 func (f *field) parts(of func(*played) string) (parts map[string]*field, order []string) {
 	parts = make(map[string]*field)
 	for _, p := range f.plays {
@@ -90,8 +88,8 @@ func (f *field) parts(of func(*played) string) (parts map[string]*field, order [
 	return parts, order
 }
 
-// bySeed returns what is typical of a measure over the scenarios, for each seed that
-// all of them were played with, sorted.
+// bySeed returns a typical value of a measure over the scenarios, for each seed with which
+// all of them were played, sorted.
 func (f *field) bySeed(name string, of func(p *played, r *closedloop.Result) float64, typical func([]float64) float64) (vs []float64) {
 	worlds, _ := f.parts(func(p *played) string { return p.Trace + "/" + p.Event })
 	seeds := len(f.plays)
@@ -141,9 +139,8 @@ func (f *field) printAll(out io.Writer, title string, measures []measure) {
 	})
 }
 
-// printBy prints the loss against the perfect gate in the parts that a scenario
-// belongs to: the median and the mean, and with enough seeds the least and the most
-// of the seeds' means.
+// printBy prints the loss against the perfect gate by group: median and mean, and with
+// enough seeds the least and the most of the seeds' means.
 func (f *field) printBy(out io.Writer, title string, part func(*played) string) {
 	fmt.Fprintf(out, "\n### Loss %% against the perfect gate by %s: median / mean (least … most of the seeds' means)\n\n", title)
 	parts, order := f.parts(part)
@@ -162,8 +159,7 @@ func (f *field) printBy(out io.Writer, title string, part func(*played) string) 
 	})
 }
 
-// rank is where an event stands in the list of events; others stay in the order
-// in which they come.
+// rank returns the index of an event in the list. Other names keep their order.
 func rank(name string) int {
 	for i := range events {
 		if events[i].name == name {

@@ -15,16 +15,16 @@ import (
 	"weir/bench/closedloop"
 )
 
-// A trace is recorded traffic, or traffic made up where none is at hand.
+// A trace is recorded or generated traffic.
 type trace struct {
 	backtest.Trace
 	dispersion float64
 	from       time.Time // of the span that is played
 	span       time.Duration
-	past       *trace // history in a coarser form, when the trace itself has none
+	past       *trace // coarser history, if the trace itself has none
 }
 
-// A source says how a trace is read.
+// A source describes a recorded trace.
 type source struct {
 	name, file string
 	read       func(s source, text []byte) (*backtest.Trace, error)
@@ -36,8 +36,8 @@ type source struct {
 	past       string // file of one-minute counts
 }
 
-// sources are the recorded traces, each with a span in which something happens:
-// matches, a launch, spikes, a New Year's Eve.
+// sources are the recorded traces, each with a span that has an event: matches, a launch,
+// spikes, a New Year's Eve.
 var sources = []source{
 	{name: "worldcup match", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: readCounts, step: time.Minute, dispersion: 2, from: "1998-06-25 13:00:00", span: 3 * time.Hour},
 	{name: "worldcup evening", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: readCounts, step: time.Minute, dispersion: 2, from: "1998-06-22 18:30:00", span: 3 * time.Hour},
@@ -52,8 +52,8 @@ var sources = []source{
 	{name: "azure chat", file: "azure_llm_conv_2023/AzureLLMInferenceTrace_conv.csv", read: readRequests, step: 100 * time.Millisecond},
 }
 
-// traces reads the recorded traces below dir. Where there are none it makes some
-// up, and says so.
+// traces reads the recorded traces in dir. If there is no such folder it returns generated
+// ones, and madeUp is true.
 func traces(dir string) (all []*trace, madeUp bool, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return synthetic(), true, nil
@@ -96,7 +96,7 @@ func (s source) trace(dir string) (t *trace, err error) {
 	return t, err
 }
 
-// readCounts reads time,count rows. Slots that are not there are gaps.
+// readCounts reads rows of time and count. Slots without a row are gaps.
 func readCounts(s source, text []byte) (*backtest.Trace, error) {
 	return backtest.ParseCounts(s.name, s.step, text)
 }
@@ -106,7 +106,7 @@ func readRates(s source, text []byte) (*backtest.Trace, error) {
 	return backtest.ParseRates(s.name, s.step, text)
 }
 
-// readRequests reads a request per line behind the first, and counts them in slots.
+// readRequests reads a header and a request per line, and counts the requests in slots.
 func readRequests(s source, text []byte) (*backtest.Trace, error) {
 	t := &backtest.Trace{Name: s.name, Step: s.step}
 	n := 0
@@ -131,10 +131,10 @@ func readRequests(s source, text []byte) (*backtest.Trace, error) {
 	return t, nil
 }
 
-// demand is the span that is played, at most so long, as it was recorded. Gaps
-// are bridged.
+// demand returns the middle of the span that is played, with at most the given length and
+// interpolated gaps.
 func (t *trace) demand(most time.Duration) closedloop.Demand {
-	span := min(t.span, most) // the middle, where things happen
+	span := min(t.span, most)
 	from := t.from.Add(((t.span - span) / 2).Truncate(t.Step))
 	first := int(from.Sub(t.Start) / t.Step)
 	n := max(1, int(span/t.Step))
@@ -142,8 +142,7 @@ func (t *trace) demand(most time.Duration) closedloop.Demand {
 	return closedloop.Demand{Start: t.Start.Add(time.Duration(first) * t.Step), Step: t.Step, Rates: rates, Dispersion: t.dispersion}
 }
 
-// history is what was recorded in a span before an instant, by slots of at least a
-// minute.
+// history returns the rates of a span before an instant, in slots of at least a minute.
 func (t *trace) history(before time.Time, span time.Duration) (past []series.Row) {
 	if t.past != nil {
 		return t.past.history(before, span)
@@ -163,7 +162,7 @@ func (t *trace) history(before time.Time, span time.Duration) (past []series.Row
 	return past
 }
 
-// bridged returns the rates with gaps filled by what lies between their ends.
+// bridged returns the rates with gaps interpolated.
 func bridged(rates []float64) []float64 {
 	out := make([]float64, len(rates))
 	last := -1

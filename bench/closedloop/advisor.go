@@ -22,13 +22,13 @@ type adviser struct {
 	trail []Foreseen
 }
 
-// Tuning is what a core of the scenario is made with.
+// Tuning returns the settings of an advisor in the scenario.
 func (s *Scenario) Tuning() core.Tuning {
 	least, most := s.Bounds()
 	return core.Tuning{Forecast: forecast.Settings{Location: time.UTC}, Policy: policy.Settings{LimitMin: least, LimitMax: most, CapacityHint: s.Hint}}
 }
 
-// advised is the advisor, beside the gate or alone.
+// advised returns the advisor, with the gate or alone.
 func advised(name string, gate bool) Contestant {
 	return Contestant{name, func(s *Scenario) Control {
 		a := &adviser{s: s, core: core.New(s.Tuning())}
@@ -43,7 +43,7 @@ func advised(name string, gate bool) Contestant {
 	}}
 }
 
-// remembered is a part of the memory.
+// remembered returns a part of the memory, or nil.
 func (s *Scenario) remembered(name string) []byte {
 	for _, p := range s.Memory {
 		if p.Name == name {
@@ -65,12 +65,12 @@ func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
 	if a.s.Listen != nil {
 		a.s.Listen(n, reply)
 	}
-	return understood(reply.Limit)
+	return configOf(reply.Limit)
 }
 
-// understood is a recommendation as the limiter takes it; false when it is none,
-// then the limit stays.
-func understood(l policy.Limit) (limit.Config, bool) {
+// configOf converts a recommendation to the limiter's form; false if it is invalid, then
+// the limit stays.
+func configOf(l policy.Limit) (limit.Config, bool) {
 	a, err := limit.ParseAlgorithm(l.Algorithm)
 	if err != nil {
 		return limit.Config{}, false

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// Streams keep the draws of different things apart, so that one more draw of one
-// changes nothing about the others.
+// Streams of random numbers. They are separate, so that an additional number in one does not
+// change the others.
 const (
 	streamArrivals = iota + 1
 	streamClients
@@ -19,13 +19,12 @@ func newRand(seed uint64, stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, stream))
 }
 
-// count draws how many requests come where mean are expected, with the given
-// ratio of variance to mean.
+// count draws the number of requests for a mean and a ratio of variance to mean.
 func count(r *rand.Rand, mean, dispersion float64) int {
 	switch {
 	case mean <= 0:
 		return 0
-	case dispersion < 1: // a replay: what is there, and the fraction by chance
+	case dispersion < 1: // a replay: the whole part, and the fraction as a probability
 		whole := math.Floor(mean)
 		if r.Float64() < mean-whole {
 			whole++
@@ -40,8 +39,8 @@ func count(r *rand.Rand, mean, dispersion float64) int {
 	return poisson(r, scale*gamma(r, mean/scale))
 }
 
-// poissonExact is the mean up to which a Poisson count is drawn by counting;
-// beyond, the normal distribution is as good to a per cent of its deviation.
+// poissonExact is the mean up to which a Poisson count is drawn exactly. Above it the
+// normal approximation differs by less than a hundredth of the standard deviation.
 const poissonExact = 60
 
 func poisson(r *rand.Rand, mean float64) int {
@@ -88,5 +87,5 @@ func (l logNormal) draw(r *rand.Rand) float64 {
 	return math.Exp(l.mu + l.sigma*r.NormFloat64())
 }
 
-// quantile returns the value below which a share of normal scores up to z lies.
+// quantile returns the service time at a normal score of z.
 func (l logNormal) quantile(z float64) float64 { return math.Exp(l.mu + l.sigma*z) }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// How clients come again.
+// How clients retry.
 const (
 	triesMax   = 3 // after the first
 	backoffMin = 1.0
@@ -23,16 +23,16 @@ type arrival struct {
 	tries int8    // that were in vain before it
 }
 
-// A crowd is the clients. It hands out the requests of one second after another;
-// as nobody comes again within a second, those are known when it begins.
+// A crowd is the clients. It returns the requests of one second after another. They are
+// known when the second begins, since no client retries within a second.
 //
 // Owned by its run.
 type crowd struct {
 	demand  *Demand
-	retry   float64 // probability to come again
+	retry   float64 // probability of a retry
 	arrive  *rand.Rand
 	client  *rand.Rand
-	planned [aheadMax][]arrival // who comes again, by second
+	planned [aheadMax][]arrival // retries, by second
 	fresh   []arrival
 	all     []arrival
 }
@@ -41,8 +41,8 @@ func newCrowd(s *Scenario) *crowd {
 	return &crowd{demand: &s.Demand, retry: s.Retry, arrive: newRand(s.Seed, streamArrivals), client: newRand(s.Seed, streamClients)}
 }
 
-// second returns who arrives in [k, k+1), in order, and how many come for the
-// first time. The slice is valid until the next call.
+// second returns the arrivals in [k, k+1), in order, and how many are first requests. The
+// slice is valid until the next call.
 func (c *crowd) second(k int) (all []arrival, first int) {
 	c.fresh = c.fresh[:0]
 	if step := c.demand.Step; step < time.Second {
@@ -62,8 +62,7 @@ func (c *crowd) second(k int) (all []arrival, first int) {
 	return c.all, len(c.fresh)
 }
 
-// draw appends the first requests of [from, from+width): evenly spread, drawn in
-// order as the places where a walk with exponential steps sets foot.
+// draw appends the first requests of [from, from+width), uniformly distributed, in order.
 func (c *crowd) draw(from, width, rate float64) {
 	n := count(c.arrive, rate*width, c.demand.Dispersion)
 	begin, sum := len(c.fresh), 0.0
@@ -80,8 +79,7 @@ func (c *crowd) draw(from, width, rate float64) {
 	}
 }
 
-// failed tells that a was refused, or that its client gave up, at now: it may
-// come again.
+// failed plans a retry of a, which was refused or whose client gave up at now.
 func (c *crowd) failed(now float64, a arrival) {
 	if c.retry == 0 || a.tries >= triesMax || c.client.Float64() >= c.retry {
 		return

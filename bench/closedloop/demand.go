@@ -42,7 +42,7 @@ func (d *Demand) At(t float64) float64 {
 	return (1-share)*d.Rates[i] + share*d.Rates[i+1]
 }
 
-// Mean returns the mean rate over [from, to) seconds, one look per second.
+// Mean returns the mean rate over [from, to) seconds, sampled once per second.
 func (d *Demand) Mean(from, to float64) float64 {
 	sum, n := 0.0, 0.0
 	for t := from; t < to; t++ {

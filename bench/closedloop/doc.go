@@ -1,15 +1,14 @@
-// Package closedloop plays traffic, a limiter, the gate behind it, the advisor and the
-// target in virtual time, so that ways to protect a target can be compared: requests
-// arrive as a trace says, clients that were refused come again, a limit of package
-// limit admits, a gate of package gate and a pool of package upstream hold back, and a
-// queue with workers answers. Advice passes the rails of package guard.
+// Package closedloop simulates traffic, a limiter, the gate behind it, the advisor and the
+// target in virtual time, to compare ways to protect a target. Requests arrive according
+// to a trace, and clients retry when they are refused. The limit, the gate, the line and
+// the guard rails are those of the proxy's packages limit, gate, upstream and guard; the
+// target is a queue with workers.
 //
-// Every request is played. The target's queue is first come, first served, so what a
-// request waits there is known when it is sent: until the worker that is free first is
-// free. That makes a request cost a fraction of a microsecond, and hours of traffic a
-// second.
+// Every request is simulated. The target's queue is first come, first served, so the wait
+// of a request is known when it is sent: until the first worker is free. A request
+// therefore costs a fraction of a microsecond, and hours of traffic about a second.
 //
-// A [Scenario] is the world, a [Control] is who chooses the limit and who else protects
-// the target, and [Run] gives a [Result]. The same scenario, seed included, gives the
-// same result, and the same first requests to every control.
+// A [Scenario] describes everything but the protection, a [Control] the protection, and
+// [Run] returns a [Result]. Runs are deterministic: the same scenario, seed included,
+// gives the same result, and every control receives the same first requests.
 package closedloop

@@ -9,16 +9,16 @@ import (
 
 const (
 	connections = 1024    // to the target
-	lineMax     = 1 << 20 // who may wait
+	lineMax     = 1 << 20 // requests that may wait
 )
 
-// A pass is what a request has at the door.
+// A pass is the state of a request at the door.
 type pass struct {
 	upstream.Waiter[*visit]
 	answer gate.Answer
 }
 
-// A door is the proxy's gate with the proxy's line in front of it.
+// A door is the proxy's gate and line.
 //
 // Owned by its run.
 type door struct {
@@ -27,18 +27,16 @@ type door struct {
 	line     *upstream.Line[*visit]
 	inFlight int
 	used     usage
-	at       float64 // until when
+	at       float64 // until when used is added up
 }
 
 // A usage is how much of the target's places was used, added up over time in seconds.
 type usage struct {
-	taken  float64 // in flight
-	places float64 // that the gate gives
-	bound  float64 // … while all are taken
+	places float64 // the gate's limit
+	bound  float64 // the gate's limit while all places are taken
 }
 
 func (u *usage) add(o usage) {
-	u.taken += o.taken
 	u.places += o.places
 	u.bound += o.bound
 }
@@ -53,11 +51,10 @@ func (d *door) time(now float64) time.Time {
 	return d.start.Add(time.Duration(now * float64(time.Second)))
 }
 
-// spend lets time pass until now.
+// spend adds up the usage until now.
 func (d *door) spend(now float64) {
 	span, places := now-d.at, float64(d.gate.Limit())
 	d.at = now
-	d.used.taken += span * float64(d.inFlight)
 	d.used.places += span * places
 	if !d.room() {
 		d.used.bound += span * places
@@ -66,7 +63,8 @@ func (d *door) spend(now float64) {
 
 func (d *door) room() bool { return d.inFlight < d.gate.Limit() }
 
-// enter asks for a place for v, and reports whether it has one. Else it may wait so long.
+// enter asks for a place for v, and reports whether it got one. Otherwise it waits in line
+// for up to wait seconds.
 func (d *door) enter(now float64, v *visit) (sent bool, wait float64) {
 	d.spend(now)
 	if d.room() {
@@ -77,14 +75,14 @@ func (d *door) enter(now float64, v *visit) (sent bool, wait float64) {
 	return false, gate.Wait.Seconds()
 }
 
-// send tells that v goes to the target.
+// send records that v is sent to the target.
 func (d *door) send(now float64, v *visit, waited bool) {
 	d.inFlight++
 	v.answer = gate.Answer{Sent: d.time(now), InFlight: d.inFlight, Full: waited || !d.room()}
 }
 
-// late tells that v has waited for long, and returns for how long it may wait on; 0: it
-// has left.
+// late handles the end of v's longest wait, and returns for how long it may continue to
+// wait; 0: it has left the line.
 func (d *door) late(now float64, v *visit) (wait float64) {
 	d.spend(now)
 	at := d.time(now)
@@ -94,7 +92,7 @@ func (d *door) late(now float64, v *visit) (wait float64) {
 	return wait
 }
 
-// answered tells that v was answered.
+// answered records the answer to v.
 func (d *door) answered(now float64, v *visit) {
 	d.spend(now)
 	d.inFlight--
@@ -102,7 +100,7 @@ func (d *door) answered(now float64, v *visit) {
 	d.gate.Answered(d.time(now), &v.answer)
 }
 
-// next is who is to be sent now that there is a place; nil: nobody.
+// next returns the next visit in line if there is a place for it, or nil.
 func (d *door) next(now float64) *visit {
 	if d.line.Len() == 0 || !d.room() {
 		return nil
@@ -112,7 +110,7 @@ func (d *door) next(now float64) *visit {
 	return w.Value
 }
 
-// take returns what was used since the last time.
+// take returns the usage since the last call.
 func (d *door) take(now float64) usage {
 	d.spend(now)
 	u := d.used

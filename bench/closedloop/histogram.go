@@ -6,17 +6,17 @@ import "github.com/HdrHistogram/hdrhistogram-go"
 // empty.
 type histogram struct{ counts *hdrhistogram.Histogram }
 
-// spanMax is the longest span in microseconds that is told from longer ones.
+// spanMax is the longest span in microseconds. Longer ones count as this.
 const spanMax = 32e6
 
 func (h *histogram) add(seconds float64) {
 	if h.counts == nil {
 		h.counts = hdrhistogram.New(1, spanMax, 2)
 	}
-	_ = h.counts.RecordValue(int64(min(seconds*1e6, spanMax))) // it has a place for all up to spanMax
+	_ = h.counts.RecordValue(int64(min(seconds*1e6, spanMax))) // fails only above spanMax
 }
 
-// quantile returns the span below which a share of all lies; 0 of nothing.
+// quantile returns a quantile of the spans; 0 if there are none.
 func (h *histogram) quantile(share float64) float64 {
 	if h.counts == nil {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"weir/proxy/limit"
 )
 
-// steady is a world with an even demand and one change: what is given.
+// steady returns a scenario with a constant demand.
 func steady(rate float64, seconds int, change func(*Scenario)) *Scenario {
 	s := &Scenario{Target: Target{Workers: 8, ServiceMean: ServiceMean, ServiceCV: ServiceCV}, Cycle: 30 * time.Second, Seed: 7,
 		Demand: Demand{Start: time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC), Step: time.Second, Rates: make([]float64, seconds), Dispersion: 1}}
@@ -39,7 +39,8 @@ func static(factor float64) Contestant {
 
 func everybody() []Contestant { return append(Contestants(), static(0.9), static(1.2)) }
 
-// What comes in goes somewhere, whoever chooses the limit; who retries was there.
+// With every contestant the outcomes add up to the requests offered, and only clients
+// that failed retry.
 func TestRequestsAreConserved(t *testing.T) {
 	s := steady(250, 120, func(s *Scenario) {
 		s.Retry = 0.5
@@ -56,8 +57,8 @@ func TestRequestsAreConserved(t *testing.T) {
 	}
 }
 
-// The same world is the same, and another seed another; the first requests do not
-// depend on who chooses the limit.
+// The same scenario gives the same result, and another seed another one. The first requests
+// do not depend on the contestant.
 func TestSeedDecides(t *testing.T) {
 	s := steady(200, 65, func(s *Scenario) { s.Retry, s.Demand.Dispersion = 0.5, 2 })
 	first := mustRun(t, s, Unlimited()).First
@@ -89,7 +90,7 @@ func erlangWait(c int, lambda, mu float64) float64 {
 	return delayed / (float64(c)*mu - lambda)
 }
 
-// The queue waits as queueing theory says: M/M/c exactly, M/G/c by the
+// The mean wait agrees with queueing theory: exactly for M/M/c, and for M/G/c with the
 // approximation of Lee and Longton, which multiplies by (1 + cv²)/2.
 func TestQueueWaitsAsTheorySays(t *testing.T) {
 	for _, test := range []struct {
@@ -117,8 +118,8 @@ func TestQueueWaitsAsTheorySays(t *testing.T) {
 	}
 }
 
-// A factor of the capacity is what the target can do, also when it is not a whole
-// number of workers, and when it changes with the queue full.
+// The target serves its capacity times the factor, also if that is not a whole number of
+// workers, and if it changes while the queue is full.
 func TestStagesAreCapacity(t *testing.T) {
 	s := steady(500, 900, func(s *Scenario) {
 		s.Target.Stages = []Stage{{Factor: 1}, {From: 300, Factor: 0.6}, {From: 600, Factor: 1.45}}
@@ -140,7 +141,7 @@ func TestStagesAreCapacity(t *testing.T) {
 	}
 }
 
-// No more is let in than the limit says: its rate and once its burst.
+// No more is admitted than the limit allows: its rate, and its burst once.
 func TestAdmittedKeepToTheLimit(t *testing.T) {
 	const seconds = 300
 	for _, c := range []limit.Config{
@@ -162,8 +163,8 @@ func TestAdmittedKeepToTheLimit(t *testing.T) {
 	}
 }
 
-// Without a limit clients that come again keep a target down that a limit would
-// have kept up: after a crowd of three minutes has gone, the queue stays full.
+// Without a limit, retries keep a target overloaded after a crowd of three minutes has
+// gone: the queue stays full. With a limit it recovers.
 func TestCollapseOutlivesItsCause(t *testing.T) {
 	crowd := func(s *Scenario) {
 		s.Retry = 0.5

@@ -22,7 +22,7 @@ type meter struct {
 	s       *Scenario
 	r       *Result
 	promise float64
-	all     histogram // latencies of who was let in
+	all     histogram // latencies of the admitted requests
 	good    []int32   // by second of arrival
 	best    []float32 // that could have been good
 	longest float64   // wait in this second
@@ -158,7 +158,7 @@ func (m *meter) changed(old limit.Config, rate float64) {
 	m.r.Variation += math.Abs(math.Log(rate / before.Rate()))
 }
 
-// violation notes a recommendation that crosses a guard rail of the proxy.
+// violation records a recommendation that crosses a guard rail of the proxy.
 func (m *meter) violation(now float64, what string) {
 	if len(m.r.Violations) < violationsMax {
 		m.r.Violations = append(m.r.Violations, fmt.Sprintf("at %.0f s: %s", now, what))
@@ -182,8 +182,8 @@ func (m *meter) end() *Result {
 	return r
 }
 
-// recovery looks at the start and at each stage that differs much from the one
-// before.
+// recovery returns the slowest recovery after the start and after each stage that differs
+// much from the previous one.
 func (m *meter) recovery() float64 {
 	slowest := float64(m.recovered(0))
 	last := Stage{Factor: 1}

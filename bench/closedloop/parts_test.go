@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Counts have the mean and the dispersion that were asked for.
+// Counts have the given mean and dispersion.
 func TestCounts(t *testing.T) {
 	for _, test := range []struct{ mean, dispersion float64 }{{0.3, 1}, {5, 1}, {160, 1}, {0.3, 2}, {5, 2}, {160, 2}, {40, 4}, {2.25, 0}} {
 		t.Run(fmt.Sprintf("mean %.2f, dispersion %.0f", test.mean, test.dispersion), func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// Who comes within a second comes in order and at the rate of the demand, who was
-// refused comes again later, and at most three times.
+// Requests of a second are in order and at the rate of the demand. Refused clients retry
+// later, at most three times.
 func TestCrowd(t *testing.T) {
 	s := steady(100, 1000, func(s *Scenario) { s.Retry = 1 })
 	c := newCrowd(s)

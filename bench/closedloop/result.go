@@ -1,46 +1,46 @@
 package closedloop
 
-// A Result is what a run came to.
+// A Result is the outcome of a run.
 type Result struct {
 	Seconds int
 	// Requests: Offered = First + Retries = Rejected + Gated + Shed + TimedOut + Answered.
 	Offered, First, Retries int
-	Rejected                int // by the limit, or who takes its place
+	Rejected                int // by the limit, or by the perfect gate
 	Gated                   int // by the gate
 	Shed                    int // by the target, as its queue was full
 	TimedOut, Answered      int
 	Failed                  int // of Answered: 5xx
 	Good                    int // of Answered: no 5xx, within the promise
 
-	P95, P99 float64 // seconds, of all who were let in; a timeout counts as what it took
+	P95, P99 float64 // seconds, of all admitted requests, timeouts included
 	// Overload is how many seconds had a request that waited at the target for longer
 	// than the promise; QueueArea the sum over seconds of the longest wait beyond the
 	// promise. A request that times out without such a wait takes long by itself.
 	Overload  int
 	QueueArea float64
 
-	// Needless were rejected while a worker was idle and all demand would have
-	// fit; of those that came while the demand was below 85 % of the capacity,
-	// OfferedLow, RejectedLow were rejected, by whomever.
+	// Needless were rejected by the limit although a worker was idle and the demand was
+	// below 95 % of the capacity. OfferedLow arrived while it was below 85 %; of these
+	// RejectedLow were rejected, by the limit or the gate.
 	Needless, OfferedLow, RejectedLow int
 
-	// How the limit kept to what was needed and possible, as means over time: by
-	// what share it was below the need, above the capacity, and how often.
+	// How far the limit was below the need and above the capacity, as means over time, and
+	// for what share of the time.
 	BelowNeed, AboveCapacity         float64
 	BelowNeedTime, AboveCapacityTime float64
 
 	Updates    int
 	Variation  float64 // sum of |ln limit − ln limit before|
 	Violations []string
-	// Recovery is how many seconds the slowest of the events took until 30 seconds
-	// brought 90 % of the goodput possible.
+	// Recovery is the longest time in seconds from an event to the start of 30 seconds
+	// with 90 % of the possible goodput.
 	Recovery float64
 
-	Timeline []Moment   // when the scenario records
-	Foreseen []Foreseen // then, by who forecasts
+	Timeline []Moment   // if the scenario records
+	Foreseen []Foreseen // likewise
 }
 
-// A Moment is what ten seconds saw, as rates per second.
+// A Moment has the rates of ten seconds, per second.
 type Moment struct {
 	At                    float64
 	Demand, Offered, Good float64
@@ -48,19 +48,18 @@ type Moment struct {
 	Wait                  float64 // longest, seconds
 }
 
-// ErrorShare returns the share of those let in who got a 5xx, a timeout or no room
-// in the queue.
+// ErrorShare returns the share of the admitted that got a 5xx, a timeout or no place in
+// the queue.
 func (r *Result) ErrorShare() float64 {
 	return float64(r.Failed+r.Shed+r.TimedOut) / float64(max(1, r.Offered-r.Rejected-r.Gated))
 }
 
-// MissedShare returns the share of the offered that was let in and timed out.
+// MissedShare returns the share of the offered that was admitted and not answered.
 func (r *Result) MissedShare() float64 {
 	return float64(r.TimedOut+r.Shed) / float64(max(1, r.Offered))
 }
 
-// NeedlessShare returns the share of the offered that was rejected although there
-// was room.
+// NeedlessShare returns the share of the offered that was rejected needlessly.
 func (r *Result) NeedlessShare() float64 { return float64(r.Needless) / float64(max(1, r.Offered)) }
 
 // LowShare returns the share rejected of what was offered while the demand was

@@ -40,8 +40,8 @@ const (
 // A happening is something that happens to a visit.
 type happening struct {
 	visit *visit
-	life  uint32 // of the visit; another one: it is over, and this happens to nobody
-	late  bool   // it has waited for a place long enough; otherwise its answer is there
+	life  uint32 // of the visit; if it differs, the visit is over
+	late  bool   // its longest wait for a place is over; otherwise its answer has arrived
 }
 
 // A run is a scenario being played.
@@ -73,8 +73,8 @@ type run struct {
 // railStep is how far a limit goes in one step by default in the proxy's guard rails.
 const railStep = 4
 
-// Run plays the scenario under the control. The error says that the control chose
-// a limit which there cannot be.
+// Run simulates the scenario under the control. It fails if the control chooses an
+// invalid limit.
 func Run(s *Scenario, c Control) (*Result, error) {
 	least, most := s.Bounds()
 	r := &run{s: s, c: c, crowd: newCrowd(s), queue: newQueue(&s.Target, s.Seed), origin: s.Demand.Start.UnixMicro(),
@@ -121,7 +121,7 @@ func (r *run) second(k int) error {
 	return r.until(t + 1)
 }
 
-// until does what is due before now, in order.
+// until processes what is due before now, in order.
 func (r *run) until(now float64) error {
 	for {
 		next := min(r.snaps.at, r.applyAt)
@@ -148,7 +148,7 @@ func (r *run) until(now float64) error {
 	}
 }
 
-// advise ends a span of snapshots and does with the answer what the proxy does.
+// advise ends an interval of snapshots and applies the answer as the proxy does.
 func (r *run) advise() error {
 	n, arrives := r.snaps.take(r)
 	if r.c.Advise == nil || !arrives {
@@ -169,7 +169,7 @@ func (r *run) advise() error {
 	return nil
 }
 
-// request plays a request's arrival.
+// request processes a request's arrival.
 func (r *run) request(a arrival) {
 	now := a.at
 	if !r.admits(now) {
@@ -204,7 +204,7 @@ func (r *run) admits(now float64) bool {
 	return granted == 1
 }
 
-// visit is an unused one.
+// visit returns an unused visit.
 func (r *run) visit() *visit {
 	if n := len(r.spare); n > 0 {
 		v := r.spare[n-1]
@@ -232,7 +232,7 @@ func (r *run) send(now float64, v *visit) {
 	r.future.Add(at, happening{v, v.life, false})
 }
 
-// happen lets happen what is due.
+// happen processes what is due for a visit.
 func (r *run) happen(at float64, h happening) {
 	v := h.visit
 	if h.life != v.life || h.late && !v.pass.Waiting() {

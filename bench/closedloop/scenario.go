@@ -9,7 +9,7 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Scenario is a world without who chooses the limit.
+// A Scenario is everything but the protection of the target.
 //
 // Immutable while it is played.
 type Scenario struct {
@@ -18,13 +18,13 @@ type Scenario struct {
 	Event  string // what happens to the capacity
 	Demand Demand
 	Target Target
-	Retry  float64       // probability that a client comes again
+	Retry  float64       // probability that a client retries
 	Cycle  time.Duration // between snapshots while the gate does not bind
-	Hint   float64       // what the operator believes the capacity to be; 0: nothing
+	Hint   float64       // the capacity that the operator expects; 0: unknown
 	Away   [2]float64    // from and until when the store is unavailable and all is let through; seconds since the start
 	Seed   uint64
-	// History is what was seen before, and Memory what an advisor's core has made of
-	// it; empty: nothing.
+	// History is the traffic before the start, and Memory what an advisor's core has
+	// learned from it.
 	History []series.Row
 	Memory  []core.Part
 	// Record keeps a timeline in the result.
@@ -33,9 +33,8 @@ type Scenario struct {
 	Listen func(n Snapshot, r core.Reply)
 }
 
-// Promise returns the latency that the 95th percentile is to stay below, in
-// seconds: three times what it is without a queue. A request is good when it
-// is done within it.
+// Promise returns the bound on the 95th percentile of the latency in seconds: three times
+// that without a queue. An answer within it is good.
 func (s *Scenario) Promise() float64 {
 	return 3 * newLogNormal(s.Target.ServiceMean, s.Target.ServiceCV).quantile(z95)
 }
@@ -49,9 +48,8 @@ func (s *Scenario) Bounds() (least, most float64) {
 	return c / 20, 10 * c
 }
 
-// Initial returns the limit that is configured at first: what the operator
-// believes the capacity to be, and without a belief one that is half as much
-// again as it is.
+// Initial returns the configured limit: the operator's hint, or one and a half times the
+// capacity if there is none.
 func (s *Scenario) Initial() limit.Config {
 	rate := s.Hint
 	if rate == 0 {
@@ -60,21 +58,20 @@ func (s *Scenario) Initial() limit.Config {
 	return tokens(rate)
 }
 
-// tokens is the limit of who chooses rates only: a bucket that lets through what
-// a second brings at once, but at most a fifth of it.
+// tokens returns a token bucket for a rate. Its capacity is what arrives in a fifth of a
+// second.
 func tokens(rate float64) limit.Config {
 	rate = max(rate, 0.1)
 	return limit.Config{Algorithm: limit.Token, Capacity: int64(max(1, math.Round(rate/5))), FillRate: rate}.Rounded()
 }
 
-// A Snapshot is what the limiter tells about the span that ends at At.
+// A Snapshot is what the limiter reports about the interval that ends at At.
 type Snapshot struct {
 	core.Snapshot
 	Elapsed float64 // seconds since the start
 }
 
-// A Control chooses the limit, and says who else protects the target. At most one
-// of Gate and Perfect is set.
+// A Control is a way to protect the target. At most one of Gate and Perfect is set.
 type Control struct {
 	Initial limit.Config
 	// Advise answers a snapshot with a limit, which is in force a second later within
@@ -82,14 +79,14 @@ type Control struct {
 	Advise func(Snapshot) (limit.Config, bool)
 	// Gate puts the proxy's gate in front of the target.
 	Gate bool
-	// Perfect, if not 0, is a gate that sees the target's queue and lets a request in
-	// when its turn comes within that share of the promise.
+	// Perfect, if not 0, is a gate that knows the target's queue, and admits a request if
+	// it starts within that share of the promise.
 	Perfect float64
-	// Trail is what was forecast, when the scenario records; nil: nothing.
+	// Trail has the forecasts, if the scenario records; nil: there are none.
 	Trail *[]Foreseen
 }
 
-// A Foreseen is what was forecast for an instant, some minutes before.
+// A Foreseen is a forecast for the instant At, made five minutes before.
 type Foreseen struct{ At, Low, Middle, High float64 }
 
 // A Contestant makes a Control for a scenario.

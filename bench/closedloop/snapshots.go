@@ -12,15 +12,15 @@ import (
 const (
 	jitter    = 0.1  // of the cycle, each way
 	lostShare = 0.01 // of snapshots
-	// boundCycle is how often the proxy looks at its gate, in seconds. It sends a snapshot
-	// at once when a share of boundShare of the places was behind a full gate.
+	// boundCycle is how often the proxy checks its gate, in seconds. It sends a snapshot
+	// at once if the gate was full for a share of boundShare.
 	boundCycle = 2.0
 	boundShare = 0.1
 )
 
-// snapshots counts what the proxy tells.
+// snapshots counts what the proxy reports.
 type snapshots struct {
-	at, last, due float64 // the next look, the last snapshot, and when the next is due
+	at, last, due float64 // the next check, the last snapshot, and when the next is due
 	draw          *rand.Rand
 	cycle         float64
 	start         time.Time
@@ -36,14 +36,14 @@ func newSnapshots(s *Scenario) snapshots {
 	return n
 }
 
-// begin begins a span.
+// begin starts an interval.
 func (n *snapshots) begin(now float64, gate bool) {
 	n.offered, n.denied, n.answers, n.failed, n.latencies, n.used = 0, 0, 0, 0, histogram{}, usage{}
 	n.last, n.due = now, now+n.cycle*(1+jitter*(2*n.draw.Float64()-1))
 	n.look(now, gate)
 }
 
-// look sets when to look next.
+// look sets the time of the next check.
 func (n *snapshots) look(now float64, gate bool) {
 	if n.at = n.due; gate {
 		n.at = min(n.at, now+boundCycle)
@@ -65,8 +65,8 @@ func (n *snapshots) answered(latency float64, fails bool) {
 	n.latencies.add(latency)
 }
 
-// take looks, and tells about the span since the last snapshot if one is to be sent and
-// arrives.
+// take checks the gate. It returns the snapshot of the interval since the last one if that
+// is due, and whether it reaches the advisor.
 func (n *snapshots) take(r *run) (s Snapshot, arrives bool) {
 	full := false
 	if d := r.door; d != nil {
@@ -84,18 +84,18 @@ func (n *snapshots) take(r *run) (s Snapshot, arrives bool) {
 		Interval: time.Duration(span * float64(time.Second)).Round(time.Millisecond),
 		Observed: float64(n.offered) / span, Forwarded: float64(n.offered-n.denied) / span,
 		Rejected: float64(n.denied) / float64(max(1, n.offered)), Errors: float64(n.failed) / float64(max(1, n.answers)),
-		P95: n.latencies.quantile(.95), Ended: float64(n.answers), Targets: 1, Limit: told(r.config)}}
+		P95: n.latencies.quantile(.95), Ended: float64(n.answers), Limit: limitOf(r.config)}}
 	if n.last < r.s.Away[1] && n.at > r.s.Away[0] {
 		s.Mode = policy.FailOpen
 	}
 	if u := &n.used; u.places > 0 {
-		s.InFlight, s.GateLimit, s.GateShare = u.taken/span, u.places/span, u.bound/u.places
+		s.GateLimit, s.GateShare = u.places/span, u.bound/u.places
 	}
 	n.begin(n.at, r.door != nil)
 	return s, n.draw.Float64() >= lostShare
 }
 
-// told is a configuration as the policy reads it.
-func told(c limit.Config) policy.Limit {
+// limitOf converts a configuration to the policy's form.
+func limitOf(c limit.Config) policy.Limit {
 	return policy.Limit{Algorithm: c.Algorithm.String(), Limit: float64(c.Limit), Window: c.Window, Capacity: float64(c.Capacity), FillRate: c.FillRate, Burst: float64(c.Burst)}
 }

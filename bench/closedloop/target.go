@@ -5,31 +5,31 @@ import (
 	"math/rand/v2"
 )
 
-// A Stage is how the target is from some instant on.
+// A Stage is the state of the target from an instant on.
 type Stage struct {
 	From   float64 // seconds since the start
-	Factor float64 // of the capacity it began with
+	Factor float64 // × initial capacity
 	Errors float64 // share of requests answered 5xx, whatever the load
 }
 
 // A Target is the service behind the limiter: Workers that take requests from
 // one queue, first come, first served.
 //
-// A factor of the capacity is so many more or fewer workers, and what is left to
-// whole workers is their speed. Who works when his place goes finishes first.
+// A factor of the capacity changes the number of workers, and their speed by the remainder.
+// A worker that is removed finishes its request first.
 //
 // Immutable.
 type Target struct {
 	Workers     int
 	ServiceMean float64 // seconds
 	ServiceCV   float64 // deviation over mean, of a log-normal distribution
-	Stages      []Stage // ascending; the first from 0; none: as it is
+	Stages      []Stage // ascending, the first from 0; none: nothing changes
 	// Queue bounds the queue, in seconds of waiting; beyond, the target answers 503
 	// at once. 0: 10.
 	Queue float64
 }
 
-// Capacity returns how many requests per second the target can do at t.
+// Capacity returns how many requests per second the target can serve at t.
 func (g *Target) Capacity(t float64) float64 {
 	return float64(g.Workers) / g.ServiceMean * g.stage(t).Factor
 }
@@ -46,37 +46,37 @@ func (g *Target) stage(t float64) Stage {
 }
 
 const (
-	timeout  = 2.0 // seconds until a client gives up; the work is done nevertheless
+	timeout  = 2.0 // seconds until a client gives up; the target completes the work
 	queueMax = 10.0
 )
 
-// The service of all targets that are compared.
+// The service times of all targets that are compared.
 const (
 	ServiceMean = 0.05 // seconds
 	ServiceCV   = 1.0
 )
 
-// A worker is free from an instant on.
+// A worker becomes free at an instant.
 type worker struct {
 	free float64
 	id   int
 }
 
-// A place is a stage with whole workers.
+// A place is a stage with a whole number of workers.
 type place struct {
 	Stage
 	workers int
 	speed   float64
 }
 
-// A queue is the target at work. Its workers are a heap with who is free first
-// on top.
+// A queue is the state of the target. Its workers are a heap, the first one to be free on
+// top.
 //
 // Owned by its run.
 type queue struct {
 	workers []worker
 	places  []place
-	now     int // of places, for the requests that start next
+	now     int // index of places, for the requests that start next
 	service logNormal
 	draw    *rand.Rand
 	fault   *rand.Rand
@@ -105,8 +105,8 @@ func newQueue(g *Target, seed uint64) *queue {
 	return q
 }
 
-// next returns when a request that arrives at now would start. Afterwards the
-// worker who would take it is on top.
+// next returns when a request that arrives at now would start. Afterwards the worker that
+// would take it is on top.
 func (q *queue) next(now float64) float64 {
 	for {
 		start := max(now, q.workers[0].free)
@@ -117,7 +117,7 @@ func (q *queue) next(now float64) float64 {
 		if w.id < q.places[q.now].workers {
 			return start
 		}
-		w.free = math.Inf(1) // until his place comes back
+		w.free = math.Inf(1) // until a stage has this worker again
 		for _, p := range q.places[q.now+1:] {
 			if p.workers > w.id {
 				w.free = p.From
@@ -128,8 +128,8 @@ func (q *queue) next(now float64) float64 {
 	}
 }
 
-// serve lets a request in that arrives at now, and says when it starts, when it is
-// done and whether it fails; or that the queue is full.
+// serve adds a request that arrives at now, and returns when it starts, when it is done and
+// whether it fails; or that the queue is full.
 func (q *queue) serve(now float64) (start, done float64, fails, full bool) {
 	start = q.next(now)
 	if start-now > q.most {
@@ -144,7 +144,7 @@ func (q *queue) serve(now float64) (start, done float64, fails, full bool) {
 	return start, done, fails, false
 }
 
-// replace puts w in the place of the top.
+// replace replaces the top of the heap by w.
 func (q *queue) replace(w worker) {
 	h, i := q.workers, 0
 	for {
