@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"weir/bench/rig"
+	"weir/internal/testkit"
 )
 
-// compose is the command that reads compose files: the plugin, or what there
-// was before it.
+// compose is the command that reads compose files: the plugin, or docker-compose.
 func compose(t *testing.T) []string {
 	t.Helper()
 	if _, err := try(t.Context(), nil, "docker", "compose", "version"); err == nil {
@@ -23,8 +23,8 @@ func compose(t *testing.T) []string {
 	return nil
 }
 
-// A stack is the services of compose.yaml that run here: all but Grafana, whose
-// image cannot be had from Debian. Redis and Prometheus are Debian's.
+// A stack is the running services of compose.yaml: all but Grafana, which Debian does not have.
+// Redis and Prometheus are Debian's.
 type stack struct {
 	command  []string
 	env      []string
@@ -35,8 +35,8 @@ type stack struct {
 // stackToken is what the own endpoints of the stack's programs require.
 const stackToken = "a-token"
 
-// startStack builds all images and starts all containers, on networks and
-// loopback ports of their own, until the test ends.
+// startStack builds all images and starts all containers on separate networks and loopback ports,
+// until the test ends.
 func startStack(t *testing.T) *stack {
 	t.Helper()
 	s := &stack{command: compose(t), services: append(programs(), "redis", "prometheus")}
@@ -75,28 +75,24 @@ func startStack(t *testing.T) *stack {
 
 func (s *stack) try(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	// Also at the end of the test, when its own context is over.
+	// Also at the end of the test, when its context has ended.
 	return try(contextOf(t), s.env, slices.Concat(s.command, []string{"-f", "compose.yaml"}, args)...)
 }
 
 func (s *stack) run(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := s.try(t, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testkit.Must(s.try(t, args...))(t)
 	return strings.TrimSpace(out)
 }
 
-// url is where a service is reached from here.
+// url returns the URL of a service.
 func (s *stack) url(t *testing.T, service string, port int) string {
 	t.Helper()
 	return "http://" + strings.TrimSpace(output(t, "docker", "port", s.ids[service], fmt.Sprint(port)))
 }
 
-// The compose file, with the engine: every container becomes well by its own
-// health check, traffic is limited, and limiting survives a Redis that is
-// stopped and started.
+// The compose file, with the engine: every container becomes healthy, traffic is limited, and
+// limiting survives a restart of Redis.
 func TestComposeRuns(t *testing.T) {
 	if !engineThere(t) {
 		return
@@ -132,8 +128,7 @@ func TestComposeRuns(t *testing.T) {
 	}
 }
 
-// traffic drives more than the limit through the proxy, takes Redis away and
-// gives it back.
+// traffic sends more than the limit through the proxy, and stops and starts Redis.
 func (s *stack) traffic(t *testing.T, redis string) {
 	t.Helper()
 	proxy := strings.TrimPrefix(s.url(t, "proxy", 8082), "http://")
@@ -142,8 +137,8 @@ func (s *stack) traffic(t *testing.T, redis string) {
 	if _, err := rig.PostAs(t.Context(), stackToken, loadgen+"/test/start", load); err != nil {
 		t.Fatal(err)
 	}
-	// limits waits until the mode is as wanted and, from then on, both
-	// decisions are made, or admissions only.
+	// limits waits until the mode is as wanted and requests are both admitted and refused, or
+	// only admitted.
 	limits := func(mode string, refusing bool) {
 		t.Helper()
 		what := fmt.Sprintf("wait for mode %s, refusing: %t", mode, refusing)

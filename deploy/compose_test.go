@@ -15,7 +15,7 @@ import (
 	"weir/bench/rig"
 )
 
-// A composition is what is looked at of compose.yaml.
+// A composition holds the fields of compose.yaml that the tests check.
 type composition struct {
 	Services map[string]service
 	Volumes  map[string]any
@@ -60,7 +60,7 @@ func TestComposeIsValid(t *testing.T) {
 	}
 }
 
-// Every service is bounded, without privileges, and looked after.
+// Every service has resource bounds, no privileges and a health check.
 func TestComposeServices(t *testing.T) {
 	c := composed(t)
 	want := []string{"advisor", "grafana", "loadgen", "prometheus", "proxy", "redis", "target"}
@@ -72,7 +72,7 @@ func TestComposeServices(t *testing.T) {
 	}
 }
 
-// What takes the place of Redis is as bounded, and the proxy uses nothing else.
+// The PostgreSQL that replaces Redis is as bounded, and the proxy uses no other store.
 func TestComposePostgres(t *testing.T) {
 	c := composedFrom(t, "compose.postgres.yaml")
 	if have := slices.Sorted(maps.Keys(c.Services)); !slices.Equal(have, []string{"postgres", "proxy"}) {
@@ -89,8 +89,8 @@ func TestComposePostgres(t *testing.T) {
 	}
 }
 
-// The proxy uses its master and nothing else; the master decides for who has the token, and
-// forwards nothing.
+// The proxy uses only its master; the master decides for clients with the token and forwards
+// nothing.
 func TestComposeSidecar(t *testing.T) {
 	c := composedFrom(t, "compose.sidecar.yaml")
 	if have := slices.Sorted(maps.Keys(c.Services)); !slices.Equal(have, []string{"master", "proxy"}) {
@@ -127,7 +127,7 @@ func TestComposeSidecar(t *testing.T) {
 	})
 }
 
-// check checks what holds of every service.
+// check checks what must hold for every service.
 func (s service) check(t *testing.T, c composition, name string) {
 	t.Helper()
 	if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
@@ -163,7 +163,7 @@ func (s service) checkVolume(t *testing.T, c composition, name, volume string) {
 	}
 }
 
-// Our programs: their images, their checks, their settings, and whom they call.
+// Our programs: their images, health checks, settings, and the services that they call.
 func TestComposePrograms(t *testing.T) {
 	c := composed(t)
 	for program, port := range ports {
@@ -199,7 +199,7 @@ func TestComposePrograms(t *testing.T) {
 	}
 }
 
-// Every program starts with what compose gives it.
+// Every program starts with the settings of compose.
 func TestComposeSettings(t *testing.T) {
 	c := composed(t)
 	inside := strings.NewReplacer("/etc/weir/plans", "plans", "/etc/weir", "config",
@@ -225,7 +225,7 @@ func TestComposeSettings(t *testing.T) {
 	}
 }
 
-// Every plan is taken by the load generator; here no proxy has a name.
+// The load generator accepts every plan.
 func TestPlans(t *testing.T) {
 	dir := t.TempDir()
 	_, addr := launch(t, "loadgen", "CONFIG_DIR="+dir)
@@ -247,7 +247,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// Grafana finds its boards and the Prometheus of compose.
+// Grafana finds its dashboards and the Prometheus of compose.
 func TestGrafanaProvisioning(t *testing.T) {
 	g := composed(t).Services["grafana"]
 	boards, home := "", g.Environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]

@@ -12,26 +12,40 @@ import (
 	"testing"
 )
 
-// A dashboard is what is looked at of a dashboard's JSON.
+// A dashboard holds the fields of a dashboard's JSON that the tests check.
 type dashboard struct {
 	file       string
 	UID        string
 	Title      string
 	Panels     []panel
+	Tags       []string
 	Templating struct {
 		List []struct{ Name, Type, Definition string }
 	}
 	Annotations struct {
-		List []struct{ Expr string }
+		List []struct {
+			Datasource source
+			Expr       string
+		}
 	}
 }
+
+// A source is where a panel, a query or an annotation gets its data.
+type source struct{ UID string }
+
+// chosen is the source that the reader of a board has chosen.
+var chosen = source{"${datasource}"}
 
 type panel struct {
 	ID                       int
 	Type, Title, Description string
 	GridPos                  struct{ X, Y, W, H int }
+	Datasource               source
 	FieldConfig              struct{ Defaults struct{ Unit string } }
-	Targets                  []struct{ Expr, LegendFormat string }
+	Targets                  []struct {
+		Datasource         source
+		Expr, LegendFormat string
+	}
 }
 
 func dashboards(t *testing.T) (list []dashboard) {
@@ -46,7 +60,8 @@ func dashboards(t *testing.T) (list []dashboard) {
 	return list
 }
 
-// What a reader of any board relies on.
+// Each board has unique ids, a layout without overlaps, the common variables and tag, and complete
+// panels that read from the data source that its reader has chosen.
 func TestDashboards(t *testing.T) {
 	uids := make(map[string]bool)
 	for _, d := range dashboards(t) {
@@ -56,6 +71,14 @@ func TestDashboards(t *testing.T) {
 		uids[d.UID] = true
 		if v := d.Templating.List; len(v) != 3 || v[0].Type != "datasource" || v[1].Name != "job" || v[2].Name != "instance" {
 			t.Errorf("%s: variables %v, want the data source, job and instance", d.file, v)
+		}
+		if !slices.Contains(d.Tags, "weir") {
+			t.Errorf("%s: has no tag weir, by which the boards link to each other", d.file)
+		}
+		for _, a := range d.Annotations.List {
+			if a.Datasource != chosen {
+				t.Errorf("%s: annotation %s: has data source %q, want the chosen one", d.file, a.Expr, a.Datasource.UID)
+			}
 		}
 		ids, taken := make(map[int]bool), make(map[[2]int]bool)
 		for _, p := range d.Panels {
@@ -88,15 +111,18 @@ func checkPanel(t *testing.T, file string, p panel) {
 	if p.Title == "" || len(strings.Fields(p.Description)) < 2 || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 {
 		t.Errorf("%s, panel %d %q: needs a title, a description, a unit and a query", file, p.ID, p.Title)
 	}
+	if p.Datasource != chosen {
+		t.Errorf("%s, %s: has data source %q, want the chosen one", file, p.Title, p.Datasource.UID)
+	}
 	for _, target := range p.Targets {
-		if target.LegendFormat == "" {
-			t.Errorf("%s, %s: %s has no legend", file, p.Title, target.Expr)
+		if target.LegendFormat == "" || target.Datasource != chosen {
+			t.Errorf("%s, %s: %s needs a legend and the chosen data source", file, p.Title, target.Expr)
 		}
 	}
 }
 
-// Every panel of every board shows data of a real run, and rules evaluate; no
-// expression names a metric that no program has.
+// Every panel shows data of a real run, rules evaluate, and no expression names a metric that does
+// not exist.
 func TestEveryPanelShowsData(t *testing.T) {
 	if !there(t, "prometheus", "whether the dashboards show data") || !there(t, "redis-server", "whether the dashboards show data") ||
 		!there(t, "pg_ctlcluster", "whether the dashboards show data") {
@@ -132,8 +158,8 @@ func TestEveryPanelShowsData(t *testing.T) {
 	p.checkRules(t)
 }
 
-// queries are the expressions of a board, with its variables filled in as
-// Grafana does: all jobs and instances that have the metric they are read from.
+// queries returns the expressions of a board with its variables replaced as in Grafana: all jobs
+// and instances with the metric that the board reads them from.
 func (d *dashboard) queries(t *testing.T, p *platform) (exprs []string) {
 	t.Helper()
 	var job, instance string
@@ -165,7 +191,7 @@ func (d *dashboard) queries(t *testing.T, p *platform) (exprs []string) {
 	return exprs
 }
 
-// speaker is the program of the platform whose figures a board shows.
+// speaker returns the program of the platform whose metrics the board shows.
 func (d *dashboard) speaker() string {
 	if name := strings.TrimSuffix(d.file, ".json"); name != "experiment" {
 		return name
@@ -173,7 +199,7 @@ func (d *dashboard) speaker() string {
 	return "proxy"
 }
 
-// program is whose board it is.
+// program returns the job of the board.
 func (d *dashboard) program() string {
 	if d.speaker() == onPostgres {
 		return "proxy"
@@ -181,7 +207,7 @@ func (d *dashboard) program() string {
 	return d.speaker()
 }
 
-// checkNames checks that everything that boards and rules name is there.
+// checkNames checks that all metrics in boards and rules exist.
 func (p *platform) checkNames(t *testing.T, boards []dashboard) {
 	t.Helper()
 	known := names(t, p.prometheus)
@@ -225,8 +251,7 @@ func (p *platform) checkNames(t *testing.T, boards []dashboard) {
 	})
 }
 
-// checkRules checks that all rules evaluate and that a healthy platform raises
-// no alert.
+// checkRules checks that all rules evaluate, and that no alert fires on a healthy platform.
 func (p *platform) checkRules(t *testing.T) {
 	t.Helper()
 	var data struct {

@@ -1,7 +1,5 @@
-// Package deploy has nothing but tests: of the images, the compose file, the
-// settings of Prometheus and Grafana, the systemd units and the example
-// configurations in this folder. What runs elsewhere is run here as far as it
-// can be: with the Docker engine and Debian's Prometheus and Redis. The
-// Kubernetes files have tests of their own, in the module deploy/check, whose
-// dependencies the rest of the repository does without.
+// Package deploy contains only tests: of the images, the compose file, the configurations of
+// Prometheus and Grafana, the systemd units and the example configurations in this folder. They run
+// the real programs where possible, with the Docker engine and Debian's Prometheus and Redis. The
+// tests of the Kubernetes files are in the module deploy/check, because of its dependencies.
 package deploy

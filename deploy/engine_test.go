@@ -13,30 +13,27 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
-// tag marks all that this run makes in the engine: images, containers,
-// networks. Nobody else's are touched.
+// tag marks the images, containers and networks of this run. No others are touched.
 var tag = fmt.Sprintf("test-%08x", rand.Uint32())
 
-// loopback is where containers' ports are open: an address of the loopback that
-// nobody else is likely to use. The engine's own choice of ports would meet
-// those that other tests are given on 127.0.0.1.
+// loopback is the address of containers' ports: one that is unlikely to be used otherwise. Ports
+// that the engine chooses on 127.0.0.1 could conflict with those of other tests.
 var loopback = fmt.Sprintf("127.83.%d.%d", rand.IntN(256), 1+rand.IntN(254))
 
-// freePort is a port of loopback that nobody listens on.
+// freePort returns a free port at loopback.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", loopback+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(net.Listen("tcp", loopback+":0"))(t)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
 }
 
-// engineThere says whether a Docker engine answers.
+// engineThere reports whether a Docker engine answers.
 func engineThere(t *testing.T) bool {
 	t.Helper()
 	if !there(t, "docker", "the images") {
@@ -74,18 +71,13 @@ func removeImages() {
 	}
 }
 
-// fromDebian builds an image of programs that Debian has installed here, with
-// the libraries they need and nothing else, in place of one that would have to
-// be fetched. entry is the instruction that names the entry point, if that
-// image has one.
+// fromDebian builds an image of installed Debian programs and the libraries that they need, in
+// place of one that would have to be pulled. entry is the instruction with the entry point, if any.
 func fromDebian(t *testing.T, name, entry string, commands ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, command := range commands {
-		path, err := exec.LookPath(command)
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := testkit.Must(exec.LookPath(command))(t)
 		copyInto(t, filepath.Join(dir, "root"), path)
 		libraries, _ := try(t.Context(), nil, "ldd", path) // a static program has none
 		for word := range strings.FieldsSeq(libraries) {
@@ -104,8 +96,8 @@ func fromDebian(t *testing.T, name, entry string, commands ...string) string {
 	return image
 }
 
-// copyInto copies a program or library into an image's root; libraries of all
-// folders but the loader's end in /lib.
+// copyInto copies a program or library into an image's root. Libraries of all folders except the
+// loader's are put into /lib.
 func copyInto(t *testing.T, root, file string) {
 	t.Helper()
 	to := filepath.Join(root, file)
@@ -122,7 +114,7 @@ func copyInto(t *testing.T, root, file string) {
 	}
 }
 
-// A container is what is looked at of docker inspect.
+// A container holds the fields of docker inspect that the tests check.
 type container struct {
 	State struct {
 		Status   string
@@ -148,7 +140,7 @@ func inspect(t *testing.T, name string) container {
 	return list[0]
 }
 
-// An image is what is looked at of docker image inspect.
+// An image holds the fields of docker image inspect that the tests check.
 type image struct {
 	Size   int
 	Config struct {
@@ -159,7 +151,7 @@ type image struct {
 	}
 }
 
-// What every image promises.
+// Properties of all images.
 func TestImages(t *testing.T) {
 	if !engineThere(t) {
 		return
@@ -192,8 +184,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// The variant for people without Go ends in the same images. It cannot be built
-// where no image can be fetched, so its text is held against the others'.
+// The variant that builds from source yields the same images. It cannot be built where images
+// cannot be pulled, so its text is compared with the others.
 func TestSourceImagesAreTheSame(t *testing.T) {
 	source := read(t, "docker/Dockerfile.source")
 	for _, program := range []string{"proxy", "loadgen", "target", "advisor"} {

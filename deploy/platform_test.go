@@ -14,31 +14,26 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
-// A platform is the programs of a real run, and a Prometheus that is fed by
-// them with this folder's own configuration.
+// A platform is the programs of a real run and a Prometheus with the configuration of this folder.
 type platform struct {
 	addrs      map[string]string // by program
 	prometheus string            // base URL of its API
 }
 
-// overload asks for twice of what the platform's limit allows, so that there
-// are requests of both kinds, and the one worker of the target has a queue.
+// overload offers twice the platform's limit, so that requests are both admitted and refused, and
+// the only worker of the target has a queue.
 const (
 	platformLimit = "150"
 	overload      = `{"limiterUrl":"http://%s/api/test","duration":120,"seed":1,"profile":{"type":"constant","params":{"rps":300}}}`
 )
 
-// startPlatform starts Redis, the programs, and Prometheus, all under load,
-// until the test ends.
+// startPlatform starts Redis, the programs and Prometheus under load, until the test ends.
 func startPlatform(t *testing.T) *platform {
 	t.Helper()
-	redis, err := rig.StartRedis(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	redis := testkit.Must(rig.StartRedis(t.Context()))(t)
 	t.Cleanup(redis.End)
 	p := &platform{addrs: make(map[string]string)}
 	_, p.addrs["target"] = launch(t, "target", "TARGET_WORKERS=1", "TARGET_DELAY=4ms", "TARGET_DELAY_DIST=exponential")
@@ -47,8 +42,8 @@ func startPlatform(t *testing.T) *platform {
 	}
 	if slices.Contains(programs(), "advisor") {
 		_, p.addrs["advisor"] = launch(t, "advisor", "CAPACITY_RPS=250", "STATE_FILE="+filepath.Join(t.TempDir(), "state"))
-		// A second is forty minutes to the advisor: it fits its model once it has
-		// a quarter of a day.
+		// The advisor's time is compressed from forty minutes to a second: it needs a quarter of
+		// a day of history.
 		env = append(env, "ADAPTIVE_MODE=shadow", "ADVISOR_URL=http://"+p.addrs["advisor"], "ADAPTIVE_UPDATE_INTERVAL=40m", "ADAPTIVE_TIME_SCALE=2400")
 	}
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
@@ -64,17 +59,14 @@ func startPlatform(t *testing.T) *platform {
 	return p
 }
 
-// onPostgres is the proxy of the platform that keeps its limits in PostgreSQL.
+// onPostgres is the name of the platform's proxy with limits in PostgreSQL.
 const onPostgres = "postgres"
 
-// startOnPostgres starts that proxy with a PostgreSQL, and sends it GET and POST requests, of
-// which its limit lets some pass.
+// startOnPostgres starts that proxy and a PostgreSQL, and sends GET and POST requests, some of
+// which are refused.
 func (p *platform) startOnPostgres(t *testing.T) {
 	t.Helper()
-	server, err := rig.StartPostgres(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testkit.Must(rig.StartPostgres(t.Context()))(t)
 	t.Cleanup(server.End)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, rules, "rules: [{id: user, key: [method], limit: {algorithm: gcra, limit: 20, window: 1, burst: 1}}]\n")
@@ -85,7 +77,7 @@ func (p *platform) startOnPostgres(t *testing.T) {
 	}
 }
 
-// keepAsking sends requests one after the other until the test ends, with pauses.
+// keepAsking sends one request after another with pauses, until the test ends.
 func keepAsking(t *testing.T, method, url string, pause time.Duration) {
 	t.Helper()
 	done := make(chan struct{})
@@ -106,8 +98,8 @@ func keepAsking(t *testing.T, method, url string, pause time.Duration) {
 	t.Cleanup(func() { <-done })
 }
 
-// startPrometheus starts a Prometheus with the configuration of this folder;
-// only the addresses differ, and what is asked every 5 s is asked every second.
+// startPrometheus starts a Prometheus with the configuration of this folder, except for addresses
+// and an interval of 1 s instead of 5 s.
 func (p *platform) startPrometheus(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -131,10 +123,7 @@ func (p *platform) startPrometheus(t *testing.T) {
 	for _, name := range glob(t, "prometheus/rules/*.yml") {
 		write(t, filepath.Join(dir, "rules", filepath.Base(name)), read(t, name))
 	}
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := testkit.FreeAddr(t)
 	server, err := rig.Start("prometheus", nil, "prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
 	if err != nil {
@@ -160,12 +149,10 @@ func write(t *testing.T, name, content string) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, name, content)
 }
 
-// ask asks the API of a Prometheus and decodes the data of its answer.
+// ask sends a request to the API of a Prometheus and decodes the data of the answer.
 func ask(t *testing.T, base, path string, parameters url.Values, data any) error {
 	t.Helper()
 	text, err := fetch(t.Context(), base+"/api/v1/"+path+"?"+parameters.Encode())
@@ -191,7 +178,7 @@ func query(t *testing.T, base, expr string) ([]sample, error) {
 	return slices.DeleteFunc(data.Result, func(s sample) bool { return s.Value[1] == "NaN" }), nil
 }
 
-// names are all names of metrics that a Prometheus has seen.
+// names returns the names of all metrics of a Prometheus.
 func names(t *testing.T, base string) map[string]bool {
 	t.Helper()
 	var list []string

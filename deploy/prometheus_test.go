@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A ruleFile is what there is in a file of rules.
+// A ruleFile is a file of rules.
 type ruleFile struct {
 	Groups []struct {
 		Name  string
@@ -20,7 +20,7 @@ type ruleFile struct {
 	}
 }
 
-// rules are the files of rules by name.
+// rules returns the files of rules by name.
 func rules(t *testing.T) map[string]ruleFile {
 	t.Helper()
 	files := make(map[string]ruleFile)
@@ -58,7 +58,7 @@ func TestAlertsFire(t *testing.T) {
 	output(t, append([]string{"promtool", "test", "rules"}, glob(t, "prometheus/tests/*.yml")...)...)
 }
 
-// Whoever is woken by an alert reads what it means and what to do.
+// Every alert says what it means and what to do.
 func TestAlertsAreExplained(t *testing.T) {
 	seen := make(map[string]bool)
 	for file, f := range rules(t) {
@@ -82,7 +82,7 @@ func TestAlertsAreExplained(t *testing.T) {
 	}
 }
 
-// A testFile is what is looked at of promtool's tests.
+// A testFile holds the fields of promtool's tests that are checked.
 type testFile struct {
 	Tests []struct {
 		Name  string
@@ -93,7 +93,7 @@ type testFile struct {
 	}
 }
 
-// Every alert is tested in both directions.
+// For every alert there are tests in which it fires and in which it does not.
 func TestAlertsAreTested(t *testing.T) {
 	fires, quiet := make(map[string]bool), make(map[string]bool)
 	for _, name := range glob(t, "prometheus/tests/*.yml") {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What of PromQL is not the name of a metric: texts, labels in braces, after by
-// and on, spans, numbers; then what is left is names, functions and words.
+// Parts of PromQL that are not names of metrics: strings, labels, ranges and numbers. After their
+// removal, names, functions and keywords are left.
 var (
 	texts      = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	aside      = regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]|\b\d[\w.]*|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`)
@@ -15,7 +15,7 @@ var (
 	reserved   = []string{"and", "or", "unless", "bool", "offset", "inf", "nan"}
 )
 
-// metrics are the names of metrics in an expression.
+// metrics returns the names of metrics in an expression.
 func metrics(expr string) (names []string) {
 	expr = aside.ReplaceAllString(texts.ReplaceAllString(expr, `""`), " ")
 	for _, word := range identifier.FindAllString(expr, -1) {

@@ -7,9 +7,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
-// dockerLines are the `docker run` lines of the README by the program's name.
+// dockerLines returns the `docker run` lines of the README by program.
 func dockerLines(t *testing.T) map[string]string {
 	t.Helper()
 	lines := make(map[string]string)
@@ -20,9 +22,8 @@ func dockerLines(t *testing.T) map[string]string {
 	return lines
 }
 
-// The lines of the README do what they say: the containers answer their health
-// checks without a file system to write to, and end when they are asked to.
-// Names and ports are replaced, so that the test meets nobody.
+// The lines of the README work: the containers pass their health checks with a read-only file
+// system, and end on request. Names and ports are replaced to avoid conflicts.
 func TestDockerRunLines(t *testing.T) {
 	lines := dockerLines(t)
 	for program := range ports {
@@ -36,10 +37,7 @@ func TestDockerRunLines(t *testing.T) {
 	if err := images(); err != nil {
 		t.Fatal(err)
 	}
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testkit.Must(filepath.Abs(".."))(t)
 	network, mine := "weir-"+tag, "weir-"+tag+"-"
 	output(t, "docker", "network", "create", network)
 	t.Cleanup(func() {
@@ -82,7 +80,7 @@ func TestDockerRunLines(t *testing.T) {
 	}
 }
 
-// What the README names is there.
+// The files named by the README exist.
 func TestReadmeNames(t *testing.T) {
 	text := read(t, "README.md")
 	for _, m := range regexp.MustCompile("deploy/[a-zA-Z0-9_./-]*[a-zA-Z]").FindAllString(text, -1) {
@@ -90,10 +88,7 @@ func TestReadmeNames(t *testing.T) {
 			t.Errorf("README.md names %s, which is not there", m)
 		}
 	}
-	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := testkit.Must(os.ReadFile("../Makefile"))(t)
 	for _, m := range regexp.MustCompile("make ([a-z-]+)").FindAllStringSubmatch(text, -1) {
 		if !strings.Contains(string(makefile), "\n"+m[1]+":") {
 			t.Errorf("README.md names make %s, which is not in the Makefile", m[1])

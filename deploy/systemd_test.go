@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
-// commonUnit is what the units of all programs have in common.
+// commonUnit is the common part of all units.
 const commonUnit = "weir-.service.d/weir.conf"
 
-// unitOf is the file name of a program's unit.
+// unitOf returns the file name of a program's unit.
 func unitOf(program string) string {
 	if program == "proxy" {
 		return "weir-proxy@.service"
@@ -26,7 +26,7 @@ func unitOf(program string) string {
 	return "weir-" + program + ".service"
 }
 
-// unit is the assignments in files of units; what is said several times is a list.
+// unit returns the assignments in unit files, with a list of values for each name.
 func unit(t *testing.T, files ...string) map[string][]string {
 	t.Helper()
 	keys := make(map[string][]string)
@@ -41,7 +41,7 @@ func unit(t *testing.T, files ...string) map[string][]string {
 	return keys
 }
 
-// What matters of the units, whoever reads them.
+// Important settings of the units.
 func TestUnits(t *testing.T) {
 	for _, program := range programs() {
 		keys := unit(t, unitOf(program), commonUnit)
@@ -69,23 +69,17 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// A crash is not taken for a wrong setting, after which systemd does not start again.
+// A crash is distinguished from an invalid setting, after which systemd does not restart.
 // SIGQUIT ends a Go program as a fatal error does.
 func TestUnitsStartAgainAfterACrash(t *testing.T) {
 	keys := unit(t, commonUnit)
 	for _, program := range programs() {
-		addr, err := freeport.Addr()
-		if err != nil {
-			t.Fatal(err)
-		}
+		addr := testkit.FreeAddr(t)
 		host, port, _ := strings.Cut(addr, ":")
-		p, err := rig.Start(program, append([]string{"BIND=" + host, "PORT=" + port}, keys["Environment"]...), "sh", "-c", "ulimit -c 0; exec "+binary(t, program))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Must(rig.Start(program, append([]string{"BIND=" + host, "PORT=" + port}, keys["Environment"]...), "sh", "-c", "ulimit -c 0; exec "+binary(t, program)))(t)
 		eventually(t, program+" runs", p, func() bool { return strings.Contains(p.Output(), " - Started ") })
 		output(t, "kill", "-QUIT", fmt.Sprint(p.Pid()))
-		err = p.AwaitEnd(t.Context(), patience)
+		err := p.AwaitEnd(t.Context(), patience)
 		ended, ok := errors.AsType[*exec.ExitError](err)
 		if !ok || fmt.Sprint(ended.ExitCode()) == keys["RestartPreventExitStatus"][0] {
 			t.Errorf("%s: %v", program, err)
@@ -93,7 +87,7 @@ func TestUnitsStartAgainAfterACrash(t *testing.T) {
 	}
 }
 
-// systemd itself reads the units, with the programs where they are here.
+// systemd verifies the units, with the paths of the programs on this machine.
 func TestUnitsVerify(t *testing.T) {
 	if !there(t, "systemd-analyze", "whether systemd takes the units") {
 		return
@@ -111,13 +105,12 @@ func TestUnitsVerify(t *testing.T) {
 		if err != nil || len(said) > 0 { // what it does not understand it passes over, and says so
 			t.Errorf("%s: %v: %s", program, err, said)
 		}
-		// Exposure in tenths, of a hundred: little is left that it could do.
+		// The exposure level is low; it is in tenths, at most 100.
 		output(t, "systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", file)
 	}
 }
 
-// The programs start with the units' settings, are healthy by their own checks, and
-// reload as the units say.
+// The programs start with the units' settings, are healthy, and reload as the units say.
 func TestUnitSettings(t *testing.T) {
 	for _, program := range programs() {
 		known := settings(t, program)
@@ -147,7 +140,7 @@ func TestUnitSettings(t *testing.T) {
 	}
 }
 
-// eventually waits until something is true of a program.
+// eventually waits until a condition on a program is true.
 func eventually(t *testing.T, what string, p *rig.Process, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {

@@ -15,14 +15,13 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
-// patience bounds every wait for something that a program does by itself; a
-// busy machine may need a good part of it.
+// patience bounds every wait for a program. A busy machine may need much of it.
 const patience = 5 * time.Minute
 
-// scratch is a folder for the whole run.
+// scratch is a folder for the whole test run.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -39,34 +38,30 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// exists says whether the repository has a file or folder.
+// exists reports whether the repository has a file or folder.
 func exists(name string) bool {
 	_, err := os.Stat(filepath.Join("..", name))
 	return err == nil
 }
 
-// programs are those that there are images of.
+// programs are the programs with images.
 func programs() []string { return []string{"proxy", "loadgen", "target", "advisor"} }
 
-// binaries builds the programs once, as for the images, and is the folder they
-// are in.
+// binaries builds the programs once, as for the images, and returns their folder.
 var binaries = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(scratch, "binaries")
 	_, err := try(context.Background(), nil, "docker/binaries", dir, tag)
 	return dir, err
 })
 
-// binary is the path of a program.
+// binary returns the path of a program.
 func binary(t *testing.T, name string) string {
 	t.Helper()
-	dir, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Must(binaries())(t)
 	return filepath.Join(dir, name)
 }
 
-// settings are the names that a program's -help lists.
+// settings returns the names of settings in a program's -help.
 func settings(t *testing.T, program string) map[string]bool {
 	t.Helper()
 	names := make(map[string]bool)
@@ -82,18 +77,12 @@ func settings(t *testing.T, program string) map[string]bool {
 	return names
 }
 
-// launch starts a program on a free address until the test ends.
+// launch starts a program at a free address, until the test ends.
 func launch(t *testing.T, name string, env ...string) (*rig.Process, string) {
 	t.Helper()
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := testkit.FreeAddr(t)
 	host, port, _ := strings.Cut(addr, ":")
-	p, err := rig.Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), binary(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Must(rig.Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), binary(t, name)))(t)
 	t.Cleanup(func() {
 		if err := p.Stop(); err != nil {
 			t.Error(err)
@@ -105,17 +94,14 @@ func launch(t *testing.T, name string, env ...string) (*rig.Process, string) {
 	return p, addr
 }
 
-// output is what a command prints on stdout; it must succeed.
+// output returns the stdout of a command, which must succeed.
 func output(t *testing.T, command ...string) string {
 	t.Helper()
-	out, err := try(t.Context(), nil, command...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testkit.Must(try(t.Context(), nil, command...))(t)
 	return out
 }
 
-// try runs a command with env added to ours; the error has what it said.
+// try runs a command with env added to our environment. Errors contain its output.
 func try(ctx context.Context, env []string, command ...string) (string, error) {
 	c := exec.CommandContext(ctx, command[0], command[1:]...)
 	c.Env = append(os.Environ(), env...)
@@ -127,13 +113,12 @@ func try(ctx context.Context, env []string, command ...string) (string, error) {
 	return out.String(), nil
 }
 
-// contextOf is the test's context, or during clean-up one that still lasts.
+// contextOf returns the test's context, or during clean-up one that has not ended.
 func contextOf(t *testing.T) context.Context {
 	return context.WithoutCancel(t.Context())
 }
 
-// there says whether a command is installed; when not, the test says what was
-// not tried for want of it.
+// there reports whether a command is installed. If not, the test logs what was not tested.
 func there(t *testing.T, command, otherwise string) bool {
 	t.Helper()
 	if _, err := exec.LookPath(command); err != nil {
@@ -143,7 +128,7 @@ func there(t *testing.T, command, otherwise string) bool {
 	return true
 }
 
-// fetch reads a URL; any status but 200 is an error.
+// fetch reads a URL. A status other than 200 is an error.
 func fetch(ctx context.Context, url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -163,8 +148,8 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 	return body, err
 }
 
-// await asks again and again until done is satisfied; what it says last is why
-// it was not.
+// await calls done until it returns nil. If that takes too long, the test fails with its last
+// error.
 func await(t *testing.T, what string, done func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -182,12 +167,9 @@ func await(t *testing.T, what string, done func() error) {
 	}
 }
 
-// read is the content of a file of this folder.
+// read returns the content of a file of this folder.
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(name))(t)
 	return string(text)
 }
