@@ -9,19 +9,18 @@ import (
 	"weir/bench/rig"
 )
 
-// How exactly limits are kept is counted over whole seconds, from when the token
-// bucket's stored burst is spent until the load nears its end.
+// Accuracy is measured over whole seconds, from when the token bucket's burst is spent until
+// shortly before the end of the load.
 const (
 	accuracySeconds = 60
 	accuracyFrom    = 4
 	accuracyTo      = accuracySeconds - 3
-	// offMax is the share by which the admitted rate may miss the limit.
+	// offMax bounds the relative deviation of the admitted rate from the limit.
 	offMax = 0.005
 )
 
-// Accuracy drives twice a limit under each algorithm and prints how many requests per
-// second the target served. The error says that one was off by more than half a
-// percent, or that requests were lost.
+// Accuracy offers twice a limit with each algorithm and prints how many requests per second the
+// target served. It fails if one was off by more than half a percent, or if requests were lost.
 func Accuracy(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "%d/s through a limit of %d/s, %d s each, GATE=off; counted at the target over whole seconds after %d s\n\n", 2*limit, limit, accuracySeconds, accuracyFrom)
 	report.Head(out, "algorithm", "sent", "admitted", "refused", "failed", "target: per second", "off by", "generator")
@@ -44,7 +43,7 @@ func Accuracy(ctx context.Context, out io.Writer) error {
 	return e.Conclude(out, "each limit was kept within half a percent, and no request was lost.", rig.Doubt(wrong))
 }
 
-// off is by which share the rate that the target saw misses the limit.
+// off returns the relative deviation of the rate at the target from the limit.
 func (o *outcome) off() float64 {
 	var admitted, seconds float64
 	for _, s := range o.seconds {
@@ -55,11 +54,11 @@ func (o *outcome) off() float64 {
 	return admitted/seconds/limit - 1
 }
 
-// exact expects that the limit was kept and no request lost.
+// exact expects that the limit was kept and that no request was lost.
 func (o *outcome) exact(e *report.Expectations, algorithm string) {
 	l, off := o.loads[0], o.off()
-	e.AtMost(algorithm+": rate above the limit, share", off, offMax)
-	e.AtLeast(algorithm+": rate above the limit, share", off, -offMax)
+	e.AtMost(algorithm+": relative deviation from the limit", off, offMax)
+	e.AtLeast(algorithm+": relative deviation from the limit", off, -offMax)
 	e.Never(l.Errors > 0, "%s: %d requests failed", algorithm, l.Errors)
 	e.Never(l.Sent != l.Success+l.RateLimited, "%s: of %d requests %d were answered", algorithm, l.Sent, l.Success+l.RateLimited)
 }

@@ -18,20 +18,19 @@ import (
 // ResultsDir is the default of RESULTS_DIR: the records that this repository keeps.
 const ResultsDir = "bench/results"
 
-// An Order is what a user wants to have played.
+// An Order holds the settings of the experiment.
 type Order struct {
 	Algorithms, Stores []string
 	Advisors           []bool
 	Compress           float64
 	Dir                string // of the page and the plots
-	// Cases are what is played in place of a matrix.
+	// Cases are played instead of a matrix, if any.
 	Cases []Case
 }
 
-// Register adds the settings to s; afterwards, and after s has been parsed, o
-// holds them.
+// Register adds the settings to s. When s has been parsed, o holds them.
 func (o *Order) Register(s *service.Settings) {
-	s.Float(&o.Compress, "COMPRESS", compressUsual, 1, 3600, "with scenario: plays this many seconds in one; rates are kept")
+	s.Float(&o.Compress, "COMPRESS", compressUsual, 1, 3600, "with scenario: factor by which time is compressed; rates are not changed")
 	s.Func("ALGORITHM", "off,fixed,sliding,token", "with scenario: algorithms, comma separated", strings.Join(algorithms, ", "), func(text string) (err error) {
 		o.Algorithms, err = choice(text, algorithms)
 		return err
@@ -48,27 +47,26 @@ func (o *Order) Register(s *service.Settings) {
 		}
 		return err
 	})
-	s.String(&o.Dir, "RESULTS_DIR", ResultsDir, "where records go, and what scenarios draw; BENCHMARKS.md is written only from the default")
+	s.String(&o.Dir, "RESULTS_DIR", ResultsDir, "folder for records and plots; BENCHMARKS.md is updated only from the default")
 }
 
-// What may be chosen, in the order of tables.
+// The choices, in the order of tables.
 var (
 	algorithms = []string{"off", "fixed", "sliding", "token", "sliding_log", "gcra", "leaky"}
 	stores     = []string{"simulated", "redis"}
 )
 
-// Algorithms are all that can be played.
+// Algorithms returns all algorithms.
 func Algorithms() []string { return slices.Clone(algorithms) }
 
-// Stores are all that limits can be kept in.
+// Stores returns all stores.
 func Stores() []string { return slices.Clone(stores) }
 
-// compressUsual makes an hour half a minute. Much more, and the advisor's half
-// minutes are shorter than the target takes to empty its queue.
+// compressUsual compresses an hour to half a minute. With much more, the advisor's intervals
+// would be shorter than the time that the target takes to empty its queue.
 const compressUsual = 120
 
-// Play plays the scenarios of these names, all when there is none, and prints
-// tables; the page and the plots go to a folder. An error names what was wrong.
+// Play plays the named scenarios, or all, prints tables, and writes a page and plots to a folder.
 func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 	args = slices.DeleteFunc(args, func(name string) bool { return name == "all" })
 	for _, name := range args {
@@ -81,9 +79,9 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 		cases = Matrix(args, o.Algorithms, o.Stores, o.Advisors)
 	}
 	if len(cases) == 0 {
-		return &service.ExitError{Status: 2, Err: errors.New("nothing to play: the scenario failure wants -store redis, and the algorithm off has no advisor")}
+		return &service.ExitError{Status: 2, Err: errors.New("nothing to play: the scenario failure needs -store redis, and the algorithm off has no advisor")}
 	}
-	fmt.Fprintf(out, "Limit %d/s, a target that can do %d/s (%d workers, %v each, exponential), SLO %v at p95, GATE=off; %.3g s in one\n", limit, capacity, workers, delay, slo, o.Compress)
+	fmt.Fprintf(out, "Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95, GATE=off; compressed by %.3g\n", limit, capacity, workers, delay, slo, o.Compress)
 	began := result.NewRecorder(time.Now(), io.Discard, "scenario", args)
 	page := report.Page{Title: "Weir: the scenarios, measured", About: about}
 	for _, s := range Scenarios() {
@@ -111,22 +109,21 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 	if err := page.Write(path); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "  the report: %s\n", path)
+	fmt.Fprintf(out, "  report: %s\n", path)
 	return nil
 }
 
-// tries is how often a case is played when the load generator could not keep
-// its schedule.
+// tries bounds how often a case is played if the load generator could not keep its schedule.
 const tries = 2
 
-// playAll plays the cases of a scenario, and says what is left out and why.
+// playAll plays the cases of a scenario and prints which are skipped and why.
 func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.Writer) (runs []*Run, err error) {
 	for i, c := range cases {
 		if c.Scenario != s.Name {
 			continue
 		}
 		if why := installed(c); why != "" {
-			fmt.Fprintf(out, "Left out: %s: %s\n", c, why)
+			fmt.Fprintf(out, "Skipped: %s: %s\n", c, why)
 			continue
 		}
 		fmt.Fprintf(out, "  ▶ %d of %d: %s\n", i+1, len(cases), c)
@@ -141,11 +138,11 @@ func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.W
 	return runs, nil
 }
 
-// choice reads a comma separated list of what is allowed.
+// choice parses a comma separated list of allowed words.
 func choice(text string, allowed []string) (list []string, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		if !slices.Contains(allowed, word) {
-			return nil, fmt.Errorf("%q is none of them", word)
+			return nil, fmt.Errorf("%q is not allowed", word)
 		}
 		list = append(list, word)
 	}

@@ -8,8 +8,8 @@ import (
 	"weir/loadgen/record"
 )
 
-// A Sample is what the programs' metrics said about a stretch of a run that ends
-// At, which counts from the start of the load. Rates are per second.
+// A Sample holds metrics of a short span of a run, which ends at At after the start of the load.
+// Rates are per second.
 type Sample struct {
 	At        time.Duration
 	Forwarded float64
@@ -17,21 +17,21 @@ type Sample struct {
 	Limit     float64 // permits per second in force; NaN without one
 	Forecast  float64 // the advisor's; NaN without one
 	TargetP95 float64
-	Queue     float64 // waiting in the target
+	Queue     float64 // requests waiting in the target
 	FailOpen  bool
 }
 
-// A Run is what came of a case.
+// A Run is the result of a case.
 type Run struct {
 	Case
 	Compress float64
 	Load     *rig.Loaded
 	Samples  []Sample
-	Troubles []Trouble // when they really happened, from the start of the load
+	Troubles []Trouble // at the times when they happened, from the start of the load
 	Metrics  Metrics
 }
 
-// Metrics are a run in figures. Shares are of all requests sent.
+// Metrics are the figures of a run. Shares are of all requests sent.
 type Metrics struct {
 	Offered   float64 // requests per second sent
 	Answered  float64 // answered 200, per second
@@ -40,21 +40,19 @@ type Metrics struct {
 	Failed5xx float64 // share answered 5xx
 	Lost      float64 // share without an answer
 	Latency   record.Spread
-	Needless  float64       // share refused although the target had room
-	QueueMax  float64       // most that waited in the target at a time
-	TargetP95 float64       // the worst stretch, seconds
-	Overload  float64       // share of the time in which the target's p95 was beyond the SLO
-	Recovery  time.Duration // after the worst peak, until the target was as before; negative: not within the run
-	Peaks     int           // that recovery was measured after
-	Resumed   time.Duration // until limiting was back after the store was; zero: not asked
+	Needless  float64       // share refused although the target had capacity
+	QueueMax  float64       // peak number of requests waiting in the target
+	TargetP95 float64       // of the worst sample, seconds
+	Overload  float64       // share of the time in which the target's p95 was above the SLO
+	Recovery  time.Duration // longest time after a peak until the target was as before; negative: not within the run
+	Peaks     int           // peaks after which recovery was measured
+	Resumed   time.Duration // from the return of the store until requests were refused; zero if not applicable
 }
 
-// patience is how long after its due time an answer is still worth something to
-// a client.
+// patience is how long after its due time an answer is useful to a client.
 const patience = 2 * slo
 
-// measure works out the figures of a run, of whose requests inTime were answered
-// in time.
+// measure computes the figures of a run; inTime is the number of requests answered in time.
 func (r *Run) measure(s *Scenario, inTime uint64) {
 	l, m := r.Load, &r.Metrics
 	span := s.Length().Seconds() / s.scale(r.Compress)
@@ -80,7 +78,7 @@ func (r *Run) measure(s *Scenario, inTime uint64) {
 	m.Resumed = r.resumed()
 }
 
-// overTime works out what the samples tell.
+// overTime computes the figures that follow from the samples.
 func (r *Run) overTime() {
 	m := &r.Metrics
 	var refused, offered, over, last float64
@@ -103,9 +101,8 @@ func (r *Run) overTime() {
 	}
 }
 
-// recovery is how long after the end of a peak nothing waits any more in the
-// target and its answers are good again, for two samples in a row; negative when
-// that does not happen.
+// recovery returns the time from the end of a peak until the target's queue is short and its p95
+// within the SLO for two samples in a row; negative if that does not happen.
 func recovery(samples []Sample, end time.Duration) time.Duration {
 	good := 0
 	for _, s := range samples {
@@ -122,7 +119,7 @@ func recovery(samples []Sample, end time.Duration) time.Duration {
 	return -1
 }
 
-// previous is when the sample before the one at a moment was taken.
+// previous returns the time of the sample before the one at a moment.
 func previous(samples []Sample, at time.Duration) (before time.Duration) {
 	for _, s := range samples {
 		if s.At >= at {
@@ -133,8 +130,8 @@ func previous(samples []Sample, at time.Duration) (before time.Duration) {
 	return before
 }
 
-// resumed is how long after the store's last return requests were refused again;
-// zero when it did not go away.
+// resumed returns the time from the store's last return until requests were refused again; zero
+// if it was always available, negative if they were not refused again.
 func (r *Run) resumed() time.Duration {
 	var back time.Duration
 	for _, t := range r.Troubles {

@@ -13,12 +13,12 @@ import (
 
 const (
 	sharedRate = 1500 // per second, for each of two proxies
-	// latestMax is how late the latest answer may be in seconds: the store's timeout, and
-	// what a busy machine takes.
+	// latestMax bounds the time of the latest answer in seconds: the store's timeout plus delays
+	// of a busy machine.
 	latestMax = 0.5
 )
 
-// A script says when a store goes and comes, in seconds.
+// A script says when a store is killed and restarted, in seconds.
 type script struct {
 	store                rig.Kind
 	total, kill, restart int
@@ -29,9 +29,9 @@ func LostDemo(store rig.Kind) func(ctx context.Context, out io.Writer) error {
 	return script{store, 20, 7, 13}.play
 }
 
-// Lost plays for a minute what happens when a store dies: two proxies share one limit, the
-// store is killed and started again under load, and every second is written down. The
-// error says what was not as promised.
+// Lost plays the loss of a store for a minute: two proxies share one limit, the store is killed
+// and restarted under load, and counts of every second are printed. The error says which
+// expectations were missed.
 func Lost(store rig.Kind) func(ctx context.Context, out io.Writer) error {
 	return script{store, 60, 20, 40}.play
 }
@@ -40,12 +40,12 @@ func (s script) play(ctx context.Context, out io.Writer) error {
 	t := trial{rate: sharedRate, seconds: s.total,
 		Topology: rig.Topology{Proxies: 2, Store: s.store, Proxy: []string{fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "GATE=off", "EVENT_LOOPS=1"}},
 		troubles: []Trouble{{time.Duration(s.kill) * time.Second, killStore}, {time.Duration(s.restart) * time.Second, restartStore}},
-		tell: func(sec *second) {
+		show: func(sec *second) {
 			report.Row(out, fmt.Sprint(sec.n), s.at(sec.n).String(), fmt.Sprint(sec.admitted), fmt.Sprint(sec.refused), sec.modes, sec.trouble)
 		}}
-	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is killed after %d s and starts again, with empty counters, after %d s.\n\n",
+	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is killed after %d s and restarted, with empty counters, after %d s.\n\n",
 		limit, s.store, t.rate, s.total, s.kill, s.restart)
-	report.Head(out, "second", string(s.store), "admitted", "refused", "modes", "and then")
+	report.Head(out, "second", string(s.store), "admitted", "refused", "modes", "event")
 	o, err := t.run(ctx)
 	if err != nil {
 		return err
@@ -53,20 +53,20 @@ func (s script) play(ctx context.Context, out io.Writer) error {
 	return o.showLost(out, s)
 }
 
-// A state is how the store was in a second.
+// A state is the state of the store in a second.
 type state uint8
 
 const (
-	starting state = iota // the load begins
-	up                    // all of it
-	down                  // all of it
-	changing              // it went or came, or came less than a second ago
+	starting state = iota // the load starts
+	up                    // for the whole second
+	down                  // for the whole second
+	changing              // it was killed or restarted, or restarted less than a second ago
 )
 
-// String is the state in the table.
-func (s state) String() string { return [...]string{"up (load begins)", "up", "down", "changing"}[s] }
+// String returns the state as shown in the table.
+func (s state) String() string { return [...]string{"up (load starts)", "up", "down", "changing"}[s] }
 
-// at is how the store was in second n.
+// at returns the state of the store in second n.
 func (s script) at(n int) state {
 	switch {
 	case n <= 2:
@@ -79,7 +79,7 @@ func (s script) at(n int) state {
 	return up
 }
 
-// showLost prints the sums and says what was not as promised.
+// showLost prints the sums and the conclusion.
 func (o *outcome) showLost(out io.Writer, s script) error {
 	var e report.Expectations
 	var admitted, whole, failed uint64
@@ -89,7 +89,7 @@ func (o *outcome) showLost(out io.Writer, s script) error {
 		case up:
 			admitted, whole = admitted+sec.admitted, whole+1
 		case down:
-			e.Never(sec.refused > 0, "second %d: %d refused while %s was away", sec.n, sec.refused, s.store)
+			e.Never(sec.refused > 0, "second %d: %d refused while %s was unavailable", sec.n, sec.refused, s.store)
 		}
 	}
 	mean := float64(admitted) / float64(max(whole, 1))
@@ -100,8 +100,8 @@ func (o *outcome) showLost(out io.Writer, s script) error {
 		fmt.Fprintf(out, "proxy %d: %d sent, statuses %v, %d failed; admitted p50 %.2f p99 %.2f max %.1f ms; generator %s\n", i+1, l.Sent, l.StatusCodes, l.Errors,
 			1e3*l.LatencySuccess.P50, 1e3*l.LatencySuccess.P99, 1e3*l.LatencySuccess.Max, l.Verdict)
 	}
-	e.Never(math.Abs(mean/limit-1) > offMax, "%.1f admitted per second while %s was up, the limit is %d", mean, s.store, limit)
+	e.Never(math.Abs(mean/limit-1) > offMax, "%.1f admitted per second while %s was available; the limit is %d", mean, s.store, limit)
 	e.Never(failed > 0, "%d requests failed", failed)
 	e.Never(latest > latestMax, "the latest answer came after %.0f ms", 1e3*latest)
-	return e.Conclude(out, "exact while "+string(s.store)+" is up, nothing refused or failed while it is away, limiting again within a second of its return.", rig.Inconclusive(o.loads...))
+	return e.Conclude(out, "exact while "+string(s.store)+" is available, nothing refused or failed while it is not, and limiting again within a second of its return.", rig.Inconclusive(o.loads...))
 }

@@ -13,7 +13,7 @@ import (
 	"weir/loadgen/record"
 )
 
-// short has the load begin in seconds 1 and 2; Redis is away in second 6.
+// In short the load starts in seconds 1 and 2, and Redis is unavailable in second 6.
 var short = script{rig.RedisStore, 10, 4, 6}
 
 func good() ([]second, []*rig.Loaded) {
@@ -30,7 +30,7 @@ func TestShowLost(t *testing.T) {
 		{"as promised", "", func([]second, []*rig.Loaded) {}},
 		{"too many", "1006.7 admitted", func(s []second, _ []*rig.Loaded) { s[1].admitted = 1020 }},
 		{"too few", "993.3 admitted", func(s []second, _ []*rig.Loaded) { s[5].admitted = 980 }},
-		{"refused while away", "second 6: 1 refused", func(s []second, _ []*rig.Loaded) { s[4].refused = 1 }},
+		{"refused while unavailable", "second 6: 1 refused", func(s []second, _ []*rig.Loaded) { s[4].refused = 1 }},
 		{"failed", "3 requests failed", func(_ []second, l []*rig.Loaded) { l[1].Errors = 3 }},
 		{"late", "after 900 ms", func(_ []second, l []*rig.Loaded) { l[0].LatencyRateLimited.Max = 0.9 }},
 	} {
@@ -57,7 +57,7 @@ func TestInconclusive(t *testing.T) {
 	if !ok || exit.Status != 3 || !errors.Is(err, result.ErrNotKept) || !strings.Contains(err.Error(), "pacer lag p99 20 ms") {
 		t.Errorf("ends with %v", err)
 	}
-	if !strings.Contains(out.String(), "Not as it should be, which proves nothing") || !strings.Contains(out.String(), "3 requests failed") {
+	if !strings.Contains(out.String(), "Inconclusive, as the load was not as planned") || !strings.Contains(out.String(), "3 requests failed") {
 		t.Errorf("said %s", out.String())
 	}
 	loads[1].Verdict = "DEGRADED"

@@ -16,17 +16,17 @@ import (
 	"weir/bench/rig"
 )
 
-// adviceStep is how often the proxy asks the advisor, in the scenario's time.
+// adviceStep is the interval at which the proxy asks the advisor, before compression.
 const adviceStep = 30 * time.Second
 
-// A stage is what runs during a case.
+// A stage holds the programs of a case.
 type stage struct {
 	*rig.Rig
 	advisor *rig.Process
 	dir     string // of the advisor
 }
 
-// play runs a case and works out its figures.
+// play plays a case and computes its figures.
 func play(ctx context.Context, c Case, compress float64, out io.Writer) (run *Run, err error) {
 	s := find(c.Scenario)
 	st, err := setUp(ctx, c, s, compress)
@@ -49,7 +49,7 @@ func play(ctx context.Context, c Case, compress float64, out io.Writer) (run *Ru
 	if err = errors.Join(err, troubled); err != nil {
 		return nil, err
 	}
-	for i := range run.Troubles { // from the start of the load, as all else
+	for i := range run.Troubles { // relative to the start of the load
 		run.Troubles[i].At -= run.Load.StartedAt.Sub(began)
 	}
 	run.Samples = samples(watch.readings, run.Load.StartedAt, length)
@@ -66,8 +66,7 @@ func find(name string) *Scenario {
 	return nil
 }
 
-// setUp starts what a case takes. What it has started is in the stage, also when
-// something went wrong.
+// setUp starts the programs of a case. If it fails, the stage holds those that were started.
 func setUp(ctx context.Context, c Case, s *Scenario, compress float64) (st *stage, err error) {
 	st = new(stage)
 	if st.dir, err = os.MkdirTemp("", "weir-scenario-"); err != nil {
@@ -80,8 +79,8 @@ func setUp(ctx context.Context, c Case, s *Scenario, compress float64) (st *stag
 		if err != nil {
 			return st, err
 		}
-		// The advisor's clock runs faster also where the scenario's does not: in
-		// real time half a minute would be one update.
+		// The advisor's clock is compressed even if the scenario is not: in real time there
+		// would be one update in half a minute.
 		env = append(env, "ADAPTIVE_MODE=true", "ADVISOR_URL=http://"+addr, fmt.Sprintf("ADAPTIVE_UPDATE_INTERVAL=%v", adviceStep),
 			fmt.Sprintf("ADAPTIVE_TIME_SCALE=%g", compress), fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit))
 	}
@@ -94,39 +93,38 @@ func setUp(ctx context.Context, c Case, s *Scenario, compress float64) (st *stag
 	return st, err
 }
 
-// startAdvisor starts an advisor that knows the target's capacity, as its
-// operator does after a load test, and has seen the scenario for a day.
+// startAdvisor starts an advisor that knows the target's capacity and a day of the scenario.
 func (st *stage) startAdvisor(ctx context.Context, s *Scenario) (addr string, err error) {
 	st.advisor, addr, err = rig.StartFree(ctx, "advisor", []string{fmt.Sprintf("CAPACITY_RPS=%d", capacity), "SLO_P95=" + slo.String(),
 		fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit), "STATE_FILE=" + filepath.Join(st.dir, "state")})
 	if err != nil {
 		return "", err
 	}
-	return addr, tellPast(ctx, addr, s, time.Now())
+	return addr, sendPast(ctx, addr, s, time.Now())
 }
 
-// past is how much of the scenario's time the advisor has seen before a run.
+// past is the length of the history that the advisor receives, before compression.
 const past = 26 * time.Hour
 
-// tellPast sends the advisor the snapshots of the day before now: the scenario
-// again and again under the static limit.
-func tellPast(ctx context.Context, addr string, s *Scenario, now time.Time) error {
+// sendPast sends the advisor snapshots of the past: the scenario, repeated, with the static
+// limit.
+func sendPast(ctx context.Context, addr string, s *Scenario, now time.Time) error {
 	for at := -past; at <= 0; at += adviceStep {
 		rate := s.rateAt(at - adviceStep/2)
 		admitted := math.Min(rate, limit)
 		body := fmt.Sprintf(`{"timestamp":%q,"interval":%g,"observedRps":%g,"forwardedRps":%g,"rejectedRate":%g,"latencyP95":%g,"errors5xx":0,"algorithm":"fixed","limit":%d,"window":1,"instance":"past"}`,
 			now.Add(at).UTC().Format(time.RFC3339Nano), adviceStep.Seconds(), rate, admitted, 1-admitted/rate, idleP95, limit)
 		if _, err := rig.Post(ctx, "http://"+addr+"/v1/limit-config", body); err != nil {
-			return fmt.Errorf("tell the advisor the past: %w", err)
+			return fmt.Errorf("send the past to the advisor: %w", err)
 		}
 	}
 	return nil
 }
 
-// idleP95 is the p95 of exponential service times when nothing waits, in seconds.
+// idleP95 is the p95 of exponential service times without queueing, in seconds.
 var idleP95 = delay.Seconds() * math.Log(20)
 
-// trouble does to the programs what the scenario asks for, and says when.
+// trouble plays the troubles of the scenario and returns when they happened.
 func (st *stage) trouble(ctx context.Context, s *Scenario, began time.Time) (done []Trouble, err error) {
 	for _, t := range s.Troubles {
 		if rig.Wait(ctx, time.Until(began.Add(t.At))) != nil {
@@ -157,7 +155,7 @@ func (st *stage) do(ctx context.Context, what string) error {
 		st.Target.Kill()
 	case what == restartTarget:
 		return st.StartTarget(ctx)
-	case st.Store == nil: // the base line has no store
+	case st.Store == nil: // the baseline has no store
 	case what == killStore:
 		st.Store.Kill()
 	case what == restartStore:
@@ -170,7 +168,7 @@ func (st *stage) do(ctx context.Context, what string) error {
 	return nil
 }
 
-// end ends what runs.
+// end stops the programs.
 func (st *stage) end() (err error) {
 	if st.Rig != nil {
 		err = st.Rig.Stop()
@@ -181,7 +179,7 @@ func (st *stage) end() (err error) {
 	return errors.Join(err, os.RemoveAll(st.dir))
 }
 
-// installed says what a case wants that is not there; empty for nothing.
+// installed describes what a case needs and is not installed; empty if nothing is missing.
 func installed(c Case) string {
 	if c.Advisor {
 		if _, err := rig.Binary("advisor"); err != nil {

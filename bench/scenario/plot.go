@@ -7,8 +7,8 @@ import (
 	"weir/internal/chart"
 )
 
-// plots are what a run looks like: the rates at the proxy, and what the target
-// felt.
+// plots returns the plots of a run: the rates at the proxy, and the target's answer times and
+// queue.
 func (r *Run) plots(s *Scenario) []chart.Chart {
 	x := make([]float64, len(r.Samples))
 	column := func(of func(s *Sample) float64) []float64 {
@@ -40,7 +40,7 @@ func (r *Run) plots(s *Scenario) []chart.Chart {
 	return []chart.Chart{rates, times, queue}
 }
 
-// clock says how fast the time of the axis runs.
+// clock describes the compression of the time axis.
 func (r *Run) clock(s *Scenario) string {
 	if s.Real {
 		return ""
@@ -55,7 +55,7 @@ func minutes(seconds float64) string {
 	return fmt.Sprintf("%.3g seconds", seconds)
 }
 
-// appendSeen appends a series unless it shows nothing.
+// appendSeen appends a series unless all of its values are NaN.
 func appendSeen(list []chart.Series, s chart.Series) []chart.Series {
 	for _, v := range s.Y {
 		if !math.IsNaN(v) {
@@ -65,7 +65,7 @@ func appendSeen(list []chart.Series, s chart.Series) []chart.Series {
 	return list
 }
 
-// orGap turns what was not measured into a gap.
+// orGap turns zero, which was not measured, into a gap.
 func orGap(v float64) float64 {
 	if v == 0 {
 		return math.NaN()
@@ -73,7 +73,7 @@ func orGap(v float64) float64 {
 	return v
 }
 
-// spans are the stretches in which something was wrong.
+// spans returns the spans of the troubles.
 func (r *Run) spans() (list []chart.Span) {
 	ends := map[string]string{killStore: restartStore, freezeStore: thawStore, slowTarget: healTarget, killAdvisor: ""}
 	tones := map[string]chart.Tone{killStore: chart.Red, freezeStore: chart.Blue, slowTarget: chart.Amber, killAdvisor: chart.Grey}

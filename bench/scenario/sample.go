@@ -9,16 +9,16 @@ import (
 	"weir/internal/every"
 )
 
-// sampleStep is how often the programs' metrics are read.
+// sampleStep is the interval at which metrics are read.
 const sampleStep = 200 * time.Millisecond
 
-// A reading is what the metrics said at a moment.
+// A reading holds the metrics at a moment.
 type reading struct {
 	at            time.Time
 	proxy, target rig.Samples
 }
 
-// sampler reads the metrics of a proxy and a target until ctx ends.
+// A sampler reads the metrics of a proxy and a target until ctx ends.
 //
 // Owned by one goroutine.
 type sampler struct {
@@ -26,11 +26,10 @@ type sampler struct {
 	readings              []reading
 }
 
-// run reads until ctx ends. A reading that fails is left out: what is killed
-// does not answer.
+// run reads until ctx ends. Failed readings are skipped, as programs may have been killed.
 func (s *sampler) run(ctx context.Context) {
 	read := func(time.Time) {
-		at := time.Now() // a tick may be older
+		at := time.Now() // the tick may be older
 		p, err1 := rig.Scrape(ctx, s.proxyAddr)
 		t, err2 := rig.Scrape(ctx, s.targetAddr)
 		if err1 == nil && err2 == nil {
@@ -41,8 +40,7 @@ func (s *sampler) run(ctx context.Context) {
 	every.Pause(ctx.Done(), sampleStep, read)
 }
 
-// samples are the differences between the readings, from the start of the load
-// to its end.
+// samples returns the differences between readings from the start of the load to its end.
 func samples(readings []reading, start time.Time, length time.Duration) (list []Sample) {
 	for i := 1; i < len(readings); i++ {
 		before, now := &readings[i-1], &readings[i]
@@ -69,7 +67,7 @@ func between(before, now *reading, at time.Duration) Sample {
 	return s
 }
 
-// permits is the sustained rate of the limit in force; NaN without one.
+// permits returns the sustained rate of the limit in force; NaN without one.
 func permits(proxy rig.Samples) float64 {
 	switch {
 	case proxy[`rate_limit_algorithm{algorithm="off"}`] == 1:

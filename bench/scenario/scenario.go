@@ -1,6 +1,5 @@
-// Package scenario plays the four situations that a limiter is for (steady load, bursts,
-// overload, a failing store) under each algorithm, with and without the advisor, and
-// reports what clients and the target saw.
+// Package scenario plays four scenarios (steady load, bursts, overload, a failing store) with
+// each algorithm, with and without the advisor, and reports the effects on clients and target.
 package scenario
 
 import (
@@ -11,26 +10,26 @@ import (
 	"time"
 )
 
-// What all scenarios share: the static limit, and a target that can do half as
-// much again. So a limit that stays where it is refuses what the target could
-// have served, and no limit at all lets bursts through that it cannot.
+// All scenarios have the same static limit, and a target that can serve 1.5 times as much. So a
+// static limit refuses requests that the target could have served, and without a limit bursts
+// overload the target.
 const (
 	limit    = 1000 // requests per second
 	workers  = 15
 	delay    = 10 * time.Millisecond // mean service time of a worker
 	capacity = 1500                  // workers / delay
-	slo      = 50 * time.Millisecond // the target's answer time that is still good, p95
+	slo      = 50 * time.Millisecond // bound of the target's p95
 )
 
-// A Piece is a stretch of a scenario with an even rate.
+// A Piece is a part of a scenario with a constant rate.
 type Piece struct {
 	For  time.Duration // in the scenario's time
 	Rate float64       // requests per second
-	Peak bool          // more than the target can take; recovery counts from its end
+	Peak bool          // above the target's capacity; recovery counts from its end
 }
 
-// A Trouble is something that is done to a component at a moment of the real
-// time of a run: the store does not die faster in a compressed run.
+// A Trouble is done to a component at a moment of a run, in real time: compression does not
+// affect it.
 type Trouble struct {
 	At   time.Duration
 	Name string
@@ -50,37 +49,37 @@ const (
 	restartTarget = "target back"
 )
 
-// A Scenario is one situation.
+// A Scenario is a load and what is done to the components.
 type Scenario struct {
 	Name, About string
 	Pieces      []Piece
 	Troubles    []Trouble
-	// Period is after what time the scenario's past repeats; zero: its length.
+	// Period is the period of the scenario's past; zero for its length.
 	Period time.Duration
-	// Real says that the pieces are in real time and not compressed.
+	// Real says that the pieces are not compressed.
 	Real bool
-	// Store says that it takes a real store to play.
+	// Store says that the scenario needs a real store.
 	Store bool
 }
 
-// Scenarios are the four, in the order of the product's description.
+// Scenarios returns the four scenarios.
 func Scenarios() []Scenario {
 	const minute = time.Minute
 	return []Scenario{
-		{Name: "steady", About: "90 % of the limit for half an hour: hardly anything is to be refused.",
+		{Name: "steady", About: "90 % of the limit for half an hour: hardly any request should be refused.",
 			Pieces: []Piece{{30 * minute, 0.9 * limit, false}}},
-		{Name: "bursts", About: "A quarter of each hour at three times the limit, the rest at the limit: the target could take a quarter of what is too much.",
+		{Name: "bursts", About: "A quarter of each hour at three times the limit, the rest at the limit: the target could serve a quarter of the excess.",
 			Period: 60 * minute, Pieces: []Piece{{45 * minute, limit, false}, {15 * minute, 3 * limit, true}, {15 * minute, limit, false}}},
-		{Name: "overload", About: "Ten minutes at 80 % of the limit, twenty at five times the limit, then 80 % again: the target must survive, and recover.",
+		{Name: "overload", About: "Ten minutes at 80 % of the limit, twenty at five times the limit, then 80 % again: the target must survive and recover.",
 			Pieces: []Piece{{10 * minute, 0.8 * limit, false}, {20 * minute, 5 * limit, true}, {10 * minute, 0.8 * limit, false}}},
-		{Name: "failure", About: "twice the limit while the store is killed, started again and frozen, the target works at half its speed for a while, and the advisor is killed.",
+		{Name: "failure", About: "Twice the limit while the store is killed, restarted and frozen, the target is slowed to half its speed for some seconds, and the advisor is killed.",
 			Real: true, Store: true, Pieces: []Piece{{36 * time.Second, 2 * limit, false}},
 			Troubles: []Trouble{{5 * time.Second, killStore}, {10 * time.Second, restartStore}, {15 * time.Second, freezeStore}, {18 * time.Second, thawStore},
 				{23 * time.Second, slowTarget}, {28 * time.Second, healTarget}, {31 * time.Second, killAdvisor}}},
 	}
 }
 
-// Length is how long a scenario lasts, in its own time.
+// Length returns the length of the scenario before compression.
 func (s *Scenario) Length() (sum time.Duration) {
 	for _, p := range s.Pieces {
 		sum += p.For
@@ -88,7 +87,7 @@ func (s *Scenario) Length() (sum time.Duration) {
 	return sum
 }
 
-// scale is how much faster than its own time it is played.
+// scale returns the factor by which time is compressed.
 func (s *Scenario) scale(compress float64) float64 {
 	if s.Real {
 		return 1
@@ -96,8 +95,8 @@ func (s *Scenario) scale(compress float64) float64 {
 	return compress
 }
 
-// rateAt is the rate at a moment of the scenario's time. Before it began it
-// repeats, so that it has a past.
+// rateAt returns the rate at a moment of the scenario, before compression. Its past repeats with
+// Period.
 func (s *Scenario) rateAt(at time.Duration) float64 {
 	if period := cmp.Or(s.Period, s.Length()); at < 0 {
 		at = (period + at%period) % period
@@ -111,7 +110,7 @@ func (s *Scenario) rateAt(at time.Duration) float64 {
 	return s.Pieces[len(s.Pieces)-1].Rate
 }
 
-// peakEnds are the real moments at which peaks end that something follows.
+// peakEnds returns the ends of the peaks that are not at the end, in real time.
 func (s *Scenario) peakEnds(compress float64) (ends []time.Duration) {
 	var at time.Duration
 	for i, p := range s.Pieces {
@@ -123,7 +122,7 @@ func (s *Scenario) peakEnds(compress float64) (ends []time.Duration) {
 	return ends
 }
 
-// profile is the load generator's configuration of the rate, compressed.
+// profile returns the compressed rate as a profile for the load generator.
 func (s *Scenario) profile(compress float64) string {
 	var steps []string
 	for _, p := range s.Pieces {
@@ -132,8 +131,7 @@ func (s *Scenario) profile(compress float64) string {
 	return `{"type":"steps","params":{"steps":[` + strings.Join(steps, ",") + `]}}`
 }
 
-// A Case is one run: a scenario under an algorithm with a store, with or without
-// the advisor.
+// A Case is one run: a scenario with an algorithm and a store, with or without the advisor.
 type Case struct {
 	Scenario  string
 	Algorithm string
@@ -141,7 +139,7 @@ type Case struct {
 	Advisor   bool
 }
 
-// String names a case in tables and files.
+// String returns the name of the case in tables and files.
 func (c Case) String() string {
 	name := c.Scenario + "-" + c.Algorithm + "-" + c.Store
 	if c.Advisor {
@@ -150,8 +148,8 @@ func (c Case) String() string {
 	return name
 }
 
-// Matrix is all that could be played; the base line without a limit goes first
-// and is played without an advisor, who would have nothing to say.
+// Matrix returns the combinations that make sense. Without a limit these have the first store
+// and no advisor; with one, scenarios that need a real store have Redis.
 func Matrix(scenarios, algorithms, stores []string, advisors []bool) (cases []Case) {
 	for _, s := range Scenarios() {
 		if len(scenarios) > 0 && !slices.Contains(scenarios, s.Name) {
@@ -166,7 +164,8 @@ func Matrix(scenarios, algorithms, stores []string, advisors []bool) (cases []Ca
 	return cases
 }
 
-// cases are a scenario under an algorithm with a store, the first or another one.
+// cases returns the cases of a scenario with an algorithm and a store; first says whether it is
+// the first store.
 func (s *Scenario) cases(algorithm, store string, first bool, advisors []bool) (cases []Case) {
 	for _, on := range advisors {
 		if limited := algorithm != "off"; limited && (!s.Store || store == "redis") || !limited && !on && first {

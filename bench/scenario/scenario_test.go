@@ -180,8 +180,8 @@ func TestFindings(t *testing.T) {
 		}
 	}
 	runs[2].Metrics.Failed5xx = 0.1
-	if got := findings(runs)[0]; !strings.HasPrefix(got, "None kept") {
-		t.Errorf("nobody was good, but: %s", got)
+	if got := findings(runs)[0]; !strings.HasPrefix(got, "None protected") {
+		t.Errorf("no run protected the target, but: %s", got)
 	}
 }
 

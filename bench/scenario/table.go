@@ -12,7 +12,7 @@ import (
 const columns = "algorithm | store | advisor | answered 200 /s | in time /s | refused % | needlessly % | 5xx % | lost % | mean ms | p50 ms | p95 ms | p99 ms | " +
 	"target p95 at worst ms | queue at most | overload % of time | recovery s | limiting back after s | generator"
 
-// show prints a scenario's runs as a table, and what they say.
+// show prints a scenario's runs as a table, and the findings.
 func show(out io.Writer, s *Scenario, runs []*Run) {
 	fmt.Fprintf(out, "\n### Scenario %s\n\n%s\n\n%v\n", s.Name, s.About, table(runs))
 	for _, text := range findings(runs) {
@@ -28,7 +28,7 @@ func table(runs []*Run) *report.Table {
 	return t
 }
 
-// cells are a run's row.
+// cells returns the row of a run.
 func (r *Run) cells() []string {
 	m := &r.Metrics
 	percent := func(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
@@ -42,7 +42,7 @@ func (r *Run) cells() []string {
 		after(m.Recovery, m.Peaks > 0), after(m.Resumed, m.Resumed != 0), string(r.Load.Verdict)}
 }
 
-// after shows a time that something took.
+// after formats a time; asked says whether it applies.
 func after(d time.Duration, asked bool) string {
 	switch {
 	case !asked:
@@ -53,36 +53,35 @@ func after(d time.Duration, asked bool) string {
 	return fmt.Sprintf("%.1f", d.Seconds())
 }
 
-// overloadBearable is the share of the time that the target may be slower than
-// the SLO in a run that counts as protected.
+// overloadBearable bounds the share of the time in which the target is slower than the SLO in a
+// run that counts as protected.
 const overloadBearable = 0.1
 
-// protected says whether the limiter did what it is for: the target answered, in
-// time but for moments.
+// protected reports whether the limiter protected the target: almost all requests were answered,
+// and the target was within its SLO most of the time.
 func (r *Run) protected() bool {
 	return r.Metrics.Overload <= overloadBearable && r.Metrics.Failed5xx+r.Metrics.Lost < 0.001
 }
 
-// findings say which runs did best at what.
+// findings names the best runs by several figures.
 func findings(runs []*Run) (list []string) {
 	limited := func(r *Run) bool { return r.Algorithm != "off" }
 	safe := func(r *Run) bool { return limited(r) && r.protected() }
 	if r := best(runs, safe, func(r *Run) float64 { return -r.Metrics.Goodput }); r != nil {
-		list = append(list, fmt.Sprintf("Most answers in time of those that kept the target well (beyond its SLO at most %.0f %% of the time, no 5xx): **%s** with %.0f/s.", 100*overloadBearable, r.label(), r.Metrics.Goodput))
+		list = append(list, fmt.Sprintf("Most answers in time among the runs that protected the target (above its SLO at most %.0f %% of the time, no 5xx): **%s** with %.0f/s.", 100*overloadBearable, r.label(), r.Metrics.Goodput))
 	} else {
-		list = append(list, fmt.Sprintf("None kept the target within its SLO all but %.0f %% of the time and without a 5xx.", 100*overloadBearable))
+		list = append(list, fmt.Sprintf("None protected the target (above its SLO at most %.0f %% of the time, no 5xx).", 100*overloadBearable))
 	}
 	if r := best(runs, limited, func(r *Run) float64 { return r.Metrics.Latency.P99 }); r != nil {
-		list = append(list, fmt.Sprintf("Lowest p99 of what was admitted: **%s** with %.1f ms.", r.label(), 1e3*r.Metrics.Latency.P99))
+		list = append(list, fmt.Sprintf("Lowest p99 of admitted requests: **%s** with %.1f ms.", r.label(), 1e3*r.Metrics.Latency.P99))
 	}
 	if r := best(runs, limited, func(r *Run) float64 { return r.Metrics.Needless }); r != nil {
-		list = append(list, fmt.Sprintf("Fewest refusals that the target had room for: **%s** with %.1f %% of all requests.", r.label(), 100*r.Metrics.Needless))
+		list = append(list, fmt.Sprintf("Fewest needless refusals: **%s** with %.1f %% of all requests.", r.label(), 100*r.Metrics.Needless))
 	}
 	return list
 }
 
-// best is the run with the least of a figure among those that count; nil when
-// none does.
+// best returns the run with the least figure among those that count; nil if none does.
 func best(runs []*Run, counts func(r *Run) bool, figure func(r *Run) float64) (least *Run) {
 	for _, r := range runs {
 		if counts(r) && (least == nil || figure(r) < figure(least)) {
@@ -92,7 +91,7 @@ func best(runs []*Run, counts func(r *Run) bool, figure func(r *Run) float64) (l
 	return least
 }
 
-// label names a run within its scenario.
+// label returns the name of a run within its scenario.
 func (r *Run) label() string {
 	text := r.Algorithm
 	if r.Store != "simulated" {

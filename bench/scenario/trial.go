@@ -11,39 +11,38 @@ import (
 	"weir/bench/rig"
 )
 
-// A trial is a limit, or something that breaks, under an even load, looked at second
-// by second.
+// A trial plays a constant load, possibly with troubles, and counts every second.
 type trial struct {
 	rig.Topology
-	rate     int       // requests per second, to each proxy
-	seconds  int       // how long
-	troubles []Trouble // at whole seconds
-	tell     func(s *second)
-	progress func(line string) // of the load; nil: it is not told
+	rate     int               // requests per second to each proxy
+	seconds  int               // how long
+	troubles []Trouble         // at whole seconds
+	show     func(s *second)   // is called after each second; may be nil
+	progress func(line string) // of the load; may be nil
 }
 
-// late is when in a second of the clock the counters are read: a fixed window has
-// let through all it will by then.
+// late is when in each second of the clock the counters are read: by then a fixed window has
+// admitted everything that it will.
 const late = 850 * time.Millisecond
 
-// A second is what was counted between two readings.
+// A second holds the counts between two readings.
 type second struct {
 	n                 int       // the first is 1
 	at                time.Time // of the reading at its end
 	admitted, refused uint64
 	modes             string // of the proxies
-	trouble           string // what was done behind it; empty: nothing
+	trouble           string // played after it; empty for none
 }
 
-// An outcome is what came of a trial.
+// An outcome is the outcome of a trial.
 type outcome struct {
 	loads   []*rig.Loaded // by proxy
 	seconds []second
-	// troubles are when they were really done, from the start of the load.
+	// troubles happened at these times from the start of the load.
 	troubles []Trouble
 }
 
-// run runs the trial to its end.
+// run plays the trial.
 func (t trial) run(ctx context.Context) (o *outcome, err error) {
 	st := new(stage)
 	if st.Rig, err = t.Start(ctx); err != nil {
@@ -78,9 +77,8 @@ func (t trial) run(ctx context.Context) (o *outcome, err error) {
 	return o, nil
 }
 
-// watch reads the counters once in each second of the clock, and does what the trial
-// asks for. Windows end with the second: what is done is done between the reading and
-// the next window.
+// watch reads the counters once in each second of the clock and plays the troubles. Windows end
+// with the second, so troubles happen between the reading and the next window.
 func (st *stage) watch(ctx context.Context, t *trial, o *outcome) error {
 	began := time.Now()
 	first := began.Truncate(time.Second).Add(late)
@@ -93,7 +91,7 @@ func (st *stage) watch(ctx context.Context, t *trial, o *outcome) error {
 		if err != nil {
 			return err
 		}
-		if now.admitted < before.admitted { // another target, which counts from zero
+		if now.admitted < before.admitted { // a restarted target counts from zero
 			before.admitted = 0
 		}
 		s := second{n: n, at: now.at, admitted: now.admitted - before.admitted, refused: now.refused - before.refused, modes: now.modes}
@@ -107,20 +105,19 @@ func (st *stage) watch(ctx context.Context, t *trial, o *outcome) error {
 			if err := st.do(ctx, trouble.Name); err != nil {
 				return fmt.Errorf("%s: %w", trouble.Name, err)
 			}
-			if trouble.Name == restartTarget { // which is back when it answers
+			if trouble.Name == restartTarget { // the target is back when it answers
 				o.troubles[len(o.troubles)-1].At = time.Since(began)
 			}
 		}
 		o.seconds = append(o.seconds, s)
-		if t.tell != nil {
-			t.tell(&s)
+		if t.show != nil {
+			t.show(&s)
 		}
 	}
 	return nil
 }
 
-// count is what the programs have counted so far. A target that is away has counted
-// nothing.
+// count returns the counts of the programs so far; that of a killed target is zero.
 func (st *stage) count(ctx context.Context) (s second, err error) {
 	s.at = time.Now()
 	if ended, _ := st.Target.Ended(); !ended {
