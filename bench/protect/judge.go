@@ -10,50 +10,49 @@ import (
 )
 
 const (
-	// step is how fine the course of a run is.
+	// step is the resolution of the course of a run.
 	step = 100 * time.Millisecond
-	// A target counts as protected, or as recovered, when window begins in which
-	// good of what it could have answered in time was.
+	// A target counts as protected, or as recovered, at the start of a window in which the share
+	// good of the ideal was answered in time.
 	window = time.Second
 	good   = 0.9
 )
 
-// A request is one of a run: the outcome, and whether it was to the slow route.
+// A request is the outcome of a request, and whether it was to the slow route.
 type request struct {
 	rig.Outcome
 	slow bool
 }
 
-// A Score is what came of a run. Spans are in seconds.
+// A Score is the result of a run. Spans are in seconds.
 type Score struct {
-	Requests int     `json:"requests"` // all below counts those to fast routes only
+	Requests int     `json:"requests"` // like all below, only those to fast routes
 	InTime   int     `json:"inTime"`
-	Ideal    float64 `json:"ideal"` // that could have been answered in time
+	Ideal    float64 `json:"ideal"` // requests that could have been answered in time
 	OK       int     `json:"ok"`    // answered 200
 	Shed     int     `json:"shed"`  // answered 429 or 503
-	// Needless are those shed that the target's own queue would have answered in
-	// time. In no second are they more than it would have answered more in time,
-	// as which ones it refuses is chance.
+	// Needless counts shed requests that the target's own queue would have answered in time. In
+	// each second it is bounded by how many more the queue would have answered in time, because
+	// which ones the queue refuses is random.
 	Needless int     `json:"needless"`
 	P99      float64 `json:"p99"` // of those answered 200
-	Lag      float64 `json:"lag"` // p99 of how late the load generator was while connections were idle
-	// Protected and Recovered are after the begin and the end of the bad phase;
-	// negative: not within it, not within the run; nil: there is no such phase,
-	// or nothing can be answered in it.
+	Lag      float64 `json:"lag"` // p99 of the load generator's lag while connections were idle
+	// Protected and Recovered count from the start and the end of the bad phase. Negative means
+	// not within that phase or the run; nil means that there is no such phase, or that nothing
+	// can be answered in it.
 	Protected *float64 `json:"protected,omitempty"`
 	Recovered *float64 `json:"recovered,omitempty"`
-	Course    []int    `json:"course"` // answered in time, by step in which they were due
+	Course    []int    `json:"course"` // answered in time, by the step in which they were due
 }
 
-// judge works out the score of a run from all its requests. chance is what the
-// replay draws from.
+// judge computes the score of a run from all its requests. chance is used by the replay.
 func (s *Situation) judge(all []request, chance *rand.Rand) (score Score) {
 	slices.SortFunc(all, func(a, b request) int { return cmp.Compare(a.Due, b.Due) })
 	score.Course = make([]int, (s.Length()+step-1)/step)
 	without := s.fifo(all, chance)
 	counted, every := make([]float64, len(s.Phases)), make([]float64, len(s.Phases))
-	// Of each second: how many more the queue would have answered in time, and
-	// which of these were shed.
+	// By second: how many more the queue would have answered in time, and how many of these were
+	// shed.
 	more, shed := make([]int, s.Length()/time.Second+1), make([]int, s.Length()/time.Second+1)
 	var oks []time.Duration
 	for i, r := range all {
@@ -106,8 +105,8 @@ func (s *Situation) judge(all []request, chance *rand.Rand) (score Score) {
 	return score
 }
 
-// settled is how many seconds after from the first window begins in which enough
-// was answered in time; negative when none begins before to.
+// settled returns the seconds from from to the start of the first window in which enough was
+// answered in time; negative if none starts before to.
 func (s *Situation) settled(course []int, from, to time.Duration) *float64 {
 	after := -1.0
 	for at := from; at <= to; at += step {
@@ -124,32 +123,32 @@ func (s *Situation) settled(course []int, from, to time.Duration) *float64 {
 	return &after
 }
 
-// fifo is when each of the requests, which are in order of their due times, would
-// have been answered if nothing stood in front of the target; negative: not at
-// all. Service times are drawn anew, so that it is right on average.
+// fifo returns when each of the requests, sorted by due time, would have been answered with nothing
+// in front of the target; negative for not at all. Service times are drawn again, so the result is
+// correct on average.
 func (s *Situation) fifo(all []request, chance *rand.Rand) []time.Duration {
 	done := make([]time.Duration, len(all))
-	free := make([]time.Duration, s.Workers) // when each worker is
-	var line []time.Duration                 // when those in the queue get a worker
-	gone, back := s.away()
+	free := make([]time.Duration, s.Workers) // when each worker becomes free
+	var queue []time.Duration                // when waiting requests get a worker
+	gone, back := s.outage()
 	for i, r := range all {
 		done[i] = -1
 		if gone <= r.Due && r.Due < back {
 			continue
 		}
 		if r.Due >= back && back > 0 { // a new process, with idle workers
-			free, line, back = slices.Repeat([]time.Duration{back}, s.Workers), nil, 0
+			free, queue, back = slices.Repeat([]time.Duration{back}, s.Workers), nil, 0
 		}
-		for len(line) > 0 && line[0] <= r.Due {
-			line = line[1:]
+		for len(queue) > 0 && queue[0] <= r.Due {
+			queue = queue[1:]
 		}
 		w := slices.Index(free, slices.Min(free))
 		start := max(r.Due, free[w])
 		if start > r.Due {
-			if len(line) >= s.Queue {
+			if len(queue) >= s.Queue {
 				continue
 			}
-			line = append(line, start)
+			queue = append(queue, start)
 		}
 		free[w] = start + s.draw(chance, s.Phases[s.phase(start)].Delay, r.slow)
 		if back == 0 || free[w] <= gone {

@@ -19,24 +19,24 @@ import (
 // ahead is the time between the start of the load generators and the first request.
 const ahead = 700 * time.Millisecond
 
-// A stage is the programs of one run.
+// A stage holds the programs of one run.
 type stage struct {
 	s     *Situation
 	side  Side
-	tools string   // folder of the programs that were built
+	tools string   // folder of the built programs
 	dir   string   // of the run
 	env   []string // of our proxies
 
 	running []*rig.Process
 	redis   *rig.Redis
-	own     *target // nil: the target program
+	own     *target // nil for the target program
 	process *rig.Process
 	target  string // its address
 	fronts  []string
 	stop    func() // ends the own target
 }
 
-// keep keeps p to be ended.
+// keep registers p to be stopped at the end.
 func (st *stage) keep(p *rig.Process, err error) error {
 	if err == nil {
 		st.running = append(st.running, p)
@@ -44,11 +44,11 @@ func (st *stage) keep(p *rig.Process, err error) error {
 	return err
 }
 
-// A verdict is the load generator's on itself.
+// A verdict is the load generator's verdict on its own run.
 type verdict struct {
 	word    record.Verdict
 	reasons []string
-	lag     float64 // p99 of how late it was while connections were idle, in seconds
+	lag     float64 // p99 of its lag while connections were idle, in seconds
 }
 
 // play runs the situation of a turn with a side.
@@ -76,8 +76,7 @@ func play(ctx context.Context, t turn, side Side, tools string) (score Score, v 
 	return score, v, nil
 }
 
-// setUp starts the programs. What it has started is in the stage, also when
-// something went wrong.
+// setUp starts the programs. If it fails, the stage holds those that were started.
 func (st *stage) setUp(ctx context.Context, round int) (err error) {
 	if st.dir, err = os.MkdirTemp("", "weir-protect-"); err != nil {
 		return err
@@ -111,7 +110,7 @@ func (st *stage) setUp(ctx context.Context, round int) (err error) {
 	return nil
 }
 
-// startTarget starts the target program, again after it was killed.
+// startTarget starts the target program, or restarts it after it was killed.
 func (st *stage) startTarget(ctx context.Context) (err error) {
 	st.process, err = rig.StartProgram(ctx, "target", st.target, []string{fmt.Sprintf("TARGET_WORKERS=%d", st.s.Workers),
 		"TARGET_DELAY=" + st.s.Phases[0].Delay.String(), "TARGET_DELAY_DIST=exponential", fmt.Sprintf("TARGET_QUEUE=%d", st.s.Queue)})
@@ -133,10 +132,10 @@ func (st *stage) serve(round int) {
 	}
 }
 
-// startAdvisor starts an advisor and tells the proxies of it.
+// startAdvisor starts an advisor and adds its address to the proxies' settings.
 func (st *stage) startAdvisor(ctx context.Context) error {
 	bounds := []string{fmt.Sprintf("LIMIT_MIN_RPS=%d", limitRate/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limitRate)}
-	p, addr, err := rig.StartFree(ctx, "advisor", append([]string{fmt.Sprintf("CAPACITY_RPS=%d", capacityTold), "SLO_P95=50ms", "STATE_FILE=" + filepath.Join(st.dir, "state")}, bounds...))
+	p, addr, err := rig.StartFree(ctx, "advisor", append([]string{fmt.Sprintf("CAPACITY_RPS=%d", capacityKnown), "SLO_P95=50ms", "STATE_FILE=" + filepath.Join(st.dir, "state")}, bounds...))
 	if err := st.keep(p, err); err != nil {
 		return err
 	}
@@ -144,13 +143,11 @@ func (st *stage) startAdvisor(ctx context.Context) error {
 	return nil
 }
 
-// connections are those of all clients, open before the first request is due. A generator
-// that opens them as it needs them has requests wait for one of its own: clients who wait
-// in a line keep theirs.
+// connections is the number of connections of all clients, which are opened before the first
+// request is due. Otherwise requests would wait for a connection in the generator.
 const connections = 6000
 
-// drive sends the load and returns what became of each request, and the worst
-// verdict of the generators.
+// drive sends the load and returns the requests and the worst verdict of the generators.
 func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []request, v verdict, err error) {
 	var loads []rig.Load
 	add := func(addr, path string, share float64) {
@@ -170,20 +167,20 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 	for i, l := range loaded {
 		late := l.StartedAt.Sub(start)
 		if late > step {
-			v.word, v.reasons = "INVALID", append(v.reasons, fmt.Sprintf("the load began %v late, the trouble did not", late))
+			v.word, v.reasons = "INVALID", append(v.reasons, fmt.Sprintf("the load started %v late, the trouble did not", late))
 		}
 		for _, o := range l.Outcomes {
 			all = append(all, request{rig.Outcome{Due: o.Due + late, Done: o.Done + late, Status: o.Status}, i >= st.s.Proxies})
 		}
 		if uint64(len(l.Outcomes)) != l.Due {
-			return nil, v, fmt.Errorf("of %d requests that were due there are %d outcomes", l.Due, len(l.Outcomes))
+			return nil, v, fmt.Errorf("%d requests were due, but there are %d outcomes", l.Due, len(l.Outcomes))
 		}
 		v.word, v.reasons, v.lag = record.Worse(v.word, l.Verdict), append(v.reasons, l.Reasons...), max(v.lag, l.PacerLag.P99)
 	}
 	return all, v, nil
 }
 
-// trouble changes the target at the begin of each phase, until ctx ends.
+// trouble changes the target at the start of each phase, until ctx ends.
 func (st *stage) trouble(ctx context.Context, start time.Time) error {
 	at := start
 	for i, p := range st.s.Phases {
@@ -206,7 +203,7 @@ func (st *stage) trouble(ctx context.Context, start time.Time) error {
 	return nil
 }
 
-// change makes the target that of the next phase.
+// change changes the target to that of phase p.
 func (st *stage) change(ctx context.Context, before, p Phase) error {
 	switch {
 	case before.Delay == p.Delay:
@@ -224,7 +221,7 @@ func (st *stage) change(ctx context.Context, before, p Phase) error {
 	return err
 }
 
-// end ends what runs, the proxies first.
+// end stops the programs, the proxies first.
 func (st *stage) end() (err error) {
 	for _, p := range slices.Backward(st.running) {
 		err = errors.Join(err, p.Stop())

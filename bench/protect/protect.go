@@ -22,23 +22,22 @@ import (
 	"weir/loadgen/record"
 )
 
-// An Order is what a user wants to have played.
+// An Order holds the settings of the experiment.
 type Order struct {
-	Dir     string // of the runs that are kept and of the picture
-	Rounds  int    // 0: as many as each situation has
-	Only    string // names of situations and sides; empty: all
+	Dir     string // for the recorded runs and the plot
+	Rounds  int    // 0 for the number of each situation
+	Only    string // names of situations and sides; empty for all
 	Shorter float64
 }
 
-// Register adds the settings to s; afterwards, and after s has been parsed, o
-// holds them.
+// Register adds the settings to s. When s has been parsed, o holds them.
 func (o *Order) Register(s *service.Settings) {
-	s.Int(&o.Rounds, "ROUNDS", 0, 0, 100, "with protect: rounds; 0: five of the first five situations, three of the others")
+	s.Int(&o.Rounds, "ROUNDS", 0, 0, 100, "with protect: rounds; 0: five for the first five situations, three for the others")
 	s.String(&o.Only, "ONLY", "", "with protect: situations and sides, comma separated; empty: all")
-	s.Float(&o.Shorter, "SHORTER", 1, 1, 30, "with protect: phases last so much less, to try it out")
+	s.Float(&o.Shorter, "SHORTER", 1, 1, 30, "with protect: factor by which phases are shorter, for trials")
 }
 
-// A Run is one run that was finished.
+// A Run is a finished run.
 type Run struct {
 	Commit    string         `json:"commit"`
 	Shorter   float64        `json:"shorter"`
@@ -50,24 +49,24 @@ type Run struct {
 	Score
 }
 
-// RunsFile is where runs are kept, one in a line, until the next commit.
+// RunsFile is the file of recorded runs, one per line.
 const RunsFile = "protect.runs"
 
-// tries is how often a run is made when the load generator could not keep its
-// schedule, or a program failed.
+// tries bounds how often a run is played if the load generator could not keep its schedule, or a
+// program failed.
 const tries = 2
 
-// setUpTime is what a run takes beside its length, for the time that remains.
+// setUpTime is an estimate of the time that a run takes in addition to its length.
 const setUpTime = 1500 * time.Millisecond
 
-// whole says that nothing is left out by the order.
+// whole reports whether the order selects the whole experiment.
 func (o *Order) whole() bool { return o.Only == "" && o.Shorter == 1 }
 
-// Run plays what is missing of the runs of this commit, prints the tables and
-// draws the picture. When ctx ends, the next call goes on.
+// Run plays the runs of this commit that are not recorded yet, prints the tables and draws the
+// plot. If ctx ends it, the next call resumes.
 func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("protect takes no argument %q; -rounds and -only choose", args)}
+		return &service.ExitError{Status: 2, Err: fmt.Errorf("protect takes no argument %q; use -rounds and -only", args)}
 	}
 	tools, err := os.MkdirTemp("", "weir-protect-tools-")
 	if err != nil {
@@ -79,8 +78,8 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	l.leaveOut(ctx, situations)
-	if err := l.takeUp(); err != nil {
+	l.skip(ctx, situations)
+	if err := l.resume(); err != nil {
 		return err
 	}
 	if err := l.playAll(ctx, situations); err != nil {
@@ -88,12 +87,12 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	err = l.report(situations)
 	if !o.whole() {
-		err = errors.Join(err, fmt.Errorf("a part of the experiment: %w", result.ErrNotKept))
+		err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
 	}
 	return err
 }
 
-// chosen are the situations with the sides and rounds that the order wants.
+// chosen returns the situations with the sides and rounds that the order selects.
 func (o *Order) chosen() (list []Situation, err error) {
 	var situations, sides []string
 	for _, s := range Situations() {
@@ -108,7 +107,7 @@ func (o *Order) chosen() (list []Situation, err error) {
 			return nil, &service.SettingError{Name: "ONLY", Value: o.Only, Problem: fmt.Sprintf("has %q; allowed: %s, %s", word, strings.Join(situations, ", "), strings.Join(sides, ", "))}
 		}
 	}
-	// Of each kind all are meant when none is named.
+	// If no situation or no side is named, all are meant.
 	other := func(names []string) func(name string) bool {
 		named := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !slices.Contains(names, w) })
 		return func(name string) bool { return len(named) > 0 && !slices.Contains(named, name) }
@@ -126,7 +125,7 @@ func (o *Order) chosen() (list []Situation, err error) {
 	return list, nil
 }
 
-// A lab is one call of the experiment.
+// A lab is one run of the experiment.
 //
 // Safe for concurrent use: mu guards the runs and the file.
 type lab struct {
@@ -139,8 +138,8 @@ type lab struct {
 	runs []Run
 }
 
-// leaveOut takes away the sides that cannot be played here, and says why.
-func (l *lab) leaveOut(ctx context.Context, situations []Situation) {
+// skip removes the sides that cannot be played here and prints why.
+func (l *lab) skip(ctx context.Context, situations []Situation) {
 	for _, side := range Sides() {
 		wanted := slices.ContainsFunc(situations, func(s Situation) bool { return slices.Contains(s.Sides, side.Name) })
 		if !wanted {
@@ -150,14 +149,14 @@ func (l *lab) leaveOut(ctx context.Context, situations []Situation) {
 		if why == "" {
 			continue
 		}
-		fmt.Fprintf(l.out, "Left out: %s: %s\n\n", side.Name, why)
+		fmt.Fprintf(l.out, "Skipped: %s: %s\n\n", side.Name, why)
 		for i := range situations {
 			situations[i].Sides = slices.DeleteFunc(situations[i].Sides, func(name string) bool { return name == side.Name })
 		}
 	}
 }
 
-// load reads the runs of a file; one that is not there has none.
+// load reads the runs of a file, which need not exist.
 func load(file string) (runs []Run, err error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,22 +170,22 @@ func load(file string) (runs []Run, err error) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r Run
-		if json.Unmarshal(lines.Bytes(), &r) == nil { // the last one may have been cut off
+		if json.Unmarshal(lines.Bytes(), &r) == nil { // the last line may be incomplete
 			runs = append(runs, r)
 		}
 	}
 	return runs, lines.Err()
 }
 
-// takeUp reads the runs of this commit that the file has. Those made with changes
-// that were not committed are left: the changes may be others now.
-func (l *lab) takeUp() (err error) {
+// resume reads the recorded runs of this commit. It ignores those with uncommitted changes, which
+// may have changed since.
+func (l *lab) resume() (err error) {
 	l.runs, err = load(l.file)
 	l.runs = slices.DeleteFunc(l.runs, func(r Run) bool { return r.Commit != l.commit || strings.HasSuffix(r.Commit, "+") })
 	return err
 }
 
-// played is the run of a situation, side and round, if there is one.
+// played returns the recorded run of a situation, side and round.
 func (l *lab) played(s *Situation, side string, round int) (run Run, ok bool) {
 	i := slices.IndexFunc(l.runs, func(r Run) bool {
 		return r.Shorter == l.Shorter && r.Situation == s.Name && r.Side == side && r.Round == round
@@ -217,17 +216,16 @@ func (l *lab) keep(r Run) error {
 	return errors.Join(err, f.Close())
 }
 
-// A turn is what runs at the same time: one side, or all of a situation whose
-// sides run together.
+// A turn is what runs at the same time: one side, or all sides of a situation that run together.
 type turn struct {
 	s     *Situation
 	sides []string
 	round int
 }
 
-// turns are the turns that have not been played, round by round. The order of the
-// sides is drawn anew for each round, so that none always runs after the same
-// other one; it is the same after a stop.
+// turns returns the turns that have not been played, round by round. The order of the sides is
+// random in each round, so that none always runs after the same other one. It depends only on the
+// round and the situation, so it is the same when the experiment is resumed.
 func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
 	most := 0
 	for _, s := range situations {
@@ -246,7 +244,7 @@ func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
 	return list, left
 }
 
-// round are the turns of a situation in a round.
+// round returns the turns of a situation in a round.
 func (l *lab) round(s *Situation, round int, chance *rand.Rand) (list []turn) {
 	var todo []string
 	for _, n := range chance.Perm(len(s.Sides)) {
@@ -263,7 +261,7 @@ func (l *lab) round(s *Situation, round int, chance *rand.Rand) (list []turn) {
 	return list
 }
 
-// playAll plays what has not been played.
+// playAll plays the turns that have not been played.
 func (l *lab) playAll(ctx context.Context, situations []Situation) error {
 	list, left := l.turns(situations)
 	for i, t := range list {
@@ -282,7 +280,7 @@ func (l *lab) playAll(ctx context.Context, situations []Situation) error {
 	return nil
 }
 
-// playOne plays one side of a turn and keeps the run.
+// playOne plays one side of a turn and records the run.
 func (l *lab) playOne(ctx context.Context, t turn, side Side) error {
 	for try := 1; ; try++ {
 		score, verdict, err := play(ctx, t, side, l.tools)
@@ -293,7 +291,7 @@ func (l *lab) playOne(ctx context.Context, t turn, side Side) error {
 		again := try < tries && ctx.Err() == nil && (err != nil || verdict.word == "INVALID")
 		switch {
 		case again:
-			l.say("  %s is played again: %s\n", side.Name, strings.ReplaceAll(why, "\n", " "))
+			l.say("  %s is repeated: %s\n", side.Name, strings.ReplaceAll(why, "\n", " "))
 		case err != nil:
 			return fmt.Errorf("%s: %w", side.Name, err)
 		default:
@@ -302,7 +300,7 @@ func (l *lab) playOne(ctx context.Context, t turn, side Side) error {
 	}
 }
 
-// say prints progress; several sides may.
+// say prints progress. Several sides may call it at the same time.
 func (l *lab) say(format string, values ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"weir/bench/result"
 	"weir/bench/rig/rigtest"
 	"weir/internal/service"
+	"weir/internal/testkit"
 )
 
 func TestSpread(t *testing.T) {
@@ -70,10 +71,7 @@ func TestMissedGoals(t *testing.T) {
 // The whole takes no longer than it may, and begins with what the goals name.
 func TestSituations(t *testing.T) {
 	l := &lab{Order: &Order{Shorter: 1}}
-	list, err := l.chosen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := testkit.Must(l.chosen())(t)
 	turns, left := l.turns(list)
 	if left > 100*time.Minute || len(turns) != 5*(7+4*4)+3*(5*4+1) {
 		t.Errorf("%d turns take %v", len(turns), left)
@@ -97,10 +95,7 @@ func TestSituations(t *testing.T) {
 // Who runs before whom changes from round to round, and is the same after a stop.
 func TestOrderOfSides(t *testing.T) {
 	o := &Order{Only: "half", Rounds: 5, Shorter: 1}
-	list, err := o.chosen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := testkit.Must(o.chosen())(t)
 	all, _ := (&lab{Order: o}).turns(list)
 	before := make(map[string]map[string]bool) // by side, those that ran just before it
 	for i, turn := range all[1:] {
@@ -155,10 +150,7 @@ func TestGoesOn(t *testing.T) {
 	o := &Order{Dir: t.TempDir(), Only: "half,none,gate", Rounds: 2, Shorter: 1}
 	file := filepath.Join(o.Dir, RunsFile)
 	l := &lab{Order: o, out: io.Discard, commit: "c", file: file}
-	list, err := l.chosen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := testkit.Must(l.chosen())(t)
 	quick := 0.5
 	for _, r := range []Run{{Commit: "c", Shorter: 1, Situation: "half", Side: "none", Round: 1, Score: Score{InTime: 7, Protected: &quick}},
 		{Commit: "b", Shorter: 1, Situation: "half", Side: "gate", Round: 1}, {Commit: "c", Shorter: 2, Situation: "half", Side: "gate", Round: 1}} {
@@ -171,7 +163,7 @@ func TestGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := &lab{Order: o, out: io.Discard, commit: "c", file: file}
-	if err := again.takeUp(); err != nil {
+	if err := again.resume(); err != nil {
 		t.Fatal(err)
 	}
 	turns, _ := again.turns(list)
@@ -182,7 +174,7 @@ func TestGoesOn(t *testing.T) {
 		t.Errorf("a run came back as %+v", r)
 	}
 	changed := &lab{Order: o, commit: "c+", file: file}
-	if err := errors.Join(changed.keep(Run{Commit: "c+", Shorter: 1, Situation: "half", Side: "gate", Round: 1}), changed.takeUp()); err != nil || len(changed.runs) != 0 {
+	if err := errors.Join(changed.keep(Run{Commit: "c+", Shorter: 1, Situation: "half", Side: "gate", Round: 1}), changed.resume()); err != nil || len(changed.runs) != 0 {
 		t.Errorf("with changes that are not committed %d runs are taken up, %v", len(changed.runs), err)
 	}
 	if none, err := load(file + ".absent"); none != nil || err != nil {

@@ -17,21 +17,21 @@ import (
 	"weir/loadgen/record"
 )
 
-// report prints a table for each situation, and draws the picture.
+// report prints a table for each situation and draws the plot.
 func (l *lab) report(situations []Situation) error {
-	figures := "Figures are medians of the rounds, with the least and the most in brackets. "
+	figures := "Figures are medians of the rounds, with minimum and maximum in brackets. "
 	if l.Rounds == 1 {
-		figures = "There was one round: each figure is of a single run. "
+		figures = "There was one round, so each figure is from a single run. "
 	}
-	fmt.Fprintf(l.out, "\nReal programs in real time on loopback. Arrivals are Poisson and the same in a round for all sides, which take turns. "+
+	fmt.Fprintf(l.out, "\nReal programs in real time on loopback. Arrivals are Poisson, and the same in a round for all sides, which take turns. "+
 		figures+
-		"In time is a 200 within %d ms of when the request was due (wide: 200 ms). The ideal is the lesser of what was asked and what the target could do, added up. "+
-		"Needlessly shed are requests answered 429 or 503 that the target's own queue, with nothing in front of it, would have answered in time: a replay of the same arrivals tells, with service times drawn anew. "+
-		"The target counts as protected, and as recovered, when a second begins in which %.0f %% of the ideal was answered in time. "+
-		"The last columns are how late the load generator was while connections were idle, and what it says of itself: a p99 above 1 ms makes a run DEGRADED, one above 10 ms INVALID; some stalls, or waiting for connections, make it DEGRADED too. "+
-		"It shares the processors with the target and the side, so that it is late when they are all busy. Requests count from when they were due, so its lateness counts against every side alike, out of the time that is allowed. "+
-		"A run that is INVALID is made once more, and the second one counts, whatever it is. "+
-		"HAProxy is told how many workers the target has, failsafe-go and the gate are not. Each of HAProxy's settings was chosen by what did better in the situation half; failsafe-go has its defaults, which do better there than its queue (2 and 3 times the limit).\n", situations[0].InTime.Milliseconds(), 100*good)
+		"In time means a 200 within %d ms of the due time (wide: 200 ms). The ideal is the sum of the lesser of the offered load and the target's capacity. "+
+		"Needlessly shed are requests answered with 429 or 503 that the target's own queue, with nothing in front of it, would have answered in time, according to a replay of the same arrivals with new random service times. "+
+		"The target counts as protected, or as recovered, at the start of a second in which %.0f %% of the ideal was answered in time. "+
+		"The last columns are the lag of the load generator while connections were idle, and its verdict: a p99 above 1 ms makes a run DEGRADED, one above 10 ms INVALID; some stalls, or waiting for connections, also make it DEGRADED. "+
+		"It shares the cores with the target and the side, so it is late when all are busy. Latency counts from the due time, so this affects all sides alike. "+
+		"An INVALID run is repeated once, and the second run counts, whatever its verdict. "+
+		"HAProxy is configured with the number of the target's workers; failsafe-go and the gate are not. HAProxy's settings are those with the best results in the situation half; failsafe-go has its defaults, which are better there than with a queue (2 and 3 times the limit).\n", situations[0].InTime.Milliseconds(), 100*good)
 	if first, last := l.made(situations); !first.IsZero() {
 		fmt.Fprintf(l.out, "\nThe runs ended from %s to %s.\n", first.Format(time.RFC3339), last.Format(time.RFC3339))
 	}
@@ -51,12 +51,12 @@ func (l *lab) report(situations []Situation) error {
 		}
 	}
 	if len(missed) > 0 {
-		return fmt.Errorf("goals were missed: %s", strings.Join(missed, "; "))
+		return fmt.Errorf("missed goals: %s", strings.Join(missed, "; "))
 	}
 	return nil
 }
 
-// made is when the first and the last of the runs that are shown ended.
+// made returns when the first and the last of the shown runs ended.
 func (l *lab) made(situations []Situation) (first, last time.Time) {
 	var ends []time.Time
 	for i := range situations {
@@ -73,7 +73,7 @@ func (l *lab) made(situations []Situation) (first, last time.Time) {
 	return ends[0], ends[len(ends)-1]
 }
 
-// missed says in words which goals of a situation the gate missed.
+// missed describes the goals of a situation that the gate missed.
 func (l *lab) missed(s *Situation) []string {
 	runs := l.of(s, "gate")
 	if len(runs) == 0 {
@@ -96,10 +96,10 @@ func (l *lab) missed(s *Situation) []string {
 	return e.Missed()
 }
 
-// share is n as a share of a run's requests.
+// share returns n as a share of a run's requests.
 func share(n int, r Run) float64 { return float64(n) / math.Max(1, float64(r.Requests)) }
 
-// of are the runs of a side, by round.
+// of returns the runs of a side, by round.
 func (l *lab) of(s *Situation, side string) (list []Run) {
 	for round := 1; round <= s.Rounds; round++ {
 		if r, ok := l.played(s, side, round); ok {
@@ -127,10 +127,10 @@ func (l *lab) table(s *Situation) {
 	fmt.Fprintf(l.out, "\n%s\n", s.About)
 }
 
-// goodput is what was answered in time of what could have been.
+// goodput returns the number answered in time relative to the ideal.
 func goodput(r Run) float64 { return float64(r.InTime) / math.Max(1, r.Ideal) }
 
-// after is a span that may be none (infinite) or not asked for (NaN).
+// after returns a span, +Inf if it was not reached, or NaN if it does not apply.
 func after(span *float64) float64 {
 	switch {
 	case span == nil:
@@ -141,7 +141,8 @@ func after(span *float64) float64 {
 	return *span
 }
 
-// spread shows the median of a figure over runs with its ends, or what the only run had.
+// spread formats the median of a figure over runs with minimum and maximum, or the figure of a
+// single run.
 func spread(runs []Run, format string, figure func(r Run) float64) string {
 	s := report.SpreadOf(runs, figure)
 	word := func(v float64) string {
@@ -159,7 +160,7 @@ func spread(runs []Run, format string, figure func(r Run) float64) string {
 	return fmt.Sprintf("%s (%s … %s)", word(s.Median), word(s.Least), word(s.Most))
 }
 
-// ratio shows how much was answered in time of what could have been.
+// ratio formats the goodput of runs.
 func ratio(runs []Run) string {
 	if len(runs) == 1 {
 		return fmt.Sprintf("**%.3f**", goodput(runs[0]))
@@ -167,20 +168,18 @@ func ratio(runs []Run) string {
 	return report.SpreadOf(runs, goodput).Ratio(3)
 }
 
-// Picture is the file of the plot, which shows the situation pictured: in it the
-// target copes until it becomes slower, so that it has something to lose. In the
-// first situation it is overrun from the start, so that without the gate nothing is
-// answered in time even before.
+// Picture is the file of the plot, which shows the situation pictured. In it the target can serve
+// the load until it becomes slower. In the first situation it is overloaded from the start, so
+// without the gate nothing is answered in time even before the bad phase.
 const (
 	Picture  = "protect.svg"
 	pictured = "varied"
 )
 
-// coarse is how many steps of a course make a point of the plot.
+// coarse is the number of steps of a course per point of the plot.
 const coarse = 5
 
-// draw draws the course of the runs with and without the gate that are in the
-// middle by what they answered in time.
+// draw draws the courses of the runs with the median goodput, with and without the gate.
 func (l *lab) draw(s *Situation) error {
 	c := chart.Chart{Title: fmt.Sprintf("A target for %.0f requests a second loses half its speed under %.0f a second", s.capacity(s.Phases[0]), s.Phases[0].Rate), Width: 1180, Height: 320, Steps: true,
 		X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Label: fmt.Sprintf("answers a second within %d ms, over time", s.InTime.Milliseconds())}}
@@ -197,7 +196,7 @@ func (l *lab) draw(s *Situation) error {
 	for _, side := range []struct {
 		name, label string
 		tone        chart.Tone
-	}{{"none", "without the gate", chart.Red}, {"gate", "with the gate, told nothing", chart.Green}} {
+	}{{"none", "without the gate", chart.Red}, {"gate", "with the gate, not configured", chart.Green}} {
 		runs := l.of(s, side.name)
 		if len(runs) == 0 {
 			return nil

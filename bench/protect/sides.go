@@ -11,22 +11,22 @@ import (
 	"weir/internal/freeport"
 )
 
-// A Side is something that stands in front of the target.
+// A Side is a program in front of the target.
 type Side struct {
 	Name, About string
-	env         []string // of our proxy; nil: it is a peer
+	env         []string // settings of our proxy; nil for a peer
 	advisor     bool
 }
 
-// The limit that an operator would set after a load test, and what the advisor is
-// told.
+// The limit that an operator would set after a load test, and the capacity in the advisor's
+// settings.
 const (
-	limitRate    = 1400
-	limitBurst   = 280
-	capacityTold = 1500
+	limitRate     = 1400
+	limitBurst    = 280
+	capacityKnown = 1500
 )
 
-// Sides are all sides in the order of tables.
+// Sides returns all sides in the order of tables.
 func Sides() []Side {
 	limit := []string{"RATE_LIMIT_ALGORITHM=token", fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limitRate), fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limitBurst)}
 	none, gated := []string{"RATE_LIMIT_ALGORITHM=off"}, []string{"GATE=on"}
@@ -34,22 +34,22 @@ func Sides() []Side {
 	return []Side{
 		{Name: "none", About: "Weir without a limit, GATE=off", env: slices.Concat(none, off)},
 		{Name: "limit", About: fmt.Sprintf("Weir, token %d/s, GATE=off", limitRate), env: slices.Concat(limit, off)},
-		{Name: "gate", About: "Weir, GATE=on, told nothing", env: slices.Concat(none, gated)},
+		{Name: "gate", About: "Weir, GATE=on, no other settings", env: slices.Concat(none, gated)},
 		{Name: "limit-gate", About: fmt.Sprintf("Weir, token %d/s and GATE=on", limitRate), env: slices.Concat(limit, gated)},
-		{Name: "advisor", About: fmt.Sprintf("Weir, token %d/s, GATE=on and the advisor, told %d/s and an SLO of 50 ms, asked every 5 s", limitRate, capacityTold), env: slices.Concat(limit, gated), advisor: true},
-		{Name: "haproxy", About: "HAProxy, nbthread 1, timeout queue a fifth of what is in time, maxconn told the workers, and two thirds more where the target has a queue"},
-		{Name: "failsafe", About: "failsafe-go 0.9.6, adaptive limiter with its defaults (no queue) in a reverse proxy of net/http, told nothing"},
+		{Name: "advisor", About: fmt.Sprintf("Weir, token %d/s, GATE=on and the advisor with a capacity of %d/s and an SLO of 50 ms, asked every 5 s", limitRate, capacityKnown), env: slices.Concat(limit, gated), advisor: true},
+		{Name: "haproxy", About: "HAProxy, nbthread 1, timeout queue a fifth of the time that counts as in time, maxconn the number of workers, and two thirds more if the target has a queue"},
+		{Name: "failsafe", About: "failsafe-go 0.9.6, adaptive limiter with its defaults (no queue) in a reverse proxy of net/http"},
 	}
 }
 
-// sideNamed is the side of a name that exists.
+// sideNamed returns the side of that name, which must exist.
 func sideNamed(name string) Side {
 	list := Sides()
 	return list[slices.IndexFunc(list, func(s Side) bool { return s.Name == name })]
 }
 
-// missing says why a side cannot be played here; empty when it can. It builds the
-// peer that is a program of this repository, into dir.
+// missing returns why a side cannot be played here, or an empty string. It builds the peer that is
+// a program of this repository into dir.
 func missing(ctx context.Context, side, dir string) string {
 	switch side {
 	case "haproxy":
@@ -60,14 +60,14 @@ func missing(ctx context.Context, side, dir string) string {
 		const source = "bench/protect/failsafe"
 		cmd := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", filepath.Join(dir, "failsafe"), ".")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Sprintf("%s cannot be built in the repository's folder: %v: %.300s", source, err, out)
+			return fmt.Sprintf("build %s in the current folder, which must be the repository: %v: %.300s", source, err, out)
 		}
 	}
 	return ""
 }
 
-// haproxyConfig has what did better for HAProxy, one thing at a time, in the
-// situation half. With two threads it takes twice the processor time here.
+// haproxyConfig has the settings with the best results in the situation half, varied one at a
+// time. With two threads HAProxy uses twice the CPU time here.
 const haproxyConfig = `
 global
   nbthread 1
@@ -87,10 +87,10 @@ backend target
   server target %[4]s maxconn %[5]d
 `
 
-// maxconn is how many requests HAProxy is to have at the target: more than there
-// are workers, as a worker that is done would otherwise wait until its answer has
-// been read and the next request has come. Without a queue it is the workers: the target
-// refuses what is more, and these refusals use up the requests that wait in HAProxy.
+// maxconn returns how many requests HAProxy may have in flight to the target: more than there are
+// workers, because a worker would otherwise be idle until its answer was read and the next request
+// has arrived. Without a queue it is the number of workers, because the target refuses more, and
+// these refusals would use up the requests waiting in HAProxy.
 func (s *Situation) maxconn() int {
 	most := s.Workers
 	if s.Queue > 0 {

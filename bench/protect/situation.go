@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// A Phase is a stretch of a situation in which nothing changes.
+// A Phase is a part of a situation in which nothing changes.
 type Phase struct {
 	For   time.Duration
 	Rate  float64       // requests per second, Poisson
-	Delay time.Duration // the target's mean service time; 0: the target is away
-	// Bad says that this is the trouble which the target is to be protected
-	// from. A situation has one bad phase at most.
+	Delay time.Duration // the target's mean service time; 0 if the target is down
+	// Bad marks the phase with the trouble from which the target should be protected. A situation
+	// has at most one.
 	Bad bool
 }
 
-// A Situation is a target, what is asked of it, and what goes wrong.
+// A Situation is a target, a load, and what goes wrong.
 type Situation struct {
 	Name, About string
 	Phases      []Phase
@@ -30,41 +30,41 @@ type Situation struct {
 	// Varied says that service times are lognormal with a coefficient of
 	// variation of 2, otherwise they are exponential.
 	Varied bool
-	// SlowShare is how many requests to a route with slowFactor times the
-	// service time there are for each of the others. They are not counted.
+	// SlowShare is the ratio of requests to a route with slowFactor times the service time to all
+	// others. They are not counted.
 	SlowShare float64
-	Proxies   int           // that share the target and the load evenly
+	Proxies   int           // which share the target and the load evenly
 	Redis     bool          // our limits are in a Redis that is killed in the bad phase
-	InTime    time.Duration // how long after its due time an answer is in time
+	InTime    time.Duration // bound of the latency of answers in time
 	Sides     []string
 	Rounds    int
 	Goal      Goal
 	Together  bool // the sides of a round run at the same time
 }
 
-// A Goal is what is expected of the gate.
+// A Goal is the goal of the gate.
 type Goal struct {
 	InTime float64       // share of the ideal
-	P99    time.Duration // of what is answered 200; 0: none
-	Shed   float64       // share of the requests that may be shed needlessly; 0: none
-	// Behind is how much less of the ideal it may be than behind a peer; 0: any.
+	P99    time.Duration // of requests answered with 200; 0 for none
+	Shed   float64       // bound of the share of requests shed needlessly; 0 for none
+	// Behind is by how much the goodput may be less than a peer's; 0 for any.
 	Behind float64
 }
 
 const (
 	slowFactor = 50
 	slowPath   = "/slow"
-	// redisGone is how long after the begin of the bad phase Redis is killed.
+	// redisGone is when Redis is killed, after the start of the bad phase.
 	redisGone = 3 * time.Second
 )
 
-// everywhere are the sides of most situations.
+// everywhere lists the sides of most situations.
 var everywhere = []string{"none", "gate", "haproxy", "failsafe"}
 
-// Situations are all situations; the first belong to the table of the goals.
+// Situations returns all situations.
 func Situations() []Situation {
 	const ms, s = time.Millisecond, time.Second
-	// usual is a target that can do 1,500/s, trouble for 14 of 25 seconds.
+	// usual has a target that can serve 1,500/s, and trouble for 14 of 25 seconds.
 	usual := func(name, about string, rate float64) Situation {
 		return Situation{Name: name, About: about, Workers: 15, Queue: 1000, Proxies: 1, InTime: 100 * ms, Sides: everywhere, Rounds: 3, Goal: Goal{InTime: .95, Behind: .01},
 			Phases: []Phase{{5 * s, rate, 10 * ms, false}, {14 * s, rate, 20 * ms, true}, {6 * s, rate, 10 * ms, false}}}
@@ -83,27 +83,27 @@ func Situations() []Situation {
 	sheds := usual("sheds", "A target without a queue, which answers 503 at once when its 15 workers are busy, loses half its speed, under 2,000/s.", 2000)
 	sheds.Queue, sheds.Rounds = 0, 5
 	sheds.Goal = Goal{InTime: .96}
-	crowd := usual("crowd", "The load rises from 1,000/s to 4,000/s at once, on a target that can do 1,500/s.", 1000)
+	crowd := usual("crowd", "The load rises from 1,000/s to 4,000/s at once, on a target that can serve 1,500/s.", 1000)
 	crowd.Phases[1].Rate, crowd.Phases[1].Delay, crowd.Rounds = 4000, 10*ms, 5
 	crowd.Goal = Goal{InTime: .98}
-	proxies := usual("proxies", "Two proxies that know nothing of each other share the load and the target, which loses half its speed, under 2,000/s.", 2000)
+	proxies := usual("proxies", "Two independent proxies share the load and the target, which loses half its speed, under 2,000/s.", 2000)
 	proxies.Proxies = 2
 	varied := usual("varied", "Service times are lognormal with a coefficient of variation of 2; the target loses half its speed, under 1,200/s.", 1200)
 	varied.Varied = true
-	slow := usual("slow", "Beside 800/s to fast routes 8/s go to one that takes 50 times as long. Nothing goes wrong: the target is busy to 80 %. Only the fast routes are counted.", 800)
+	slow := usual("slow", "In addition to 800/s to fast routes, 8/s go to one that takes 50 times as long. Nothing goes wrong: the utilisation of the target is 80 %. Only the fast routes are counted.", 800)
 	slow.Phases, slow.SlowShare = []Phase{{25 * s, 800, 10 * ms, false}}, 0.01
-	restart := usual("restart", "The target is killed under 1,000/s and is back after 2 s.", 1000)
+	restart := usual("restart", "The target is killed under 1,000/s and restarted after 2 s.", 1000)
 	restart.Phases[0].For, restart.Phases[1] = 8*s, Phase{2 * s, 1000, 0, true}
 	restart.Phases[2].For = 15 * s
-	redis := usual("redis", "The limits (10,000/s, which never binds) are in a Redis that is killed while the target works at half its speed, under 1,200/s.", 1200)
+	redis := usual("redis", "The limits (10,000/s, which is never reached) are in a Redis that is killed while the target works at half its speed, under 1,200/s.", 1200)
 	redis.Redis = true
-	steady := usual("steady", "90 % of what the target can take for five minutes; nothing goes wrong. The sides run at the same time, each with a target of its own.", 1350)
+	steady := usual("steady", "90 % of the target's capacity for five minutes; nothing goes wrong. The sides run at the same time, each with its own target.", 1350)
 	steady.Goal.Shed = .0001
 	steady.Phases, steady.Sides, steady.Together = []Phase{{300 * s, 1350, 10 * ms, false}}, []string{"none", "gate"}, true
 	return []Situation{half, most, wide, sheds, crowd, proxies, varied, slow, restart, redis, steady}
 }
 
-// Length is how long a run of the situation lasts.
+// Length returns the length of a run.
 func (s *Situation) Length() (sum time.Duration) {
 	for _, p := range s.Phases {
 		sum += p.For
@@ -111,7 +111,7 @@ func (s *Situation) Length() (sum time.Duration) {
 	return sum
 }
 
-// shorter is the situation with phases that last so much less.
+// shorter returns the situation with phases that are shorter by a factor.
 func (s Situation) shorter(factor float64) Situation {
 	phases := make([]Phase, len(s.Phases))
 	for i, p := range s.Phases {
@@ -122,7 +122,7 @@ func (s Situation) shorter(factor float64) Situation {
 	return s
 }
 
-// capacity is how many requests a second the target can answer in a phase.
+// capacity returns how many requests per second the target can answer in a phase.
 func (s *Situation) capacity(p Phase) float64 {
 	if p.Delay == 0 {
 		return 0
@@ -131,12 +131,12 @@ func (s *Situation) capacity(p Phase) float64 {
 	return float64(s.Workers) / mean
 }
 
-// ideal is how many counted requests a second can be answered in a phase.
+// ideal returns how many counted requests per second can be answered in a phase.
 func (s *Situation) ideal(p Phase) float64 {
 	return min(p.Rate, s.capacity(p)/(1+s.SlowShare))
 }
 
-// bad is the span of the bad phase.
+// bad returns the span of the bad phase.
 func (s *Situation) bad() (from, to time.Duration, ok bool) {
 	for _, p := range s.Phases {
 		if p.Bad {
@@ -147,7 +147,7 @@ func (s *Situation) bad() (from, to time.Duration, ok bool) {
 	return 0, 0, false
 }
 
-// phase is the number of the phase at an instant; the last one lasts for ever.
+// phase returns the index of the phase at an instant; the last one does not end.
 func (s *Situation) phase(at time.Duration) int {
 	last := len(s.Phases) - 1
 	for i, p := range s.Phases[:last] {
@@ -158,15 +158,15 @@ func (s *Situation) phase(at time.Duration) int {
 	return last
 }
 
-// away is when the target is not there; to is 0 when it always is.
-func (s *Situation) away() (from, to time.Duration) {
+// outage returns when the target is down; to is 0 if it never is.
+func (s *Situation) outage() (from, to time.Duration) {
 	if from, to, ok := s.bad(); ok && s.Phases[s.phase(from)].Delay == 0 {
 		return from, to
 	}
 	return 0, 0
 }
 
-// profile is the load generator's configuration of a share of the load.
+// profile returns a share of the load as a profile for the load generator.
 func (s *Situation) profile(share float64) string {
 	var steps []string
 	for _, p := range s.Phases {
@@ -175,7 +175,7 @@ func (s *Situation) profile(share float64) string {
 	return `{"type":"steps","arrivals":"poisson","params":{"steps":[` + strings.Join(steps, ",") + `]}}`
 }
 
-// draw is a service time with the mean given.
+// draw returns a random service time with the given mean.
 func (s *Situation) draw(chance *rand.Rand, mean time.Duration, slow bool) time.Duration {
 	service := float64(mean)
 	if slow {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A target does what the target program cannot: service times that vary more,
-// and a slow route. It has one queue for all workers.
+// A target has what the target program lacks: service times with more variance, and a slow route.
+// It has one queue for all workers.
 //
-// Safe for concurrent use: the delay is atomic, the line a channel.
+// Safe for concurrent use: delay is atomic, queue is a channel.
 type target struct {
 	situation *Situation
 	delay     atomic.Int64 // mean service time in nanoseconds
-	line      chan visit
+	queue     chan visit
 }
 
 // A visit is a request in the target.
@@ -27,7 +27,7 @@ type visit struct {
 
 // newTarget starts the workers, which end when stop is closed.
 func newTarget(s *Situation, seed uint64, stop <-chan struct{}) *target {
-	t := &target{situation: s, line: make(chan visit, s.Queue)}
+	t := &target{situation: s, queue: make(chan visit, s.Queue)}
 	t.delay.Store(int64(s.Phases[0].Delay))
 	for w := range s.Workers {
 		go t.work(rand.New(rand.NewPCG(seed, uint64(w))), stop)
@@ -35,15 +35,15 @@ func newTarget(s *Situation, seed uint64, stop <-chan struct{}) *target {
 	return t
 }
 
-// work serves one after the other. A service begins when the one before should
-// have ended, however late the timer was: so the capacity is exact.
+// work serves one request after another. A service starts when the previous one should have ended,
+// even if the timer was late, so the capacity is exact.
 func (t *target) work(chance *rand.Rand, stop <-chan struct{}) {
 	var free time.Time
 	for {
 		select {
 		case <-stop:
 			return
-		case v := <-t.line:
+		case v := <-t.queue:
 			if v.at.After(free) {
 				free = v.at
 			}
@@ -54,11 +54,11 @@ func (t *target) work(chance *rand.Rand, stop <-chan struct{}) {
 	}
 }
 
-// ServeHTTP waits for a worker and its service; 503 when the queue is full.
+// ServeHTTP waits for a worker and the service; it answers 503 if the queue is full.
 func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := visit{time.Now(), r.URL.Path == slowPath, make(chan struct{})}
 	select {
-	case t.line <- v:
+	case t.queue <- v:
 		<-v.done
 		_, _ = io.WriteString(w, "OK")
 	default:
