@@ -3,30 +3,33 @@ package watch
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// waitMax is how long a test waits for what must happen in the end.
+// waitMax bounds the wait for a report.
 const waitMax = 2 * time.Minute
 
-// A folder is a place for files, and one of its files that is watched.
+// A folder contains files, one of which is watched.
 type folder struct {
 	t    *testing.T
 	root string
 	name string // of the file, below root
 
 	mu   sync.Mutex
-	seen string // what the file held when a change was told last
+	seen string // content of the file when a change was reported last
 }
 
 func (f *folder) path(name string) string { return filepath.Join(f.root, name) }
 
-// holds is the file's content.
+// holds returns the content of the file.
 func (f *folder) holds() string {
 	text, err := os.ReadFile(f.path(f.name))
 	if err != nil {
@@ -63,7 +66,7 @@ func (f *folder) remove(name string) {
 	f.must(os.RemoveAll(f.path(name)))
 }
 
-// told waits until a change was told since which the file holds text.
+// told waits until a change to text is reported.
 func (f *folder) told(text string) {
 	f.t.Helper()
 	for end := time.Now().Add(waitMax); ; time.Sleep(time.Millisecond) {
@@ -74,13 +77,13 @@ func (f *folder) told(text string) {
 			return
 		}
 		if time.Now().After(end) {
-			f.t.Fatalf("waited %v to be told that the file holds %q; told last when it held %q, and now it is %q", waitMax, text, seen, f.holds())
+			f.t.Fatalf("waited %v for a report of %q; the last one was of %q, and the content is %q", waitMax, text, seen, f.holds())
 		}
 	}
 }
 
-// kubernetes lays the file out as the kubelet does: the name is a link through
-// ..data, which is a link to a folder with a date, and is swapped.
+// kubernetes writes the file as the kubelet does: its name is a link through ..data, which
+// is a link to a folder with a date, and is replaced.
 func (f *folder) kubernetes(generation int, text string) {
 	f.t.Helper()
 	dated := fmt.Sprintf("..2026_01_%02d", generation)
@@ -90,7 +93,7 @@ func (f *folder) kubernetes(generation int, text string) {
 	f.remove(fmt.Sprintf("..2026_01_%02d", generation-1))
 }
 
-// Whatever way the content changes, it is told; with notices, and without.
+// A change is reported, whatever way it is made.
 func TestWatch(t *testing.T) {
 	for _, test := range []struct {
 		name          string
@@ -116,10 +119,10 @@ func TestWatch(t *testing.T) {
 		{"removed and back", "rules.yaml",
 			func(f *folder) { f.write("rules.yaml", "old") },
 			func(f *folder) { f.remove("rules.yaml"); f.told("none"); f.write("rules.yaml", "new") }},
-		{"not there at the start", "rules.yaml",
+		{"missing at the start", "rules.yaml",
 			func(*folder) {},
 			func(f *folder) { f.write("rules.yaml", "new") }},
-		{"nor its folder", "a/b/rules.yaml",
+		{"missing with its folder", "a/b/rules.yaml",
 			func(*folder) {},
 			func(f *folder) { f.write("a/b/rules.yaml", "new") }},
 		{"its folder removed and back", "a/rules.yaml",
@@ -138,10 +141,10 @@ func TestWatch(t *testing.T) {
 				f.link("../b/real.yaml", "a/rules.yaml")
 			},
 			func(f *folder) { f.write("b/real.yaml", "new") }},
-		{"a link that gets its target later", "rules.yaml",
+		{"a link whose target is missing at first", "rules.yaml",
 			func(f *folder) { f.link("real.yaml", "rules.yaml") },
 			func(f *folder) { f.write("real.yaml", "new") }},
-		{"in a folder where much happens", "rules.yaml",
+		{"in a folder with many other changes", "rules.yaml",
 			func(f *folder) { f.write("rules.yaml", "old") },
 			func(f *folder) {
 				f.write("rules.yaml", "new")
@@ -150,28 +153,22 @@ func TestWatch(t *testing.T) {
 				}
 			}},
 	} {
-		for _, notices := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, notices %t", test.name, notices), func(t *testing.T) {
-				t.Parallel()
-				f := &folder{t: t, root: t.TempDir(), name: test.file}
-				test.before(f)
-				run(t, f, notices)
-				test.after(f)
-				f.told("new")
-			})
-		}
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := &folder{t: t, root: t.TempDir(), name: test.file}
+			test.before(f)
+			run(t, f)
+			test.after(f)
+			f.told("new")
+		})
 	}
 }
 
 // run starts a watcher for the rest of the test.
-func run(t *testing.T, f *folder, notices bool) {
+func run(t *testing.T, f *folder) {
 	t.Helper()
-	other := f.path("other")
-	w := New(f.path(f.name), other)
-	if !notices {
-		w.notices.Close()
-		w.notices, w.pause = nil, 5*time.Millisecond
-	}
+	w := New(f.path(f.name), f.path("other"))
+	w.pause = 5 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -189,42 +186,30 @@ func run(t *testing.T, f *folder, notices bool) {
 	})
 }
 
-// With notices nothing waits for the next look.
-func TestNotices(t *testing.T) {
+// A change is reported when a check has found nothing new since, or after some checks.
+func TestSettles(t *testing.T) {
 	f := &folder{t: t, root: t.TempDir(), name: "rules.yaml"}
-	w := New(f.path(f.name))
-	if w.notices == nil {
-		t.Fatal("this system has no notices")
-	}
-	w.pause = time.Hour
-	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan string)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		w.Run(ctx, func() {
-			select {
-			case told <- f.holds():
-			case <-ctx.Done():
-			}
-		})
-	}()
-	for _, text := range []string{"one", "two"} {
-		f.write("tmp", text)
-		f.rename("tmp", f.name)
-		for seen := ""; seen != text; {
-			select {
-			case seen = <-told:
-			case <-time.After(waitMax):
-				t.Fatalf("waited %v to be told of %q", waitMax, text)
-			}
+	f.write("rules.yaml", "old")
+	w := New(f.path("rules.yaml"))
+	for i, step := range []struct {
+		text    string // written before the check; empty: nothing
+		changed bool
+	}{
+		{"", false}, {"new", false}, {"", true}, {"", false},
+		{"half", false}, {"whole", false}, {"", true},
+		{"odd", false}, {"whole", false}, {"", true}, // as reported before, but the other may be in force
+		{"1", false}, {"2", false}, {"3", false}, {"4", true}, {"5", false}, {"", true}, {"", false},
+	} {
+		if step.text != "" {
+			f.write("rules.yaml", step.text)
+		}
+		if changed := w.look(time.Now()); changed != step.changed {
+			t.Errorf("step %d, %q is written: reported %t", i, step.text, changed)
 		}
 	}
-	cancel()
-	<-ended
 }
 
-// A look tells other contents, and nothing else.
+// A look finds another content, and nothing else.
 func TestLook(t *testing.T) {
 	f := &folder{t: t, root: t.TempDir(), name: "rules.yaml"}
 	old := time.Now().Add(-time.Hour)
@@ -233,66 +218,143 @@ func TestLook(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		do      func()
-		closely bool
 		changed bool
 	}{
-		{"not there", func() {}, true, false},
-		{"there", func() { f.write("rules.yaml", "one") }, false, true},
-		{"as before", func() {}, true, false},
-		{"written with what it held", func() { f.write("rules.yaml", "one") }, true, false},
-		{"swapped for an equal one", func() { f.write("tmp", "one"); f.rename("tmp", "rules.yaml") }, false, false},
-		{"another length", func() { f.write("rules.yaml", "three") }, false, true},
-		{"another age", age, false, false},
-		{"old, and its time is set back after a change: needs a closer look", func() { f.write("rules.yaml", "seven"); age() }, false, false},
-		{"a closer look", func() {}, true, true},
-		{"may not be read by others", func() { f.must(os.Chmod(f.path("rules.yaml"), 0o600)) }, true, false},
-		{"emptied", func() { f.write("rules.yaml", "") }, false, true},
-		{"gone", func() { f.remove("rules.yaml") }, false, true},
-		{"gone still", func() {}, true, false},
-		{"a folder", func() { f.must(os.Mkdir(f.path("rules.yaml"), 0o700)) }, true, true},
-		{"a file again, fresh", func() { f.remove("rules.yaml"); f.write("rules.yaml", "one") }, false, true},
+		{"missing", func() {}, false},
+		{"created", func() { f.write("rules.yaml", "one") }, true},
+		{"as before", func() {}, false},
+		{"written with its own content", func() { f.write("rules.yaml", "one") }, false},
+		{"replaced by an equal one", func() { f.write("tmp", "one"); f.rename("tmp", "rules.yaml") }, false},
+		{"another length", func() { f.write("rules.yaml", "three") }, true},
+		{"another age", age, false},
+		{"its time is set back after a change", func() { f.write("rules.yaml", "seven"); age() }, true},
+		{"not readable for others", func() { f.must(os.Chmod(f.path("rules.yaml"), 0o600)) }, false},
+		{"emptied", func() { f.write("rules.yaml", "") }, true},
+		{"removed", func() { f.remove("rules.yaml") }, true},
+		{"still missing", func() {}, false},
+		{"a folder", func() { f.must(os.Mkdir(f.path("rules.yaml"), 0o700)) }, true},
+		{"a file again", func() { f.remove("rules.yaml"); f.write("rules.yaml", "one") }, true},
 	} {
 		test.do()
-		if changed := w.look(time.Now(), test.closely); changed != test.changed {
-			t.Errorf("%s: told a change %t, want %t", test.name, changed, test.changed)
+		if changed := w.look(time.Now()); changed != test.changed {
+			t.Errorf("%s: changed %t, want %t", test.name, changed, test.changed)
 		}
 	}
 	if !w.fresh {
-		t.Error("a file just written is not read again at the next look")
+		t.Error("a file just written is not read at the next look")
 	}
-	if w.look(time.Now().Add(racy), false); w.fresh || w.stat == nil {
+	if w.look(time.Now().Add(racy)); w.fresh || w.stat == nil {
 		t.Error("a file that was written long ago is read at each look")
 	}
 }
 
-// Of a folder everything in it is told, but what is hidden.
+// Two stats are of the same state if size and both times are equal.
+func TestSame(t *testing.T) {
+	f := &folder{t: t, root: t.TempDir()}
+	f.write("a", "one")
+	f.write("b", "one")
+	stat := func(name string) fs.FileInfo {
+		found, err := os.Stat(f.path(name))
+		f.must(err)
+		return found
+	}
+	one := stat("a")
+	at := one.Sys().(*syscall.Stat_t).Ctim
+	alike := func(name string, sec int64) fs.FileInfo { // of the same time of change but for seconds
+		f.must(os.Chtimes(f.path(name), one.ModTime(), one.ModTime()))
+		found := stat(name)
+		found.Sys().(*syscall.Stat_t).Ctim = at
+		found.Sys().(*syscall.Stat_t).Ctim.Sec += sec
+		return found
+	}
+	f.must(os.Chtimes(f.path("a"), one.ModTime(), one.ModTime().Add(time.Hour)))
+	later := stat("a")
+	later.Sys().(*syscall.Stat_t).Ctim = at
+	for _, test := range []struct {
+		name  string
+		other fs.FileInfo
+		same  bool
+	}{
+		{"nothing", alike("a", 0), true},
+		{"the time of the last change, as after a change that sets back the modification time", alike("a", 1), false},
+		{"the modification time, as on a file system that keeps no other", later, false},
+		{"the file", alike("b", 0), false},
+		{"the existence", nil, false},
+	} {
+		if same(one, test.other) != test.same {
+			t.Errorf("the stats differ in %s: same is %t", test.name, !test.same)
+		}
+	}
+	f.write("a", "three")
+	if same(one, alike("a", 0)) {
+		t.Error("the stats differ in the size: same is true")
+	}
+}
+
+// A report comes at least a pause after the content was written, also if reports take long.
+func TestSlowReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &folder{t: t, root: t.TempDir(), name: "rules.yaml"}
+		f.write("rules.yaml", "old")
+		w := New(f.path("rules.yaml"))
+		ctx, cancel := context.WithCancel(t.Context())
+		var written time.Time
+		write := func(text string) {
+			f.write("rules.yaml", text)
+			written = time.Now()
+		}
+		write("new")
+		reports := 0
+		go w.Run(ctx, func() {
+			if age := time.Since(written); age < w.pause {
+				t.Errorf("%q is reported %v after it was written", f.holds(), age)
+			}
+			if reports++; reports == 2 {
+				cancel()
+				return
+			}
+			time.Sleep(w.pause * 3 / 2)
+			write("half")
+		})
+		<-ctx.Done()
+		synctest.Wait()
+	})
+}
+
+// The content of a folder is that of all its files except hidden ones.
 func TestFolder(t *testing.T) {
 	f := &folder{t: t, root: t.TempDir()}
 	f.write("limits/a.yaml", "old")
 	f.write("other/c.yaml", "old")
 	w := New(f.path("limits"))
-	if w.look(true) {
-		t.Error("nothing has changed, and something is told")
+	look := func() bool { return w.look(time.Now()) || w.look(time.Now()) }
+	if look() {
+		t.Error("a change is reported, but nothing has changed")
 	}
 	for _, change := range []struct {
-		name string
-		make func()
-		told bool
+		name    string
+		make    func()
+		changed bool
 	}{
 		{"written", func() { f.write("limits/a.yaml", "new") }, true},
-		{"one more", func() { f.write("limits/b.yaml", "") }, true},
-		{"hidden", func() { f.write("limits/.b.yaml", "x") }, false},
-		{"in a folder below", func() { f.write("limits/below/b.yaml", "x") }, false},
+		{"another file", func() { f.write("limits/b.yaml", "") }, true},
+		{"a hidden one", func() { f.write("limits/.b.yaml", "x") }, false},
+		{"one in a folder below", func() { f.write("limits/below/b.yaml", "x") }, false},
 		{"renamed", func() { f.rename("limits/b.yaml", "limits/c.yaml") }, true},
 		{"a link", func() { f.link("../other/c.yaml", "limits/d.yaml") }, true},
-		{"what it leads to", func() { f.write("other/c.yaml", "new") }, true},
+		{"the target of the link", func() { f.write("other/c.yaml", "new") }, true},
 		{"removed", func() { f.remove("limits/a.yaml") }, true},
-		{"gone", func() { f.remove("limits") }, true},
-		{"back, and empty", func() { f.must(os.Mkdir(f.path("limits"), 0o700)) }, true},
+		{"the folder removed", func() { f.remove("limits") }, true},
+		{"an empty folder", func() { f.must(os.Mkdir(f.path("limits"), 0o700)) }, true},
 	} {
 		change.make()
-		if told := w.look(false); told != change.told {
-			t.Errorf("%s: told %t", change.name, told)
+		if changed := look(); changed != change.changed {
+			t.Errorf("%s: reported %t", change.name, changed)
 		}
+	}
+	f.write("limits/a.yaml", "old")
+	w.look(time.Now().Add(2 * racy))
+	if a := w.files[0].files["a.yaml"]; a == nil || a.fresh {
+		t.Errorf("a file that was written long ago is read at each look: %+v", a)
 	}
 }
