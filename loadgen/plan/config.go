@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"weir/internal/strict"
+	"weir/loadgen/pace"
 )
 
-// A Config is a test configuration with all defaults filled in, in the form in which
-// users write it.
+// A Config is a test configuration in the form in which users write it. A Plan has it with
+// all defaults filled in.
 //
 // Immutable after Parse.
 type Config struct {
@@ -21,7 +23,7 @@ type Config struct {
 	Profile        ProfileConfig     `json:"profile"`
 	Concurrency    int               `json:"concurrency"`
 	Seed           int64             `json:"seed"`
-	Shard          ShardConfig       `json:"shard"`
+	Shard          pace.Shard        `json:"shard"`
 	StartAt        string            `json:"startAt"`
 	Thresholds     map[string]string `json:"thresholds"`
 	RequestOptions RequestOptions    `json:"requestOptions"`
@@ -29,15 +31,9 @@ type Config struct {
 
 // A ProfileConfig is the shape of the rate.
 type ProfileConfig struct {
-	Type     string         `json:"type"`
-	Params   map[string]any `json:"params"`
-	Arrivals string         `json:"arrivals"`
-}
-
-// A ShardConfig says which of several generators this is.
-type ShardConfig struct {
-	Index int `json:"index"`
-	Of    int `json:"of"`
+	Type     string     `json:"type"`
+	Params   strict.Raw `json:"params"`
+	Arrivals string     `json:"arrivals"`
 }
 
 // RequestOptions describe the requests.
@@ -50,70 +46,68 @@ type RequestOptions struct {
 	KeepAlive bool              `json:"keepAlive"`
 }
 
-// The wire types are the same in the form that users send: a nil pointer is a missing
-// field.
-type wire struct {
-	Config            *string           `json:"config"`
-	LimiterURL        *string           `json:"limiterUrl"`
-	Duration          *float64          `json:"duration"`
-	Profile           *profileWire      `json:"profile"`
-	Concurrency       int               `json:"concurrency"`
-	RequestsPerThread *float64          `json:"requestsPerThread"`
-	Seed              int64             `json:"seed"`
-	Shard             *shardWire        `json:"shard"`
-	StartAt           string            `json:"startAt"`
-	Thresholds        map[string]string `json:"thresholds"`
-	RequestOptions    *optionsWire      `json:"requestOptions"`
+// A document is what users may write: a Config, or the name of one.
+type document struct {
+	Name *string `json:"config"`
+	Config
+	RequestsPerThread *float64 `json:"requestsPerThread"`
+
+	source strict.Node
 }
 
-type profileWire struct {
-	Type     *string    `json:"type"`
-	Params   strict.Raw `json:"params"`
-	Arrivals string     `json:"arrivals"`
-}
-
-type shardWire struct {
-	Index *int `json:"index"`
-	Of    *int `json:"of"`
-}
-
-type optionsWire struct {
-	Method    *string           `json:"method"`
-	Headers   map[string]string `json:"headers"`
-	Query     map[string]string `json:"query"`
-	Body      string            `json:"body"`
-	Timeout   *float64          `json:"timeout"`
-	KeepAlive *bool             `json:"keepAlive"`
-}
-
-// readNamed reads the configuration that w names from folder.
-func readNamed(w *wire, folder string) ([]byte, error) {
-	name := *w.Config
-	refuse := func(format string, args ...any) error {
-		return strict.Fault{Path: "config", Message: fmt.Sprintf(format, args...)}
+// has reports whether a field is present: the last of names, inside the others. null counts as
+// absent.
+func (d *document) has(names ...string) bool {
+	n := &d.source
+	for _, name := range names {
+		if n = n.Member(name); n == nil || n.Kind == strict.Null {
+			return false
+		}
 	}
-	alone := *w
-	alone.Config = nil
+	return true
+}
+
+// read parses a document. Fields that it does not have have their defaults; a required number
+// is NaN.
+func read(data []byte) (*document, error) {
+	d := &document{Config: Config{
+		Duration: math.NaN(), Shard: pace.Shard{Of: 1}, Thresholds: map[string]string{},
+		RequestOptions: RequestOptions{
+			Method: "GET", Headers: map[string]string{}, Query: map[string]string{}, Timeout: timeoutDefault.Seconds(), KeepAlive: true,
+		},
+	}}
+	if err := strict.DecodeOver(data, d); err != nil {
+		return nil, err
+	}
+	return d, d.source.Parse(data)
+}
+
+// readNamed reads the document in folder that from names. Besides the name, from may only have
+// fields that are null: one with its default would be a fault too, since the file may have
+// another value.
+func readNamed(from *document, folder string) (*document, error) {
+	name := *from.Name
+	refuse := func(format string, args ...any) (*document, error) {
+		return nil, strict.Fault{Path: "config", Message: fmt.Sprintf(format, args...)}
+	}
+	other := func(n strict.Name) bool { return string(n.Word) != "config" && from.has(string(n.Word)) }
 	switch {
-	case !alone.empty():
-		return nil, refuse("must be the only field: the others belong in the file it names")
+	case slices.ContainsFunc(from.source.Names, other):
+		return refuse("must be the only field: the others belong in the file it names")
 	case folder == "":
-		return nil, refuse("names a file of the folder CONFIG_DIR, which is not set")
+		return refuse("names a file of the folder CONFIG_DIR, which is not set")
 	case !plainName(name):
-		return nil, refuse("must be the name of a file of letters, digits, '-', '_' and '.', without .json, is %q", name)
+		return refuse("must be the name of a file of letters, digits, '-', '_' and '.', without .json, is %q", name)
 	}
-	data, err := ReadConfig(filepath.Join(folder, name+".json"))
+	named, err := ReadConfig(filepath.Join(folder, name+".json"))
 	if err != nil {
-		return nil, refuse("%v", err)
+		return refuse("%v", err)
 	}
-	return data, nil
-}
-
-// empty reports whether no field was given.
-func (w *wire) empty() bool {
-	return w.LimiterURL == nil && w.Duration == nil && w.Profile == nil && w.Concurrency == 0 &&
-		w.RequestsPerThread == nil && w.Seed == 0 && w.Shard == nil && w.StartAt == "" &&
-		len(w.Thresholds) == 0 && w.RequestOptions == nil
+	d, err := read(named)
+	if err == nil && d.Name != nil {
+		return refuse("must not be used in a configuration that was itself named so")
+	}
+	return d, err
 }
 
 // plainName reports whether name cannot leave its folder.

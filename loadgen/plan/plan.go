@@ -64,73 +64,59 @@ type Plan struct {
 }
 
 // Parse parses a configuration. A configuration {"config":"name"} is read from the file
-// name.json in folder, and a trace relative to folder. now is the wall clock's time, for
-// startAt.
+// name.json in folder, and a trace relative to folder; beside config, only fields that are null
+// are allowed. now is the wall clock's time, for startAt.
 //
-// Errors are of strict.Fault, or several of these joined.
+// An error is a strict.Fault or strict.Faults.
 func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
-	var w wire
-	if err := strict.Decode(data, &w); err != nil {
+	d, err := read(data)
+	if err == nil && d.Name != nil {
+		d, err = readNamed(d, folder)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if w.Config != nil {
-		named, err := readNamed(&w, folder)
-		if err != nil {
-			return nil, err
-		}
-		w = wire{}
-		if err := strict.Decode(named, &w); err != nil {
-			return nil, err
-		}
-		if w.Config != nil {
-			return nil, strict.Fault{Path: "config", Message: "must not be used in a configuration that was itself named so"}
-		}
+	b := builder{now: now, folder: folder, has: d.has, plan: &Plan{Config: d.Config}}
+	if d.RequestsPerThread != nil {
+		b.warn("requestsPerThread has no effect: there are no threads, requests are sent when they are due")
 	}
-	b := builder{now: now, folder: folder, plan: &Plan{}}
-	b.build(&w)
-	if len(b.faults) > 0 {
-		return nil, errors.Join(b.faults...)
+	if b.build(); b.Count() > 0 {
+		return nil, b.Err()
 	}
 	return b.plan, nil
 }
 
-// A builder fills in a Plan and collects faults.
+// A builder completes a Plan from its Config and collects faults.
 type builder struct {
+	strict.Reader
 	now      time.Time
-	folder   string // where traces are
+	folder   string                     // where traces are
+	has      func(names ...string) bool // of the document
 	plan     *Plan
 	compiler compiler
-	faults   []error
-}
-
-// fault records that the value at path is wrong.
-func (b *builder) fault(path, format string, args ...any) {
-	b.faults = append(b.faults, strict.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
 const missing = "is missing"
 
-func (b *builder) build(w *wire) {
+func (b *builder) build() {
 	p := b.plan
-	p.Config = Config{
-		Duration: b.seconds("duration", w.Duration, durationMin, durationMax),
-		Seed:     w.Seed, StartAt: w.StartAt,
+	c := &p.Config
+	length := b.seconds("duration", c.Duration, durationMin, durationMax)
+	draft := b.target(c.LimiterURL)
+	shape, ok := b.profile(&c.Profile, length)
+	b.shard(&c.Shard)
+	b.startAt(c.StartAt)
+	b.thresholds(c.Thresholds)
+	b.options(&c.RequestOptions, &draft)
+	if p.Connections = c.Concurrency; c.Concurrency < 0 || c.Concurrency > concurrencyMax {
+		b.Fault("concurrency", "must be from 0 (chosen) to %d, is %d", concurrencyMax, c.Concurrency)
 	}
-	length := time.Duration(math.Round(p.Config.Duration * float64(time.Second)))
-	length = min(max(length, durationMin), durationMax)
-	draft := b.target(w.LimiterURL)
-	shape, ok := b.profile(w.Profile, length)
-	shard := b.shard(w.Shard)
-	b.connections(w)
-	b.startAt(w.StartAt)
-	b.thresholds(w.Thresholds)
-	b.options(w.RequestOptions, &draft)
-	if len(b.faults) > 0 || !ok {
+	if b.Count() > 0 || !ok {
 		return
 	}
-	p.Request = draft.request(w.Seed)
+	p.Request = draft.request(c.Seed)
 	p.Schedule = pace.New(pace.Config{
-		Profile: shape.profile, Length: length, Arrivals: shape.arrivals, Seed: w.Seed, Shard: shard,
+		Profile: shape.profile, Length: length, Arrivals: shape.arrivals, Seed: c.Seed, Shard: c.Shard,
 	})
 	p.ScheduleHash = p.hash(shape, length)
 }
@@ -147,47 +133,29 @@ func (p *Plan) hash(s shape, length time.Duration) string {
 	return hex.EncodeToString(sum[:scheduleHashBytes])
 }
 
-// seconds is the required span v, from low to high.
-func (b *builder) seconds(path string, v *float64, low, high time.Duration) float64 {
+// seconds returns the span v, which is required and must be from low to high.
+func (b *builder) seconds(path string, v float64, low, high time.Duration) time.Duration {
 	switch {
-	case v == nil:
-		b.fault(path, missing)
-		return 0
-	case *v < low.Seconds() || *v > high.Seconds():
-		b.fault(path, "must be from %g to %g seconds, is %g", low.Seconds(), high.Seconds(), *v)
+	case math.IsNaN(v):
+		b.Fault(path, missing)
+		return low
+	case v < low.Seconds() || v > high.Seconds():
+		b.Fault(path, "must be from %g to %g seconds, is %g", low.Seconds(), high.Seconds(), v)
 	}
-	return *v
+	return time.Duration(math.Round(min(max(v, low.Seconds()), high.Seconds()) * float64(time.Second)))
 }
 
-func (b *builder) shard(w *shardWire) pace.Shard {
-	s := pace.Shard{Of: 1}
-	if w != nil {
-		switch {
-		case w.Index == nil:
-			b.fault("shard.index", missing)
-		case w.Of == nil:
-			b.fault("shard.of", missing)
-		default:
-			s = pace.Shard{Index: *w.Index, Of: *w.Of}
-			if field, fault := s.Validate(); fault != "" {
-				b.fault("shard."+field, "%s", fault)
-			} else if s.Of == 0 {
-				b.fault("shard.of", "must be at least 1, is 0")
-			}
-		}
-	}
-	b.plan.Config.Shard = ShardConfig{Index: s.Index, Of: s.Of}
-	return s
-}
-
-func (b *builder) connections(w *wire) {
-	if w.Concurrency < 0 || w.Concurrency > concurrencyMax {
-		b.fault("concurrency", "must be from 0 (chosen) to %d, is %d", concurrencyMax, w.Concurrency)
-	}
-	b.plan.Connections = w.Concurrency
-	b.plan.Config.Concurrency = w.Concurrency
-	if w.RequestsPerThread != nil {
-		b.warn("requestsPerThread has no effect: there are no threads, requests are sent when they are due")
+func (b *builder) shard(s *pace.Shard) {
+	switch field, fault := s.Validate(); {
+	case !b.has("shard"): // there is only one
+	case !b.has("shard", "index"):
+		b.Fault("shard.index", missing)
+	case !b.has("shard", "of"):
+		b.Fault("shard.of", missing)
+	case fault != "":
+		b.Fault("shard."+field, "%s", fault)
+	case s.Of == 0:
+		b.Fault("shard.of", "must be at least 1, is 0")
 	}
 }
 
@@ -198,27 +166,25 @@ func (b *builder) startAt(text string) {
 	at, err := time.Parse(time.RFC3339, text)
 	switch {
 	case err != nil:
-		b.fault("startAt", "must be a time like 2026-01-19T16:30:00Z, is %q", text)
+		b.Fault("startAt", "must be a time like 2026-01-19T16:30:00Z, is %q", text)
 	case b.now.Sub(at) > startAtPast:
-		b.fault("startAt", "must not be in the past, is %s; now it is %s", text, b.now.UTC().Format(time.RFC3339))
+		b.Fault("startAt", "must not be in the past, is %s; now it is %s", text, b.now.UTC().Format(time.RFC3339))
 	case at.Sub(b.now) > startAtMax:
-		b.fault("startAt", "must be within a year, is %s", text)
+		b.Fault("startAt", "must be within a year, is %s", text)
 	}
 	b.plan.StartAt = at
 }
 
 func (b *builder) thresholds(w map[string]string) {
-	b.plan.Config.Thresholds = map[string]string{}
 	for _, name := range sortedKeys(w) {
 		t, err := record.ParseThreshold(name, w[name])
 		path := strict.Member("thresholds", name)
 		switch {
 		case errors.Is(err, record.ErrThresholdName):
-			b.fault(path, "%v", err)
+			b.Fault(path, "%v", err)
 		case err != nil:
-			b.fault(path, "%v, is %q", err, w[name])
+			b.Fault(path, "%v, is %q", err, w[name])
 		}
 		b.plan.Thresholds = append(b.plan.Thresholds, t)
-		b.plan.Config.Thresholds[name] = w[name]
 	}
 }

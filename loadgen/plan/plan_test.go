@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/strict"
+	"weir/internal/testkit"
 	"weir/loadgen/pace"
 )
 
@@ -63,6 +64,8 @@ func TestRefused(t *testing.T) {
 		{with("rps", "1"), "rps", "unknown"},
 		{with("Duration", "1"), "Duration", "duration"},
 		{with("limiterUrl", ""), "limiterUrl", "is missing"},
+		{with("limiterUrl", "null"), "limiterUrl", "is missing"},
+		{with("limiterUrl", `""`), "limiterUrl", `must be a URL like http://proxy:8082/api/test, is ""`},
 		{with("limiterUrl", `"proxy:8082"`), "limiterUrl", "must be a URL like"},
 		{with("limiterUrl", `"/api/test"`), "limiterUrl", "must be a URL like"},
 		{with("limiterUrl", `"http://"`), "limiterUrl", "must be a URL like"},
@@ -80,6 +83,10 @@ func TestRefused(t *testing.T) {
 		{with("duration", `"60"`), "duration", "must be a number"},
 		{with("profile", ""), "profile", "is missing"},
 		{with("profile", `{"params":{"rps":1}}`), "profile.type", "is missing"},
+		{with("profile", "null"), "profile", "is missing"},
+		{with("profile", `{}`), "profile.type", "is missing"},
+		{with("profile", `{"type":null}`), "profile.type", "is missing"},
+		{with("profile", `{"type":""}`), "profile.type", `must be constant, burst, sinusoidal, poisson, ddos, ramp, steps or trace, is ""`},
 		{with("profile", `{"type":"zigzag","params":{}}`), "profile.type", `must be constant, burst, sinusoidal, poisson, ddos, ramp, steps or trace, is "zigzag"`},
 		{with("profile", `{"type":"constant"}`), "profile.params", "is missing"},
 		{with("profile", `{"type":"constant","params":{}}`), "profile.params.rps", "is missing"},
@@ -93,6 +100,8 @@ func TestRefused(t *testing.T) {
 		{with("concurrency", "1.5"), "concurrency", "must be"},
 		{with("shard", `{"index":0}`), "shard.of", "is missing"},
 		{with("shard", `{"of":2}`), "shard.index", "is missing"},
+		{with("shard", `{}`), "shard.index", "is missing"},
+		{with("shard", `{"index":null,"of":null}`), "shard.index", "is missing"},
 		{with("shard", `{"index":2,"of":2}`), "shard.index", "must be from 0 to 1"},
 		{with("shard", `{"index":0,"of":0}`), "shard.of", "at least 1"},
 		{with("startAt", `"tomorrow"`), "startAt", "must be a time like"},
@@ -102,6 +111,7 @@ func TestRefused(t *testing.T) {
 		{with("thresholds", `{"errorShare":"0.1"}`), "thresholds.errorShare", "must be <"},
 		{with("thresholds", `{"errorShare":0.1}`), "thresholds.errorShare", "must be a string"},
 		{with("config", `"other"`), "config", "must be the only field"},
+		{`{"config":"other","seed":0}`, "config", "must be the only field"},
 		{`{"config":"other"}`, "config", "CONFIG_DIR, which is not set"},
 		{options(`"verb":"GET"`), "requestOptions.verb", "unknown"},
 		{options(`"method":"get"`), "requestOptions.method", `is "get"`},
@@ -146,8 +156,13 @@ func TestAllFaultsAreTold(t *testing.T) {
 	}
 }
 
+// A field that is null has its default, as one that is absent.
 func TestDefaults(t *testing.T) {
 	p := parse(t, with())
+	nulls := parse(t, with("shard", "null", "startAt", "null", "requestOptions", `{"method":null,"headers":null,"timeout":null,"keepAlive":null}`))
+	if got, want := fmt.Sprint(nulls.Config), fmt.Sprint(p.Config); got != want {
+		t.Errorf("with null the defaults are %s, without %s", got, want)
+	}
 	if p.Timeout != 5*time.Second || !p.KeepAlive || p.Method != http1.GET || p.Connections != 0 {
 		t.Errorf("defaults are timeout %v, keepAlive %v, %v, %d connections", p.Timeout, p.KeepAlive, p.Method, p.Connections)
 	}
@@ -211,15 +226,16 @@ func TestRequestBytes(t *testing.T) {
 func TestNamedConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(dir, name), text)
 	}
 	write("steady.json", with("duration", "3"))
 	write("loop.json", `{"config":"steady"}`)
 	p, err := Parse(now, []byte(`{"config":"steady"}`), dir)
 	if err != nil || p.Config.Duration != 3 {
 		t.Errorf("steady: %+v, %v", p, err)
+	}
+	if _, err := Parse(now, []byte(`{"seed":null,"config":"steady","shard":null}`), dir); err != nil {
+		t.Errorf("fields that are null count as absent, but: %v", err)
 	}
 	for _, c := range []struct{ name, sentence string }{
 		{"loop", "must not be used in"},

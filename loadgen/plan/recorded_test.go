@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"weir/internal/testkit"
 	"weir/loadgen/profile"
 )
 
@@ -42,10 +43,7 @@ func open(t *testing.T, path, own string) (file string, lines []string) {
 	if info, err := os.Stat(file); path == "" || err != nil || info.IsDir() {
 		file = filepath.Join("testdata", "traces", own)
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(file))(t)
 	lines = strings.Split(strings.TrimSpace(string(text)), "\n")
 	if c := lines[0][0]; (c < '0' || c > '9') && !strings.Contains(lines[0], "[") {
 		lines = lines[1:]
@@ -62,10 +60,7 @@ func TestRecordings(t *testing.T) {
 			file, lines := open(t, c.path, c.own)
 			wantTotal, wantLength := c.twin(t, lines)
 			for _, name := range compressed(t, file) {
-				trace, err := readTrace(name, "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				trace := testkit.Must(readTrace(name, ""))(t)
 				p, length, err := profile.NewTrace(trace, profile.TraceOptions{Speedup: 1, ScaleRps: 1, Name: name})
 				if err != nil {
 					t.Fatal(err)
@@ -85,10 +80,7 @@ func TestRecordings(t *testing.T) {
 // compressed is the file itself, and as gzip and zstd make it.
 func compressed(t *testing.T, file string) []string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(file))(t)
 	dir := t.TempDir()
 	names := []string{file, filepath.Join(dir, "t.csv.gz"), filepath.Join(dir, "t.csv.zst")}
 	var b bytes.Buffer
@@ -96,10 +88,7 @@ func compressed(t *testing.T, file string) []string {
 	if _, err := z.Write(text); err != nil || z.Close() != nil {
 		t.Fatal("cannot compress")
 	}
-	e, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(zstd.NewWriter(nil))(t)
 	write(t, dir, "t.csv.gz", b.Bytes())
 	write(t, dir, "t.csv.zst", e.EncodeAll(text, nil))
 	return names
@@ -107,10 +96,7 @@ func compressed(t *testing.T, file string) []string {
 
 func number(t *testing.T, text string) float64 {
 	t.Helper()
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := testkit.Must(strconv.ParseFloat(text, 64))(t)
 	return v
 }
 
@@ -118,10 +104,7 @@ func seconds(t *testing.T, text string) time.Time { return time.Unix(int64(numbe
 
 func stamp(t *testing.T, text string) time.Time {
 	t.Helper()
-	at, err := time.Parse("2006-01-02 15:04:05", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := testkit.Must(time.Parse("2006-01-02 15:04:05", text))(t)
 	return at
 }
 
@@ -187,10 +170,7 @@ func accesses(t *testing.T, lines []string) (float64, time.Duration) {
 	at := func(l string) time.Time {
 		_, rest, _ := strings.Cut(l, "[")
 		text, _, _ := strings.Cut(rest, "]")
-		when, err := time.Parse("02/Jan/2006:15:04:05 -0700", text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		when := testkit.Must(time.Parse("02/Jan/2006:15:04:05 -0700", text))(t)
 		return when
 	}
 	return float64(len(lines)), at(lines[len(lines)-1]).Sub(at(lines[0])) + time.Second
@@ -207,10 +187,7 @@ func TestRecordingAsPlan(t *testing.T) {
 		for i := range shards {
 			config := fmt.Sprintf(`{"limiterUrl":"http://a","duration":%g,"shard":{"index":%d,"of":%d},"profile":{"type":"trace","params":{"file":%q,"speedup":%d,"scaleRps":%g}}}`,
 				length.Seconds()/speedup, i, shards, file, speedup, scale)
-			p, err := Parse(now, []byte(config), "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := testkit.Must(Parse(now, []byte(config), ""))(t)
 			count := p.Schedule.Counter()
 			total += count.Before(p.Schedule.Length())
 		}

@@ -3,10 +3,8 @@ package plan
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"net/url"
 	"strings"
-	"time"
 	"unicode/utf8"
 	"weir/internal/strict"
 
@@ -14,45 +12,24 @@ import (
 )
 
 // options parses requestOptions into a draft that already has its target.
-func (b *builder) options(w *optionsWire, d *draft) {
-	if w == nil {
-		w = &optionsWire{}
-	}
-	o := RequestOptions{
-		Method: "GET", Headers: map[string]string{}, Query: map[string]string{},
-		Body: w.Body, Timeout: timeoutDefault.Seconds(), KeepAlive: true,
-	}
-	if w.KeepAlive != nil {
-		o.KeepAlive = *w.KeepAlive
-	}
-	if w.Timeout != nil {
-		o.Timeout = b.seconds("requestOptions.timeout", w.Timeout, timeoutMin, timeoutMax)
-	}
-	if w.Method != nil {
-		o.Method = *w.Method
-	}
-	b.method(&o)
-	b.query(w.Query, d)
-	b.headers(w.Headers, d)
+func (b *builder) options(o *RequestOptions, d *draft) {
+	p := b.plan
+	p.KeepAlive, p.Timeout = o.KeepAlive, b.seconds("requestOptions.timeout", o.Timeout, timeoutMin, timeoutMax)
+	b.method(o)
+	b.query(o.Query, d)
+	b.headers(o.Headers, d)
 	d.body = b.compile("requestOptions.body", o.Body)
 	d.method, d.keepAlive = o.Method, o.KeepAlive
 	d.hasBody = o.Body != "" || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH"
-	maps.Copy(o.Headers, w.Headers)
-	maps.Copy(o.Query, w.Query)
-
-	p := b.plan
-	p.Config.RequestOptions = o
-	p.KeepAlive = o.KeepAlive
-	p.Timeout = time.Duration(o.Timeout * float64(time.Second))
 }
 
 func (b *builder) method(o *RequestOptions) {
 	m := http1.MethodOf([]byte(o.Method))
 	if m == http1.MethodOther || m == http1.CONNECT {
-		b.fault("requestOptions.method", "must be GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or TRACE, is %q", o.Method)
+		b.Fault("requestOptions.method", "must be GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or TRACE, is %q", o.Method)
 	}
 	if m == http1.TRACE && o.Body != "" {
-		b.fault("requestOptions.body", "must be empty: TRACE has none")
+		b.Fault("requestOptions.body", "must be empty: TRACE has none")
 	}
 	b.plan.Method = m
 }
@@ -61,7 +38,7 @@ func (b *builder) method(o *RequestOptions) {
 func (b *builder) compile(path, text string) []segment {
 	segments, err := b.compiler.compile(text)
 	if err != nil {
-		b.fault(path, "%v", err)
+		b.Fault(path, "%v", err)
 	}
 	return segments
 }
@@ -71,7 +48,7 @@ func (b *builder) query(w map[string]string, d *draft) {
 	for _, name := range sortedKeys(w) {
 		path := strict.Member("requestOptions.query", name)
 		if i := strings.Index(name, "{{"); i >= 0 {
-			b.fault(path, "column %d: templates are for values, not for names", utf8.RuneCountInString(name[:i])+1)
+			b.Fault(path, "column %d: templates are for values, not for names", utf8.RuneCountInString(name[:i])+1)
 		}
 		separator := "&"
 		if !d.hasQuery() {
@@ -103,19 +80,19 @@ func (b *builder) headers(w map[string]string, d *draft) {
 		low := strings.ToLower(name)
 		switch {
 		case name == "" || strings.ContainsFunc(name, notInName):
-			b.fault(path, "the name must be of letters, digits and !#$%%&'*+-.^_`|~, is %q", name)
+			b.Fault(path, "the name must be of letters, digits and !#$%%&'*+-.^_`|~, is %q", name)
 		case seen[low] != "":
-			b.fault(path, "is given twice: also as %s", seen[low])
+			b.Fault(path, "is given twice: also as %s", seen[low])
 		case low == "connection":
-			b.fault(path, "is written by loadgen: use requestOptions.keepAlive")
+			b.Fault(path, "is written by loadgen: use requestOptions.keepAlive")
 		case low == "content-length" || low == "transfer-encoding" || low == "upgrade" || low == "expect" || low == "te":
-			b.fault(path, "must not be set: it would change where the message ends")
+			b.Fault(path, "must not be set: it would change where the message ends")
 		}
 		seen[low] = name
 		// Whatever a template inserts stands in the text, so that nothing can
 		// begin another field (RFC 9110 5.5).
 		if i := strings.IndexFunc(value, notInValue); i >= 0 {
-			b.fault(path, "column %d: the value must not have control characters, is %q", utf8.RuneCountInString(value[:i])+1, value)
+			b.Fault(path, "column %d: the value must not have control characters, is %q", utf8.RuneCountInString(value[:i])+1, value)
 			continue
 		}
 		d.headers = append(d.headers, draftField{name, b.compile(path, value)})
@@ -129,27 +106,24 @@ func notInName(c rune) bool {
 func notInValue(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
 // target parses limiterUrl, which gives the address and the start of the draft.
-func (b *builder) target(text *string) draft {
+func (b *builder) target(text string) draft {
 	const path = "limiterUrl"
-	if text == nil {
-		b.fault(path, missing)
-		return draft{}
-	}
-	site, rest := cutSite(*text)
+	site, rest := cutSite(text)
 	u, err := url.Parse(site)
 	switch {
+	case !b.has(path):
+		b.Fault(path, missing)
 	case strings.Contains(site, "{{"):
-		b.fault(path, "templates are allowed in the path and the query only, in %q", *text)
+		b.Fault(path, "templates are allowed in the path and the query only, in %q", text)
 	case err != nil || u.Host == "" || u.Opaque != "":
-		b.fault(path, "must be a URL like http://proxy:8082/api/test, is %q", *text)
+		b.Fault(path, "must be a URL like http://proxy:8082/api/test, is %q", text)
 	case u.Scheme != "http" && u.Scheme != "https":
-		b.fault(path, "must begin with http:// or https://, is %q", *text)
+		b.Fault(path, "must begin with http:// or https://, is %q", text)
 	case u.User != nil:
-		b.fault(path, "must not hold a user or password: send them in requestOptions.headers")
+		b.Fault(path, "must not hold a user or password: send them in requestOptions.headers")
 	case u.Hostname() == "" || !validPort(u.Port()):
-		b.fault(path, "must have a host and a port from 1 to 65535, is %q", *text)
+		b.Fault(path, "must have a host and a port from 1 to 65535, is %q", text)
 	default:
-		b.plan.Config.LimiterURL = *text
 		b.plan.Host, b.plan.Secure = u.Hostname(), u.Scheme == "https"
 		b.plan.Port = cmp.Or(u.Port(), map[bool]string{false: "80", true: "443"}[b.plan.Secure])
 		return draft{host: u.Host, target: b.templatedTarget(rest, len(site))}
@@ -178,7 +152,7 @@ func (b *builder) templatedTarget(rest string, behind int) []segment {
 		if e, ok := errors.AsType[*templateError](err); ok {
 			e.column += behind
 		}
-		b.fault(path, "%v", err)
+		b.Fault(path, "%v", err)
 		return nil
 	}
 	var h head
@@ -190,7 +164,7 @@ func (b *builder) templatedTarget(rest string, behind int) []segment {
 		before, after, found := strings.Cut(string(s.text), "?")
 		switch {
 		case strings.Contains(string(s.text), "#"):
-			b.fault(path, "must not have a fragment (#): it is never sent")
+			b.Fault(path, "must not have a fragment (#): it is never sent")
 		case s.kind != segmentLiteral && query:
 			h.add(mapped([]segment{s}, url.QueryEscape))
 		case s.kind != segmentLiteral:
@@ -212,7 +186,7 @@ func (b *builder) templatedTarget(rest string, behind int) []segment {
 func (b *builder) plainPath(text string) string {
 	u, err := url.Parse("http://host/" + text)
 	if err != nil || strings.ContainsAny(text, "\x00\r\n") {
-		b.fault("limiterUrl", "must have a well-formed path, has %q", text)
+		b.Fault("limiterUrl", "must have a well-formed path, has %q", text)
 		return ""
 	}
 	return strings.TrimPrefix(u.EscapedPath(), "/")
@@ -221,7 +195,7 @@ func (b *builder) plainPath(text string) string {
 // plainQuery returns a literal part of a query as it is sent.
 func (b *builder) plainQuery(text string) string {
 	if strings.ContainsFunc(text, notInTarget) {
-		b.fault("limiterUrl", "must not have spaces or control characters in its query, has %q", text)
+		b.Fault("limiterUrl", "must not have spaces or control characters in its query, has %q", text)
 	}
 	return text
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goccy/go-json"
+
 	"weir/internal/strict"
 	"weir/loadgen/pace"
 	"weir/loadgen/profile"
@@ -22,48 +24,43 @@ type shape struct {
 }
 
 // profile parses the profile of a run of the given length. ok is false if it is invalid.
-func (b *builder) profile(w *profileWire, length time.Duration) (s shape, ok bool) {
-	if w == nil {
-		b.fault("profile", missing)
+func (b *builder) profile(w *ProfileConfig, length time.Duration) (s shape, ok bool) {
+	if !b.has("profile") {
+		b.Fault("profile", missing)
 		return s, false
 	}
 	s.arrivals = b.process(w)
-	if w.Type == nil {
-		b.fault("profile.type", missing)
+	if !b.has("profile", "type") {
+		b.Fault("profile.type", missing)
 		return s, false
 	}
-	before := len(b.faults)
-	p, err := b.shape(*w.Type, w.Params, length)
-	faults, _ := errors.AsType[strict.Faults](err)
-	for _, f := range faults {
-		b.fault("profile.params."+f.Path, "%s", f.Message)
-	}
-	if len(b.faults) > before {
+	before := b.Count()
+	p, err := b.shape(w, length)
+	b.Under("profile.params", err)
+	if b.Count() > before {
 		return s, false
 	}
-	s.profile = p
-	b.plan.Profile = p
-	b.plan.ProfileText = p.String()
+	s.profile, b.plan.Profile, b.plan.ProfileText = p, p, p.String()
 	switch {
-	case *w.Type == "poisson":
+	case w.Type == "poisson":
 		b.plan.ProfileText = strings.Replace(p.String(), "constant (rps", "poisson (averageRps", 1)
 	case s.arrivals == pace.Poisson:
 		b.plan.ProfileText = strings.TrimSuffix(p.String(), ")") + ", arrivals=poisson)"
 	}
-	b.plan.Config.Profile.Type, b.plan.Config.Profile.Arrivals = *w.Type, s.arrivals.String()
+	w.Arrivals = s.arrivals.String()
 	return s, true
 }
 
 // process parses the distribution of arrivals.
-func (b *builder) process(w *profileWire) pace.Process {
-	random := w.Type != nil && *w.Type == "poisson"
+func (b *builder) process(w *ProfileConfig) pace.Process {
+	random := w.Type == "poisson"
 	switch {
 	case w.Arrivals == "poisson" || w.Arrivals == "" && random:
 		return pace.Poisson
 	case random:
-		b.fault("profile.arrivals", "must be poisson with type poisson, is %q", w.Arrivals)
+		b.Fault("profile.arrivals", "must be poisson with type poisson, is %q", w.Arrivals)
 	case w.Arrivals != "" && w.Arrivals != "uniform":
-		b.fault("profile.arrivals", "must be uniform or poisson, is %q", w.Arrivals)
+		b.Fault("profile.arrivals", "must be uniform or poisson, is %q", w.Arrivals)
 	}
 	return pace.Uniform
 }
@@ -80,23 +77,23 @@ var params = map[string][]string{
 
 // shape parses the parameters of a profile. The profile is meaningless if there was a
 // fault.
-func (b *builder) shape(kind string, raw strict.Raw, length time.Duration) (*profile.Profile, error) {
-	switch kind {
+func (b *builder) shape(w *ProfileConfig, length time.Duration) (*profile.Profile, error) {
+	switch w.Type {
 	case "steps":
-		return b.steps(raw, length)
+		return b.steps(w, length)
 	case "trace":
-		return b.trace(raw, length)
+		return b.trace(w, length)
 	}
-	names, known := params[kind]
+	names, known := params[w.Type]
 	if !known {
-		b.fault("profile.type", "must be %s, is %q", shapes, kind)
+		b.Fault("profile.type", "must be %s, is %q", shapes, w.Type)
 		return nil, nil
 	}
-	v := b.numbers(kind, raw, names)
+	v := b.numbers(w, names)
 	if v == nil {
 		return nil, nil
 	}
-	switch kind {
+	switch w.Type {
 	case "burst":
 		return profile.NewBurst(profile.Burst{BaseRps: v[0], SpikeRps: v[1], SpikeDuration: v[2], SpikePeriod: v[3]})
 	case "sinusoidal":
@@ -116,82 +113,80 @@ func (b *builder) shape(kind string, raw strict.Raw, length time.Duration) (*pro
 
 // numbers parses parameters that are numbers, all of which are required. It returns nil
 // if there was a fault.
-func (b *builder) numbers(kind string, raw strict.Raw, names []string) []float64 {
+func (b *builder) numbers(w *ProfileConfig, names []string) []float64 {
 	var given map[string]float64
-	if !b.decode(kind, raw, &given, names...) {
+	if !b.decode(w, &given, names...) {
 		return nil
 	}
-	before := len(b.faults)
-	echo := map[string]any{}
+	before := b.Count()
 	for _, name := range sortedKeys(given) {
-		echo[name] = given[name]
 		if !slices.Contains(names, name) {
-			b.fault(strict.Member("profile.params", name), "unknown parameter; %s has %s", kind, strings.Join(names, ", "))
+			b.Fault(strict.Member("profile.params", name), "unknown parameter; %s has %s", w.Type, strings.Join(names, ", "))
 		}
 	}
 	values := make([]float64, len(names))
 	for i, name := range names {
 		v, ok := given[name]
 		if !ok {
-			b.fault("profile.params."+name, missing)
+			b.Fault("profile.params."+name, missing)
 		}
 		values[i] = v
 	}
-	if len(b.faults) > before {
+	if b.Count() > before {
 		return nil
 	}
-	b.plan.Config.Profile.Params = echo
 	return values
 }
 
-// decode decodes the parameters of a profile, which have the given names.
-func (b *builder) decode(kind string, raw strict.Raw, into any, names ...string) bool {
-	if len(raw) == 0 {
-		b.fault("profile.params", "is missing; %s has %s", kind, strings.Join(names, ", "))
+// decode decodes the parameters of a profile, which have the given names, over what into has,
+// and writes them back with their defaults.
+func (b *builder) decode(w *ProfileConfig, into any, names ...string) bool {
+	if w.Params == nil {
+		b.Fault("profile.params", "is missing; %s has %s", w.Type, strings.Join(names, ", "))
 		return false
 	}
-	err := strict.Decode(raw, into)
-	if err != nil {
-		b.faults = append(b.faults, strict.At("profile.params", err))
+	err := strict.DecodeOver(w.Params, into)
+	if err == nil {
+		w.Params, err = json.MarshalWithOption(into, json.DisableHTMLEscape())
+	}
+	if f, faulty := errors.AsType[strict.Fault](strict.At("profile.params", err)); faulty {
+		b.Fault(f.Path, "%s", f.Message)
 	}
 	return err == nil
 }
 
 // steps parses the parameters of steps.
-func (b *builder) steps(raw strict.Raw, length time.Duration) (*profile.Profile, error) {
+func (b *builder) steps(raw *ProfileConfig, length time.Duration) (*profile.Profile, error) {
 	var w struct {
 		Steps []struct {
-			Rps      *float64 `json:"rps"`
 			Duration *float64 `json:"duration"`
+			Rps      *float64 `json:"rps"`
 		} `json:"steps"`
 	}
-	if !b.decode("steps", raw, &w, "steps") {
+	if !b.decode(raw, &w, "steps") {
 		return nil, nil
 	}
 	if w.Steps == nil {
-		b.fault("profile.params.steps", missing)
+		b.Fault("profile.params.steps", missing)
 		return nil, nil
 	}
 	steps := make([]profile.Step, len(w.Steps))
-	echo := make([]map[string]float64, len(w.Steps))
-	before := len(b.faults)
+	before := b.Count()
 	for i, s := range w.Steps {
 		path := fmt.Sprintf("profile.params.steps[%d].", i)
 		if s.Rps == nil {
-			b.fault(path+"rps", missing)
+			b.Fault(path+"rps", missing)
 		}
 		if s.Duration == nil {
-			b.fault(path+"duration", missing)
+			b.Fault(path+"duration", missing)
 		}
 		if s.Rps != nil && s.Duration != nil {
 			steps[i] = profile.Step{Rps: *s.Rps, Duration: *s.Duration}
-			echo[i] = map[string]float64{"rps": *s.Rps, "duration": *s.Duration}
 		}
 	}
-	if len(b.faults) > before {
+	if b.Count() > before {
 		return nil, nil
 	}
-	b.plan.Config.Profile.Params = map[string]any{"steps": echo}
 	p, last, err := profile.NewSteps(steps)
 	if err == nil && last < length {
 		b.warn("the steps last %g s, the test %g s: the last step goes on until the end", last.Seconds(), length.Seconds())

@@ -12,6 +12,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"weir/internal/testkit"
 )
 
 // shaped is a configuration with a profile of the given type.
@@ -60,10 +62,7 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%s is given back as %s (%v), want %s", c.config, echo, err, c.echo)
 		}
 		// What is given back is the same test.
-		whole, err := json.Marshal(p.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := testkit.Must(json.Marshal(p.Config))(t)
 		if again := parse(t, string(whole)); again.ScheduleHash != p.ScheduleHash || again.ProfileText != p.ProfileText {
 			t.Errorf("%s given back is %s: another schedule", c.config, whole)
 		}
@@ -132,10 +131,7 @@ func TestTraceFiles(t *testing.T) {
 	if _, err := gz.Write(text); err != nil || gz.Close() != nil {
 		t.Fatal("cannot compress")
 	}
-	zs, err := zstd.NewWriter(&zstandard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zs := testkit.Must(zstd.NewWriter(&zstandard))(t)
 	if _, err := zs.Write(text); err != nil || zs.Close() != nil {
 		t.Fatal("cannot compress")
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/internal/strict"
+	"weir/internal/testkit"
 )
 
 // render is what a template becomes for the requests of the given numbers.
@@ -263,10 +264,7 @@ func FuzzCompile(f *testing.F) {
 }
 
 func BenchmarkRender(b *testing.B) {
-	p, err := Parse(now, []byte(options(`"headers":{"X-Client-Id":"client-{{random 1 1000}}"}`)), "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := testkit.Must(Parse(now, []byte(options(`"headers":{"X-Client-Id":"client-{{random 1 1000}}"}`)), ""))(b)
 	scratch := make([]byte, 0, 4096)
 	var index uint64
 	for b.Loop() {

@@ -24,39 +24,31 @@ const traceBytesMax = 4 << 30
 const zstdWindowMax = 128 << 20
 
 // trace reads the parameters of a trace, and its file.
-func (b *builder) trace(raw strict.Raw, length time.Duration) (*profile.Profile, error) {
-	var w struct {
-		File     *string  `json:"file"`
-		Speedup  *float64 `json:"speedup"`
-		ScaleRps *float64 `json:"scaleRps"`
-	}
-	if !b.decode("trace", raw, &w, "file", "speedup", "scaleRps") {
+func (b *builder) trace(raw *ProfileConfig, length time.Duration) (*profile.Profile, error) {
+	w := struct {
+		File     string  `json:"file"`
+		ScaleRps float64 `json:"scaleRps"`
+		Speedup  float64 `json:"speedup"`
+	}{ScaleRps: 1, Speedup: 1}
+	if !b.decode(raw, &w, "file", "speedup", "scaleRps") {
 		return nil, nil
 	}
 	const path = "profile.params.file"
-	if w.File == nil || *w.File == "" {
-		b.fault(path, missing)
+	if w.File == "" {
+		b.Fault(path, missing)
 		return nil, nil
 	}
-	o := profile.TraceOptions{Speedup: 1, ScaleRps: 1, Name: *w.File}
-	if w.Speedup != nil {
-		o.Speedup = *w.Speedup
-	}
-	if w.ScaleRps != nil {
-		o.ScaleRps = *w.ScaleRps
-	}
-	b.plan.Config.Profile.Params = map[string]any{"file": *w.File, "speedup": o.Speedup, "scaleRps": o.ScaleRps}
-	t, err := readTrace(*w.File, b.folder)
+	t, err := readTrace(w.File, b.folder)
 	if err != nil {
-		b.fault(path, "%v", err)
+		b.Fault(path, "%v", err)
 		return nil, nil
 	}
-	p, last, err := profile.NewTrace(t, o)
+	p, last, err := profile.NewTrace(t, profile.TraceOptions{Speedup: w.Speedup, ScaleRps: w.ScaleRps, Name: w.File})
 	if err == nil && last < length {
 		b.warn("the trace lasts %g s, the test %g s: nothing is sent after its end", last.Seconds(), length.Seconds())
 	}
 	if _, ok := errors.AsType[strict.Faults](err); err != nil && !ok {
-		b.fault(path, "%s: %v", *w.File, err)
+		b.Fault(path, "%s: %v", w.File, err)
 		return nil, nil
 	}
 	return p, err
