@@ -3,11 +3,13 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"weir/internal/every"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 )
@@ -22,8 +24,10 @@ const (
 	// migrationTimeout is how long making the tables may take, and waiting for another
 	// proxy that makes them.
 	migrationTimeout = 30 * time.Second
-	editsName        = namespace + "edits"
-	probeName        = namespace + "probe"
+	// identifyPause is how long a function is called by statements until it is looked for again.
+	identifyPause = 10 * time.Second
+	editsName     = namespace + "edits"
+	probeName     = namespace + "probe"
 )
 
 // New connects to PostgreSQL and returns a store, also when PostgreSQL is unavailable: then
@@ -49,8 +53,9 @@ type backend struct {
 	schema    string // quoted
 	pool      *pool
 	documents *pool
-	ready     atomic.Bool // the schema has the version that this program needs
-	lacking   bool        // something of the schema is missing; of Probe, which runs alone
+	oids      [functionCount]atomic.Uint32 // of the functions that decide; 0: they are called by statements
+	ready     atomic.Bool                  // the schema has the version that this program needs
+	lacking   bool                         // something of the schema is missing; of Probe, which runs alone
 	counts    *counts
 	lookout   lookout
 	chores    sync.WaitGroup
@@ -75,6 +80,7 @@ func newBackend(cfg Config) (*backend, error) {
 	if cfg.clock == nil {
 		b.chores.Go(func() { b.keepSweeping(stopping, rand.Text()) })
 		b.chores.Go(func() { b.keepLooking(stopping) })
+		b.chores.Go(func() { b.keepIdentifying(stopping) })
 	}
 	return b, nil
 }
@@ -95,28 +101,40 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	}
 	patience := max(1, int32(b.cfg.Timeout.Milliseconds()/2))
 	for _, call := range takes(b.cfg.KeyPrefix, batch) {
-		began := time.Now()
-		sql, types, params := call.statement(b.schema, clock, patience)
-		result, err := b.pool.query(ctx, sql, types, params...)
-		b.counts.commands.Inc()
-		b.counts.exchanges.Observe(time.Since(began))
-		var r taken
-		if err == nil {
-			r, err = parseTaken(result)
-		}
-		if err == nil {
-			b.counts.waits.Add(uint64(r.waits))
-			err = call.deliver(&r)
-		}
-		if err != nil {
+		if _, err := b.take(ctx, call, clock, patience); err != nil {
 			b.counts.failed(err)
 			if codeOf(err) == codeLocked {
 				b.lookout.waited()
 			}
-			err = told(err)
+			err = withAdvice(err)
 			call.fail(err)
 		}
 	}
+}
+
+// take runs the function that decides a call, and delivers what it returned.
+func (b *backend) take(ctx context.Context, call *take, clock int64, patience int32) (r taken, err error) {
+	f, params := call.call(clock, patience)
+	began := time.Now()
+	result, err := b.pool.run(b.job(ctx, f, &b.oids[f], params))
+	b.counts.commands.Inc()
+	b.counts.exchanges.Observe(time.Since(began))
+	if err == nil {
+		r, err = parseTaken(result)
+	}
+	if err == nil {
+		b.counts.waits.Add(uint64(r.waits))
+		err = call.deliver(&r)
+	}
+	if errors.Is(err, errForm) { // of another function, which may have done something
+		b.oids[f].Store(0)
+	}
+	return r, err
+}
+
+// job is a call of a function that decides, by its OID unless that is 0.
+func (b *backend) job(ctx context.Context, f function, oid *atomic.Uint32, params [][]byte) *job {
+	return &job{ctx: ctx, silent: b.pool.silent, function: oid, sql: f.sql(b.schema), types: functions[f].types, params: params}
 }
 
 // call runs a function, sql being its name and arguments, and returns the first value of
@@ -126,7 +144,7 @@ func (b *backend) call(ctx context.Context, p *pool, sql string, types []uint32,
 	result, err := p.query(ctx, "SELECT "+b.schema+sql, types, params...)
 	if err != nil {
 		b.counts.failed(err)
-		return nil, told(err)
+		return nil, withAdvice(err)
 	}
 	if len(result.Rows) == 0 {
 		return nil, nil
@@ -219,7 +237,7 @@ func (b *backend) marks(ctx context.Context, p *pool, names []string) ([]string,
 	}
 	result, err := p.query(ctx, "SELECT "+b.schema+"marks_1($1)", []uint32{oidTextArray}, stringArray(oidText, full))
 	if err != nil {
-		return nil, told(err)
+		return nil, withAdvice(err)
 	}
 	if len(result.Rows) != len(names) {
 		return nil, errForm
@@ -238,7 +256,7 @@ func (b *backend) Read(ctx context.Context, name string) (store.Document, error)
 	result, err := b.documents.run(&job{ctx: ctx, silent: documentTimeoutMax, sql: "SELECT * FROM " + b.schema + "document_1($1)",
 		types: []uint32{oidText}, params: [][]byte{[]byte(b.cfg.KeyPrefix + name)}})
 	if err != nil {
-		return store.Document{}, fmt.Errorf("read document %s: %w", name, told(err))
+		return store.Document{}, fmt.Errorf("read document %s: %w", name, withAdvice(err))
 	}
 	if len(result.Rows) == 0 {
 		return store.Document{}, nil
@@ -255,7 +273,7 @@ func (b *backend) CompareAndSet(ctx context.Context, name string, version int64,
 	result, err := b.documents.run(&job{ctx: ctx, silent: limit, sql: "SELECT " + b.schema + "write_1($1,$2,$3)",
 		types: []uint32{oidText, oidInt8, oidBytea}, params: [][]byte{[]byte(b.cfg.KeyPrefix + name), int8Value(version), append([]byte{}, body...)}})
 	if err != nil {
-		return 0, fmt.Errorf("write document %s: %w", name, told(err))
+		return 0, fmt.Errorf("write document %s: %w", name, withAdvice(err))
 	}
 	if len(result.Rows) != 1 {
 		return 0, errForm
@@ -294,7 +312,50 @@ func (b *backend) probe(ctx context.Context) error {
 		}
 		return fmt.Errorf("probe PostgreSQL: %w", err)
 	}
+	b.identify(ctx)
 	return nil
+}
+
+// keepIdentifying finds functions that are called by statements.
+func (b *backend) keepIdentifying(stopping context.Context) {
+	every.Pause(stopping.Done(), identifyPause, func(time.Time) {
+		unknown := func(f function) bool { return b.oids[f].Load() == 0 }
+		if b.ready.Load() && (unknown(takeAny) || unknown(takeOne) || unknown(takeMany)) {
+			ctx, cancel := context.WithTimeout(stopping, identifyPause)
+			b.identify(ctx)
+			cancel()
+		}
+	})
+}
+
+// identify finds out the OIDs of the functions that decide, and whether something between here
+// and the server lets them be called by messages. Without an answer in time, what was known holds.
+func (b *backend) identify(ctx context.Context) {
+	names, oids := make([]string, functionCount), [functionCount]uint32{}
+	for f := range functions {
+		names[f] = b.schema + functions[f].name
+	}
+	result, err := b.pool.query(ctx, "SELECT to_regproc(name)::oid::int8 FROM unnest($1) name", []uint32{oidTextArray}, stringArray(oidText, names))
+	if err != nil || len(result.Rows) != len(oids) {
+		return
+	}
+	for f, row := range result.Rows {
+		oid, _ := parseInt8(row[0]) // 0 if there is none
+		oids[f] = uint32(oid)
+	}
+	var tried atomic.Uint32
+	f, params := newTake("").call(0, 0)
+	tried.Store(oids[f])
+	_, err = b.pool.run(b.job(ctx, f, &tried, params))
+	switch class := b.Classify(err).Class; {
+	case err != nil && (class == store.LateFault || class == store.NoFault):
+		return
+	case err != nil || tried.Load() == 0: // the message was refused
+		clear(oids[:])
+	}
+	for f := range oids {
+		b.oids[f].Store(oids[f])
+	}
 }
 
 // migrate brings the schema to the version that this program needs, or finds out that it

@@ -50,26 +50,31 @@ func (c *Client) Close() { c.pool.close() }
 // it, see [Classify]. If ctx has a deadline, the connection is closed soon after it. A function
 // that was certainly rolled back may be called twice.
 func (c *Client) Call(ctx context.Context, function string, args *Args) ([][]byte, error) {
-	var places strings.Builder
-	for i := range args.values {
-		if i > 0 {
-			places.WriteByte(',')
-		}
-		fmt.Fprintf(&places, "$%d", i+1)
-	}
 	silent := c.pool.silent
 	if deadline, ok := ctx.Deadline(); ok {
 		silent = min(silent, time.Until(deadline))
 	}
 	result, err := c.pool.run(&job{ctx: ctx, silent: silent, limit: silent * 9 / 10, types: args.types, params: args.values,
-		sql: "SELECT * FROM " + quoted(c.cfg.Schema) + "." + function + "(" + places.String() + ")"})
+		sql: "SELECT * FROM " + quoted(c.cfg.Schema) + "." + function + "(" + places(len(args.values)) + ")"})
 	if err != nil {
-		return nil, c.told(err)
+		return nil, c.withAdvice(err)
 	}
 	if len(result.Rows) == 0 {
 		return nil, errForm
 	}
 	return result.Rows[0], nil
+}
+
+// places are those of so many arguments in a statement.
+func places(arguments int) string {
+	var dst strings.Builder
+	for i := range arguments {
+		if i > 0 {
+			dst.WriteByte(',')
+		}
+		fmt.Fprintf(&dst, "$%d", i+1)
+	}
+	return dst.String()
 }
 
 // Migrate brings functions and tables of another version to that of m, and returns the version
@@ -94,12 +99,12 @@ func (e *renamedError) Error() string {
 
 func (e *renamedError) Unwrap() error { return e.error }
 
-// told is an error with what to do about it.
-func (c *Client) told(err error) error {
+// withAdvice adds to an error what to do about it.
+func (c *Client) withAdvice(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &renamedError{told(err), c.cfg.Setting}
+	return &renamedError{withAdvice(err), c.cfg.Setting}
 }
 
 // Certain reports whether what the statement of an error was to do has certainly not been done.
@@ -136,7 +141,7 @@ func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int
 	version, err = m.version(ctx, p)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("look at schema %s: %w", m.Schema, told(err))
+		return 0, fmt.Errorf("look at schema %s: %w", m.Schema, withAdvice(err))
 	case version == m.Version && (!lacking || m.Manual):
 		return version, nil
 	case version > m.Version:
@@ -156,7 +161,7 @@ func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int
 			return version, &store.MisconfiguredError{Cause: store.Unauthorized, Err: fmt.Errorf(
 				"make schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the SQL that proxy -postgres-schema prints", m.Schema, err)}
 		}
-		return version, fmt.Errorf("make schema %s: %w", m.Schema, told(err))
+		return version, fmt.Errorf("make schema %s: %w", m.Schema, withAdvice(err))
 	}
 	return version, nil
 }

@@ -11,7 +11,7 @@ import (
 //
 // Safe for concurrent use: atomic words; the map is immutable after newCounts.
 type counts struct {
-	commands  metric.Counter // statements
+	commands  metric.Counter // calls and statements
 	waits     metric.Counter // locks that were not free
 	errors    map[string]*metric.Counter
 	exchanges *metric.Histogram
@@ -46,9 +46,9 @@ func (b *backend) Register(set *metric.Set) {
 	c := b.counts
 	set.Histogram("ratelimiter_postgres_request_duration_seconds", "how long PostgreSQL took to answer a batch", c.exchanges)
 	for _, class := range slices.Sorted(maps.Keys(c.errors)) {
-		set.Counter("ratelimiter_postgres_errors_total"+metric.Labels("class", class), "statements without a usable answer, by class of SQLSTATE", c.errors[class].Load)
+		set.Counter("ratelimiter_postgres_errors_total"+metric.Labels("class", class), "calls without a usable answer, by class of SQLSTATE", c.errors[class].Load)
 	}
 	set.Counter("ratelimiter_postgres_lock_waits_total", "locks of keys that another batch held", c.waits.Load)
 	b.lookout.register(set)
-	set.Counter("ratelimiter_store_commands_total", "commands that the store was given", c.commands.Load)
+	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", c.commands.Load)
 }

@@ -24,7 +24,7 @@ const (
 	codeNoRight       = "42501"
 )
 
-// codeOf is the SQLSTATE of an error that the server has told; else empty.
+// codeOf is the SQLSTATE of an error that the server has reported, otherwise empty.
 func codeOf(err error) string {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return answer.Code
@@ -100,8 +100,8 @@ func meaningOf(code string) (m meaning, ok bool) {
 	return meaning{}, false
 }
 
-// told is an error with what to do about it, once.
-func told(err error) error {
+// withAdvice adds to an error what to do about it, once.
+func withAdvice(err error) error {
 	if _, unconnected := errors.AsType[*connectError](err); unconnected {
 		return err
 	}
@@ -113,8 +113,14 @@ func told(err error) error {
 	return err
 }
 
-// Classify says what an error that another method returned means. It is nil for nil.
-func (b *backend) Classify(err error) store.Fault { return Classify(err) }
+// Classify says what an error that another method returned means. It is no fault when this side
+// has given up.
+func (b *backend) Classify(err error) store.Fault {
+	if errors.Is(err, context.Canceled) {
+		return store.Fault{}
+	}
+	return Classify(err)
+}
 
 // Classify says what an error of a [Client] means. It is nil for nil.
 func Classify(err error) store.Fault {

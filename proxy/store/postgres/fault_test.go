@@ -1,13 +1,17 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -146,6 +150,9 @@ func TestPgBouncer(t *testing.T) {
 	b := openBackend(t, Config{URL: s.Pooler(2).URL("weir", "weir"), Connections: 4, Schema: "pooled"})
 	postgrestest.Eventually(t, "it decides", func() bool { return b.Probe(background) == nil })
 	exactly(t, b)
+	if b.oids[takeAny].Load() == 0 {
+		t.Error("functions are called by statements")
+	}
 	large := make([]byte, 1<<20)
 	if must[int64](t)(b.CompareAndSet(background, "doc", 0, large)) != 1 || len(must[store.Document](t)(b.Read(background, "doc")).Body) != len(large) {
 		t.Error("the document was not kept")
@@ -157,6 +164,147 @@ func TestPgBouncer(t *testing.T) {
 	postgrestest.Eventually(t, "it decides under another isolation level", func() bool { return b.Probe(background) == nil })
 	b.cfg.KeyPrefix = "strict"
 	exactly(t, b)
+}
+
+// Where an OID has become that of something else, as after a function was made anew, at most one
+// call fails; then a statement calls the function by its name until its OID is found.
+func TestFunctionCall(t *testing.T) {
+	t.Parallel()
+	s, b := newWorld(t)
+	oidOf := func(name string) uint32 {
+		oid, err := strconv.ParseUint(s.Do("weir", "SELECT 'weir."+name+"'::regproc::oid"), 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint32(oid)
+	}
+	for f := range functions {
+		if found, want := b.oids[f].Load(), oidOf(functions[f].name); found != want {
+			t.Errorf("%s is called as %d, want %d", functions[f].name, found, want)
+		}
+	}
+	s.Do("weir", "CREATE FUNCTION weir.number(int8, int4, int4[], bytea[], int8[], int8[]) RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8'")
+	found := b.oids[takeAny].Load()
+	for name, test := range map[string]struct {
+		oid    uint32
+		failed int
+	}{
+		"nothing":                         {1, 0},
+		"a function of other arguments":   {oidOf("take_one_1"), 0},
+		"a function with another result":  {oidOf("number"), 1},
+		"a function without any argument": {oidOf("version"), 0},
+	} {
+		b.oids[takeAny].Store(test.oid)
+		failed := 0
+		for range 3 {
+			g := decide(b, 1, fixed(1000))
+			switch class := b.Classify(g.Err).Class; {
+			case class == store.ItemFault:
+				failed++
+			case g.Err != nil || g.Granted != 1:
+				t.Errorf("%s: %d granted, %v", name, g.Granted, g.Err)
+			}
+		}
+		if left := b.oids[takeAny].Load(); failed != test.failed || left != 0 {
+			t.Errorf("%s: %d calls failed, want %d; then %d is called", name, failed, test.failed, left)
+		}
+		b.identify(background)
+		if again := b.oids[takeAny].Load(); again != found {
+			t.Errorf("%s: %d is found, want %d", name, again, found)
+		}
+	}
+	given, giveUp := context.WithCancel(background)
+	giveUp()
+	b.identify(given)
+	if again := b.oids[takeAny].Load(); again != found {
+		t.Errorf("without an answer %d is called, want %d", again, found)
+	}
+	for prefix, oid := range map[string]uint32{"message": found, "statement": 0} {
+		b.cfg.KeyPrefix = prefix
+		b.oids[takeAny].Store(oid)
+		exactly(t, b)
+	}
+}
+
+// A refusing writer spoils messages that call functions, as something in between may that does not
+// know them: the server closes the connection.
+type refusing struct {
+	io.Writer
+	passes *atomic.Bool
+}
+
+func (r refusing) Write(p []byte) (int, error) {
+	if len(p) > 0 && p[0] == 'F' && !r.passes.Load() {
+		p = append([]byte{'?'}, p[1:]...)
+	}
+	return r.Writer.Write(p)
+}
+
+// While functions cannot be called by messages, statements call them.
+func TestCallRefused(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	b := openBackend(t, Config{URL: s.URL("weir", "weir"), Connections: 2})
+	var passes atomic.Bool
+	b.pool.cfg.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		return pgproto3.NewFrontend(r, refusing{w, &passes})
+	}
+	if err := b.Probe(background); err != nil {
+		t.Fatal(err)
+	}
+	for f := range functions {
+		if oid := b.oids[f].Load(); oid != 0 {
+			t.Errorf("%s is called as %d", functions[f].name, oid)
+		}
+	}
+	exactly(t, b)
+	passes.Store(true)
+	if b.identify(background); b.oids[takeAny].Load() == 0 {
+		t.Error("functions are still called by statements")
+	}
+}
+
+// A call that is given up does not go on in the server, where it could hold locks, even if the way
+// there is slow; the next one does not wait until it has ended.
+func TestCallGivenUp(t *testing.T) {
+	t.Parallel()
+	s, b := newWorld(t)
+	oid, err := strconv.Atoi(s.Do("weir", "CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'; SELECT 'weir.sleep'::regproc::oid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := b.pool.cfg.Copy()
+	dial := cfg.DialFunc
+	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		select {
+		case <-time.After(300 * time.Millisecond):
+			return dial(ctx, network, address)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	p := newPool(cfg, 1, time.Second)
+	defer p.close()
+	var sleep atomic.Uint32
+	sleep.Store(uint32(oid))
+	_, err = p.run(&job{ctx: background, silent: time.Second, function: &sleep})
+	if b.Classify(err).Class != store.LateFault {
+		t.Errorf("given up with %v", err)
+	}
+	postgrestest.Eventually(t, "the server has ended it", func() bool {
+		return s.Do("postgres", "SELECT count(*) FROM pg_stat_activity WHERE datname = 'weir' AND state LIKE '%fastpath%'") == "0"
+	})
+	exactly(t, b)
+}
+
+// What this side has given up says nothing about the server.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{context.Canceled, fmt.Errorf("edit: %w", context.Canceled), &connectError{context.Canceled}} {
+		if f := new(backend).Classify(err); f != (store.Fault{}) {
+			t.Errorf("%v is %+v", err, f)
+		}
+	}
 }
 
 // What only a person can end is told as that, in one line that says what to do.
@@ -184,7 +332,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: s.URL("nobody", "weir")}, store.Unauthorized, "grant"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, store.Unauthorized, "grant CREATE"},
 		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, store.NoSchema, "proxy -postgres-schema prints"},
-		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, store.NoSchema, "has version 99, and this program knows 4"},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, store.NoSchema, "has version 99, and this program knows " + strconv.Itoa(schemaVersion)},
 		{Config{URL: s.URL("weir", "weir") + "&ssl_mode=require"}, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 		{Config{URL: s.URL("weir", "weir") + "&search_path=%22"}, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 		{Config{URL: strings.Replace(s.URL("weir", "weir"), "disable", "require", 1)}, store.WrongProtocol, "sslmode"},

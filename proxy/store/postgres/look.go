@@ -143,7 +143,7 @@ func (b *backend) findHolder(stopping context.Context) {
 func (b *backend) look(ctx context.Context) (*sight, error) {
 	result, err := b.documents.query(ctx, lookSQL, []uint32{oidText, oidBool}, []byte(b.cfg.Schema), boolValue(!b.lookout.foul))
 	if err != nil {
-		return nil, told(err)
+		return nil, withAdvice(err)
 	}
 	if len(result.Rows) != 1 {
 		return nil, errForm

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,12 +23,20 @@ func TestMigrateInUse(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	version := func(n int) string { return fmt.Sprintf("AS 'SELECT %d'", n) }
-	s.Do("weir", strings.Replace(Schema("weir", false), version(schemaVersion), version(schemaVersion-1), 1))
-	const cost = "SELECT procost FROM pg_proc WHERE proname = 'take_1'"
-	replaced := s.Do("weir", cost)
-	s.Do("weir", "ALTER FUNCTION weir.take_1 COST 7") // by which it is known from the one that replaces it
-	most := fixed(1 << 40)
-	var admitted atomic.Int64
+	schema := strings.Replace(Schema("weir", false), version(schemaVersion), version(schemaVersion-1), 1)
+	before := regexp.MustCompile(`IF current_setting[^;]*THEN\s*(waits := lock_1[^;]*;)\s*END IF;`).ReplaceAllString(schema, "$1") // version 4 of take_one_1
+	if before == schema {
+		t.Fatal("take_one_1 is as it was before")
+	}
+	s.Do("weir", before)
+	const costs = "SELECT string_agg(procost::text, ' ') FROM pg_proc WHERE proname IN ('take_1', 'take_one_1')"
+	replaced := s.Do("weir", costs)
+	for _, name := range []string{"take_1", "take_one_1"} {
+		s.Do("weir", "ALTER FUNCTION weir."+name+" COST 7") // by which it is known from the one that replaces it
+	}
+	// Of the second, nothing comes back while the test runs: one permit takes 1000 s.
+	limits := [...]*limit.Limit{fixed(1 << 40), limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 1000, Burst: 1_000_000})}
+	var admitted [len(limits)]atomic.Int64
 	var all sync.WaitGroup
 	stopping := make(chan struct{})
 	for range 3 {
@@ -39,15 +48,19 @@ func TestMigrateInUse(t *testing.T) {
 				case <-stopping:
 					return
 				default:
-					admitted.Add(takeAsBefore(t, conn, &store.Group{N: 2, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: most, Cost: 1}}}))
+					for i, l := range limits {
+						admitted[i].Add(takeAsBefore(t, conn, &store.Group{N: 2, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: l, Cost: 1}}}))
+					}
 				}
 			}
 		})
 	}
 	used := func(when string) {
 		t.Helper()
-		then := admitted.Load()
-		postgrestest.Eventually(t, "the version before is used "+when, func() bool { return admitted.Load() > then+20 || t.Failed() })
+		for i := range admitted {
+			then := admitted[i].Load()
+			postgrestest.Eventually(t, "the version before is used "+when, func() bool { return admitted[i].Load() > then+20 || t.Failed() })
+		}
 	}
 	used("before")
 	b := openBackend(t, Config{URL: s.URL("weir", "weir")})
@@ -57,29 +70,35 @@ func TestMigrateInUse(t *testing.T) {
 	if version := s.Do("weir", "SELECT weir.version()"); version != strconv.Itoa(schemaVersion) {
 		t.Errorf("version %s, want %d", version, schemaVersion)
 	}
-	if got := s.Do("weir", cost); got != replaced {
-		t.Errorf("take_1 was not replaced: it costs %s, want %s", got, replaced)
+	if got := s.Do("weir", costs); got != replaced {
+		t.Errorf("take_1 and take_one_1 were not replaced: they cost %s, want %s", got, replaced)
 	}
-	for range 20 {
-		g := decide(b, 3, most)
+	for n := range 40 {
+		i := n % len(limits)
+		g := decide(b, 3, limits[i])
 		if g.Err != nil {
 			t.Fatal(g.Err)
 		}
-		admitted.Add(int64(g.Granted))
+		admitted[i].Add(int64(g.Granted))
 	}
 	used("after")
 	close(stopping)
 	all.Wait()
-	if kept, sum := s.Do("weir", "SELECT a FROM weir.keys WHERE expires > 0 AND tag >> 56 = 1"), admitted.Load(); kept != strconv.FormatInt(sum, 10) {
-		t.Errorf("%d were admitted, and %s are counted", sum, kept)
+	permit, _ := limits[1].Parts()
+	for i, counted := range []string{"a", fmt.Sprintf("(a + %d) / %d", permit-1, permit)} {
+		kept := s.Do("weir", fmt.Sprintf("SELECT %s FROM weir.keys WHERE expires > 0 AND tag >> 56 = %d", counted, limits[i].Algorithm()))
+		if sum := admitted[i].Load(); kept != strconv.FormatInt(sum, 10) {
+			t.Errorf("%v: %d were admitted, and %s are counted", limits[i].Algorithm(), sum, kept)
+		}
 	}
 }
 
 // takeAsBefore asks as a program of the version before does, and returns how many go.
 func takeAsBefore(t *testing.T, conn *pgconn.PgConn, g *store.Group) int64 {
 	call := takes("", &store.Batch{Groups: []*store.Group{g}})[0]
-	_, types, params := call.statement("weir.", 0, 60_000)
-	result := conn.ExecParams(background, "SELECT granted FROM weir.take_1($1,$2,$3,$4,$5,$6)", params, types, binaryFormat, binaryFormat).Read()
+	f, params := call.call(0, 60_000)
+	sql := map[function]string{takeAny: "take_1($1,$2,$3,$4,$5,$6)", takeOne: "take_one_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)"}[f]
+	result := conn.ExecParams(background, "SELECT granted FROM weir."+sql, params, functions[f].types, binaryFormat, binaryFormat).Read()
 	if result.Err != nil {
 		t.Error(result.Err)
 		return 0

@@ -1,10 +1,13 @@
 package postgres
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"weir/proxy/store"
 )
@@ -20,7 +24,7 @@ import (
 // versionMin is the oldest PostgreSQL that has what the functions use.
 const versionMin = 13
 
-// A job is a statement that waits for a connection, and what came of it.
+// A job is a call or a statement that waits for a connection, and what came of it.
 //
 // Owned by who asks until it is sent, by the connection's goroutine until done is closed;
 // who gives up leaves it alone.
@@ -29,6 +33,10 @@ type job struct {
 	silent time.Duration // how long the answer may take until the connection is closed
 	script bool          // sql is several statements without params
 	limit  time.Duration // how long the server may work on it; 0: as long as its settings say
+
+	// function is the OID of what sql calls with params, 0 while only sql calls it. It becomes 0
+	// when an answer shows that the function has another OID by now.
+	function *atomic.Uint32
 
 	sql    string
 	types  []uint32
@@ -136,20 +144,36 @@ func stale(conn *pgconn.PgConn) bool {
 	return err != nil || !silent
 }
 
+const (
+	partingTimeout = 100 * time.Millisecond // of the last message over a connection
+	cancelTimeout  = 5 * time.Second        // of a request to cancel: three round trips with TLS
+)
+
 // closeNow closes a connection without waiting for the server.
 func closeNow(conn *pgconn.PgConn) {
 	if conn == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), partingTimeout)
 	defer cancel()
 	_ = conn.Close(ctx) // it may be broken
+}
+
+// abandon closes a connection and has the server end what was asked over it, which would keep its
+// locks. The next job does not wait for that; the pool's end does.
+func (p *pool) abandon(conn *pgconn.PgConn) {
+	closeNow(conn)
+	p.running.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
+		defer cancel()
+		_ = conn.CancelRequest(ctx) // it may be gone
+	})
 }
 
 func (p *pool) connect() (*pgconn.PgConn, error) {
 	conn, err := pgconn.ConnectConfig(p.stopping, p.cfg)
 	if err != nil {
-		return nil, &connectError{told(err)}
+		return nil, &connectError{withAdvice(err)}
 	}
 	text := conn.ParameterStatus("server_version")
 	major, err := strconv.Atoi(text[:len(text)-len(strings.TrimLeft(text, "0123456789"))])
@@ -160,15 +184,25 @@ func (p *pool) connect() (*pgconn.PgConn, error) {
 	return conn, nil
 }
 
+// ownCodes are what a function that decides fails with. With another code the OID may be that of
+// something else, or of nothing: OIDs, unlike names, do not outlast a function that is made anew.
+var ownCodes = []string{codeIsolation, codeSerialization, codeDeadlock, codeLocked, codeCanceled}
+
 // do runs a job. What has certainly been rolled back, and may go well the next time, is run
 // once more.
 func (p *pool) do(conn *pgconn.PgConn, j *job) {
 	ctx, cancel := context.WithTimeout(p.stopping, j.silent)
 	defer cancel()
 	for range 2 {
+		oid := uint32(0)
+		if j.function != nil && !p.explicit.Load() {
+			oid = j.function.Load()
+		}
 		switch {
 		case j.script:
 			_, j.err = conn.Exec(ctx, j.sql).ReadAll()
+		case oid != 0:
+			j.result, j.err = p.called(ctx, conn, oid, j.params)
 		case p.explicit.Load() || j.limit > 0:
 			j.result, j.err = surrounded(ctx, conn, j, p.explicit.Load())
 		default:
@@ -178,11 +212,48 @@ func (p *pool) do(conn *pgconn.PgConn, j *job) {
 		switch code := codeOf(j.err); {
 		case code == codeIsolation:
 			p.explicit.Store(true)
+		case oid != 0 && code != "" && !slices.Contains(ownCodes, code) && !conn.IsClosed() && j.ctx.Err() == nil:
+			j.function.CompareAndSwap(oid, 0) // by its name it may be found
 		case code != codeSerialization && code != codeDeadlock || j.ctx.Err() != nil:
 			if j.err != nil && j.script && !conn.IsClosed() {
-				_, _ = conn.Exec(ctx, "ROLLBACK").ReadAll() // the error is told already
+				_, _ = conn.Exec(ctx, "ROLLBACK").ReadAll() // the first error is reported
 			}
 			return
+		}
+	}
+}
+
+// called has the server call a function by the message FunctionCall: nothing is parsed, planned
+// and executed around it. Nothing is kept in the session.
+func (p *pool) called(ctx context.Context, conn *pgconn.PgConn, oid uint32, params [][]byte) (result *pgconn.Result, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Conn().SetDeadline(time.Unix(1, 0)) })
+	defer func() {
+		switch {
+		case !stop():
+			p.abandon(conn)
+		case result == nil && codeOf(err) == "":
+			closeNow(conn)
+		}
+	}()
+	conn.Frontend().Send(&pgproto3.FunctionCall{Function: oid, ArgFormatCodes: []uint16{1}, Arguments: params, ResultFormatCode: 1})
+	if err := conn.Frontend().Flush(); err != nil {
+		return nil, err
+	}
+	for {
+		message, received := conn.ReceiveMessage(context.Background())
+		if received != nil {
+			return nil, cmp.Or(ctx.Err(), received)
+		}
+		switch m := message.(type) {
+		case *pgproto3.FunctionCallResponse:
+			result = &pgconn.Result{Rows: [][][]byte{{bytes.Clone(m.Result)}}}
+		case *pgproto3.ErrorResponse:
+			err = pgconn.ErrorResponseToPgError(m)
+		case *pgproto3.ReadyForQuery:
+			if result == nil && err == nil {
+				err = errForm
+			}
+			return result, err
 		}
 	}
 }
@@ -230,7 +301,7 @@ func surrounded(ctx context.Context, conn *pgconn.PgConn, j *job, explicit bool)
 		err = closeErr
 	}
 	if err != nil && explicit && !conn.IsClosed() {
-		_, _ = conn.Exec(ctx, "ROLLBACK").ReadAll() // the error is told already
+		_, _ = conn.Exec(ctx, "ROLLBACK").ReadAll() // the first error is reported
 	}
 	return result, err
 }

@@ -24,7 +24,7 @@ var restSQL string
 // the version in their names that has brought them, so that programs of different
 // versions run side by side; one that means the same as before may be made faster under its
 // name, as take_1 was.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // Schema returns the SQL that makes the tables and functions in a schema of that name,
 // for somebody who has the rights to run it. It may be run again. With durable the states

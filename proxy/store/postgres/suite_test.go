@@ -30,15 +30,24 @@ func openBackend(t testing.TB, cfg Config) *backend {
 	return b
 }
 
+// probed opens a backend whose schema is made, and which calls functions by messages.
+func probed(t testing.TB, cfg Config) *backend {
+	t.Helper()
+	b := openBackend(t, cfg)
+	if err := b.Probe(background); err != nil {
+		t.Fatal(err)
+	}
+	if b.oids[takeAny].Load() == 0 {
+		t.Error("functions are called by statements")
+	}
+	return b
+}
+
 // newWorld starts a server and a backend for it, whose schema is made.
 func newWorld(t testing.TB) (*postgrestest.Server, *backend) {
 	t.Helper()
 	s := postgrestest.Start(t)
-	b := openBackend(t, Config{URL: s.URL("weir", "weir"), Connections: 4, clock: func() int64 { return limittest.Epoch }})
-	if err := b.Probe(background); err != nil {
-		t.Fatal(err)
-	}
-	return s, b
+	return s, probed(t, Config{URL: s.URL("weir", "weir"), Connections: 4, clock: func() int64 { return limittest.Epoch }})
 }
 
 var opened atomic.Int64
@@ -52,6 +61,9 @@ func opener(b *backend) storetest.Open {
 		cfg.KeyPrefix = prefix
 		cfg.clock = func() int64 { return clock.Now().UnixMicro() }
 		own := &backend{cfg: cfg, schema: b.schema, pool: b.pool, documents: b.documents, counts: b.counts}
+		for f := range functions {
+			own.oids[f].Store(b.oids[f].Load())
+		}
 		return storetest.Store{
 			Take: func(ask *store.Ask, ans *store.Answer) {
 				g := &store.Group{Counters: ask.Counters, N: ask.N}
@@ -63,12 +75,7 @@ func opener(b *backend) storetest.Open {
 			},
 			Release: func(c *store.Counter, slot int64) bool {
 				call := takes(cfg.KeyPrefix, &store.Batch{Releases: []store.Release{{Counter: *c, Slot: slot}}})[0]
-				sql, types, params := call.statement(b.schema, cfg.clock(), 0)
-				result, err := b.pool.query(background, sql, types, params...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				r, err := parseTaken(result)
+				r, err := b.take(background, call, cfg.clock(), 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -141,7 +148,7 @@ func TestOppositeOrders(t *testing.T) {
 	t.Parallel()
 	s, one := newWorld(t)
 	cfg := Config{URL: one.cfg.URL, Connections: 8, clock: one.cfg.clock}
-	proxies := [2]*backend{openBackend(t, cfg), openBackend(t, cfg)}
+	proxies := [2]*backend{probed(t, cfg), probed(t, cfg)}
 	const clients, keys = 16, 12
 	most := int64(clients * *rounds * 2 * 7 / 10)
 	total := make(chan int64, clients)
@@ -191,7 +198,7 @@ func TestKeysTogether(t *testing.T) {
 	t.Parallel()
 	s, one := newWorld(t)
 	cfg := Config{URL: one.cfg.URL, Connections: 8, clock: one.cfg.clock}
-	proxies := [2]*backend{openBackend(t, cfg), openBackend(t, cfg)}
+	proxies := [2]*backend{probed(t, cfg), probed(t, cfg)}
 	const clients, keys, most = 16, 6, 600
 	bucket := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: most, FillRate: 1})
 	counter := func(key int) store.Counter {

@@ -19,7 +19,7 @@ const (
 	// locksMax is how many locks there are, of which each key has one. It is part of what
 	// take_1 and its callers agree on.
 	locksMax = 1024
-	// lockClass is the first number of those locks, in lock_1.
+	// lockClass is the first number of those locks, in lock_1 and take_one_1.
 	lockClass = 1464158546
 	// callCountersMax bounds the counters of one call, and with it the locks that it holds:
 	// a server has room for 6,400 by default.
@@ -230,30 +230,48 @@ func cut(c *store.Counter, permits int64) int64 {
 // binaryFormat has arguments and results sent in PostgreSQL's binary format.
 var binaryFormat = []int16{1}
 
-// The types of the arguments of the functions that decide.
-var (
-	takeTypes     = []uint32{oidInt8, oidInt4, oidInt4Array, oidByteaArray, oidInt8Array, oidInt8Array}
-	takeOneTypes  = []uint32{oidInt8, oidInt4, oidInt4, oidBytea, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8Array}
-	takeManyTypes = []uint32{oidInt8, oidInt4, oidInt4Array, oidByteaArray, oidInt8Array, oidInt8Array, oidByteaArray, oidInt8Array, oidInt8Array}
+// A function is one that decides; its numbers index functions.
+type function int
+
+const (
+	takeAny function = iota
+	takeOne
+	takeMany
+	functionCount
 )
 
-// statement is the call of the function that decides all of it: clock is 0 for the server's,
-// patience is in ms. The row is one value: as a table, the function costs a tenth more.
-func (t *take) statement(schema string, clock int64, patience int32) (sql string, types []uint32, params [][]byte) {
+// functions are their names and the types of their arguments.
+var functions = [functionCount]struct {
+	name  string
+	types []uint32
+}{
+	{"take_1", []uint32{oidInt8, oidInt4, oidInt4Array, oidByteaArray, oidInt8Array, oidInt8Array}},
+	{"take_one_1", []uint32{oidInt8, oidInt4, oidInt4, oidBytea, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8Array}},
+	{"take_many_1", []uint32{oidInt8, oidInt4, oidInt4Array, oidByteaArray, oidInt8Array, oidInt8Array, oidByteaArray, oidInt8Array, oidInt8Array}},
+}
+
+// sql is a statement that calls the function. The row is one value: as a table, the function
+// costs a tenth more.
+func (f function) sql(schema string) string {
+	return "SELECT " + schema + functions[f].name + "(" + places(len(functions[f].types)) + ")"
+}
+
+// call is the function that decides all of it, and its arguments: clock is 0 for the server's,
+// patience is in ms.
+func (t *take) call(clock int64, patience int32) (f function, params [][]byte) {
 	params = [][]byte{int8Value(clock), int4Value(patience)}
 	locks, names, gives, groups := int4Array(t.locks), stringArray(oidBytea, t.names), int8Array(t.gives), int8Array(t.numbers)
 	switch others := len(t.groups)+len(t.gives) > 0; {
 	case len(t.singles) == 0:
-		return "SELECT " + schema + "take_1($1,$2,$3,$4,$5,$6)", takeTypes, append(params, locks, names, gives, groups)
+		return takeAny, append(params, locks, names, gives, groups)
 	case len(t.singles) == 1 && !others:
 		params = append(params, int4Value(t.locks[0]), []byte(t.singleNames[0]))
 		for _, n := range t.charges[:chargeNumbers-1] {
 			params = append(params, int8Value(n))
 		}
-		return "SELECT " + schema + "take_one_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)", takeOneTypes, append(params, int8Array(t.singleNumbers))
+		return takeOne, append(params, int8Array(t.singleNumbers))
 	}
-	return "SELECT " + schema + "take_many_1($1,$2,$3,$4,$5,$6,$7,$8,$9)", takeManyTypes,
-		append(params, locks, stringArray(oidBytea, t.singleNames), int8Array(t.charges), int8Array(t.singleNumbers), names, gives, groups)
+	return takeMany, append(params, locks, stringArray(oidBytea, t.singleNames), int8Array(t.charges), int8Array(t.singleNumbers), names, gives, groups)
 }
 
 // A taken is what such a function returned. Only take_many_1 returns the last three.

@@ -29,8 +29,8 @@ var (
 func run(t testing.TB, conn *pgconn.PgConn, schema string, clock int64, b *store.Batch) (total taken) {
 	t.Helper()
 	for _, call := range takes("", b) {
-		sql, types, params := call.statement(quoted(schema)+".", clock, 0)
-		result := conn.ExecParams(background, sql, params, types, binaryFormat, binaryFormat).Read()
+		f, params := call.call(clock, 0)
+		result := conn.ExecParams(background, f.sql(quoted(schema)+"."), params, functions[f].types, binaryFormat, binaryFormat).Read()
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
@@ -366,6 +366,51 @@ func TestFoundOnce(t *testing.T) {
 			if found := counted(t, s, b, "idx_scan"); found > int64(calls*len(keys)*3/2) {
 				t.Errorf("%v: %d calls looked for %d keys %d times", cfg.Algorithm, calls, len(keys), found)
 			}
+		}
+	}
+}
+
+// Each function that decides bounds how long its transaction waits for a lock, and where states
+// are durable the transaction does not wait for the disk.
+func TestSettingsOfTransaction(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	s.Do("weir", Schema("weir", true))
+	conn := must[*pgconn.PgConn](t)(pgconn.Connect(background, s.URL("weir", "weir")))
+	defer conn.Close(background)
+	bucket := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1})
+	one := store.Counter{Rule: "r", Key: []byte("one"), Limit: bucket, Cost: 1}
+	other := store.Counter{Rule: "r", Key: []byte("other"), Limit: bucket, Cost: 1}
+	for want, groups := range map[function][]*store.Group{
+		takeAny:  {{N: 1, Counters: []store.Counter{one, other}}},
+		takeOne:  {{N: 1, Counters: []store.Counter{one}}},
+		takeMany: {{N: 1, Counters: []store.Counter{one}}, {N: 1, Counters: []store.Counter{other}}},
+	} {
+		f, params := takes("", &store.Batch{Groups: groups})[0].call(0, 1234)
+		if f != want {
+			t.Fatalf("%s decides, want %s", functions[f].name, functions[want].name)
+		}
+		sql := "SELECT current_setting('synchronous_commit') || ' ' || current_setting('lock_timeout')"
+		pipe := conn.StartPipeline(background)
+		pipe.SendQueryParams(f.sql("weir."), params, functions[f].types, binaryFormat, binaryFormat)
+		pipe.SendQueryParams(sql, nil, nil, nil, nil)
+		if err := pipe.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		var settings string
+		for range 2 {
+			reader, _ := must[any](t)(pipe.GetResults()).(*pgconn.ResultReader)
+			r := reader.Read()
+			if r.Err != nil || len(r.Rows) != 1 {
+				t.Fatal(r.Err, len(r.Rows))
+			}
+			settings = string(r.Rows[0][0])
+		}
+		if err := pipe.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if settings != "off 1234ms" {
+			t.Errorf("%s: %s", functions[f].name, settings)
 		}
 	}
 }

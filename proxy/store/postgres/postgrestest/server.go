@@ -241,19 +241,22 @@ func (s *Server) Shutdown() {
 	s.cmd = nil
 }
 
-// Signal sends a signal to all processes of the server, and waits until those are gone that
-// it has killed.
+// Signal sends a signal to all processes of the server, and waits until those have stopped or
+// ended that it stops or kills.
 func (s *Server) Signal(sig syscall.Signal) {
 	s.t.Helper()
 	pid := s.cmd.Process.Pid
-	if sig == syscall.SIGKILL { // it starts no others meanwhile
+	if sig == syscall.SIGKILL || sig == syscall.SIGSTOP { // it starts no others meanwhile
 		_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
 		Eventually(s.t, "the server stops", func() bool { return strings.Contains("TZ", state(pid)) })
 	}
 	for _, child := range s.processes() {
 		_ = syscall.Kill(child, sig) // it may have ended
-		if sig == syscall.SIGKILL {
+		switch sig {
+		case syscall.SIGKILL:
 			Eventually(s.t, "a process of the server ends", func() bool { return strings.Contains("Z", state(child)) })
+		case syscall.SIGSTOP:
+			Eventually(s.t, "a process of the server stops", func() bool { return strings.Contains("TZ", state(child)) })
 		}
 	}
 	if sig == syscall.SIGKILL {

@@ -18,19 +18,27 @@
 --   drain     the µs in which charge comes back
 --   few       how many parts may be ahead of one request, of which there are n
 
--- Decides one such group.
+-- Decides one such group. PL/pgSQL keeps the plans of expressions, and makes the execution state
+-- of a simple one anew in each transaction. So all that usually precedes the decision is one
+-- expression; what else there is to do about the lock, lock_1 does. SQL does not promise the order
+-- of its parts, which does no harm: the try never waits, and lock_timeout is set before the UPDATE.
 CREATE OR REPLACE FUNCTION @schema@.take_one_1(
   clock int8, patience int4, lock int4, key bytea, its_tag int8, its_b int8, charge int8, gain int8, most int8, enough int8, drain int8, groups int8[],
   OUT instant int8, OUT waits int4, OUT given int4, OUT granted int8[], OUT states int8[], OUT entries int8[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-  waits := lock_1(patience, ARRAY[lock]);
+  @durable@
+  IF current_setting('transaction_isolation') <> 'read committed' OR set_config('lock_timeout', patience::text, true) IS NULL
+      OR NOT pg_try_advisory_xact_lock(1464158546, lock) THEN
+    waits := lock_1(patience, ARRAY[lock]);
+  END IF;
   instant := now_1(clock);
   UPDATE keys t SET at = greatest(instant, t.at), a = charge + greatest(0, t.a - least(enough, greatest(0, instant - t.at)) * gain),
       began = 0, under = 0, expires = least(drain + greatest(t.expires, instant + margin_1()), enough + greatest(t.at, instant) + margin_1())
     WHERE t.name = key AND t.tag = its_tag AND t.b = its_b AND t.a - least(enough, greatest(0, instant - t.at)) * gain <= most
-    RETURNING 0, ARRAY[groups[2]], ARRAY[t.tag, t.at, t.a - charge, t.b, 0, 0], '{}' INTO given, granted, states, entries;
+    RETURNING coalesce(waits, 0), 0, ARRAY[groups[2]], ARRAY[t.tag, t.at, t.a - charge, t.b, 0, 0], '{}' INTO waits, given, granted, states, entries;
   IF NOT FOUND THEN
+    waits := coalesce(waits, 0);
     SELECT t.given, t.granted, t.states, t.entries INTO given, granted, states, entries
       FROM take_1(instant, patience, '{}', ARRAY[key], '{}', groups) t;
   END IF;
