@@ -8,14 +8,14 @@ import (
 	"weir/internal/service"
 )
 
-// A Number is what an experiment may be told: how often, how many, how long.
+// A Number is an optional numeric argument of an experiment.
 type Number struct {
 	What               string
 	Usual, Least, Most int
 }
 
-// Read reads the number from an experiment's arguments, of which there may be none.
-// The error is that of wrong usage.
+// Read returns the number in args, or Usual if args is empty. Other arguments are a usage
+// error.
 func (n Number) Read(args []string) (int, error) {
 	if len(args) == 0 {
 		return n.Usual, nil

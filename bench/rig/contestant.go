@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// A Contestant is a program that wrk asks as fast as it answers.
+// A Contestant is a program that wrk loads as fast as it answers.
 type Contestant struct {
 	Name    string
-	Wrk     Wrk      // how it is asked; Sample says by how many and for how long
-	Process *Process // whose processor time and memory count; nil: nobody's
-	Redis   *Redis   // which decides for it; nil: none
-	Own     string   // where it counts the commands of its store; empty: nowhere
-	Refuses bool     // its answers are refusals
+	Wrk     Wrk      // the load; Sample sets its connections and duration
+	Process *Process // whose CPU time and memory are measured; nil for none
+	Redis   *Redis   // that it uses; nil for none
+	Own     string   // address of its metrics, for the commands of its store; empty for none
+	Refuses bool     // all answers should be refusals
 }
 
 // A Sample is one run against a Contestant.
 type Sample struct {
 	Requests, PerSecond float64
 	P50                 float64 // latency in µs
-	CPU                 float64 // µs of its processor time per request
-	Redis               float64 // µs of its Redis' processor time per request
-	Commands            float64 // of its store per request
-	Resident            float64 // MB at most
+	CPU                 float64 // µs of its CPU time per request
+	Redis               float64 // µs of its Redis' CPU time per request
+	Commands            float64 // store commands per request
+	Resident            float64 // peak resident memory, MB
 }
 
-// These are the figures that comparisons are about.
+// The figures that comparisons use.
 func PerSecond(s Sample) float64 { return s.PerSecond }
 func P50(s Sample) float64       { return s.P50 }
 func CPUEach(s Sample) float64   { return s.CPU }
@@ -35,7 +35,7 @@ func RedisEach(s Sample) float64 { return s.Redis }
 func Commands(s Sample) float64  { return s.Commands }
 func Resident(s Sample) float64  { return s.Resident }
 
-// Sample drives the contestant for a time.
+// Sample loads the contestant for a span.
 func (c *Contestant) Sample(ctx context.Context, connections int, span time.Duration) (s Sample, err error) {
 	defer func() {
 		if err != nil {
@@ -69,7 +69,7 @@ func (c *Contestant) Sample(ctx context.Context, connections int, span time.Dura
 		Redis: each(cpu - cpuBefore), Commands: (commands - commandsBefore) / n, Resident: float64(used.RSSPeak) / 1e6}, err
 }
 
-// spent is the processor time of the contestant's Redis and the commands of its store so far.
+// spent returns the CPU time of the contestant's Redis and the commands of its store so far.
 func (c *Contestant) spent(ctx context.Context) (cpu time.Duration, commands float64, err error) {
 	if c.Redis != nil {
 		if cpu, err = CPU(c.Redis.Pid()); err != nil {

@@ -13,27 +13,27 @@ import (
 	"weir/internal/service"
 )
 
-// A Lab is one run of an experiment that has parts: where it prints, what it has found, and
-// what the part under way has started.
+// A Lab is one run of an experiment that has parts: its output, its expectations, and what
+// the current part must clean up.
 //
 // Owned by one goroutine.
 type Lab struct {
 	report.Expectations
 	Out   io.Writer
-	Dir   string    // for files of the experiment; Play makes and removes it
-	Loads []*Loaded // all that were played
+	Dir   string    // for files of the experiment; Each creates and removes it
+	Loads []*Loaded // whose verdicts decide whether the run is conclusive
 
 	ends []func()
 }
 
-// A Part is one of an experiment's. Its context ends with it.
+// A Part is a part of an experiment. Its context ends with it.
 type Part struct {
 	Name string
 	Play func(ctx context.Context) error
 }
 
-// Choose returns the parts that args name, in the order of all; without a name all of them.
-// The error is that of wrong usage.
+// Choose returns the parts named by args in the order of all, or all parts if args is empty.
+// Unknown names are a usage error.
 func Choose(experiment string, all []Part, args []string) (chosen []Part, err error) {
 	var known []string
 	for _, p := range all {
@@ -50,9 +50,18 @@ func Choose(experiment string, all []Part, args []string) (chosen []Part, err er
 	return chosen, nil
 }
 
-// Play plays parts one after the other and judges what was expected; good says that all is
-// well. The error says what was not as it should be.
-func (l *Lab) Play(ctx context.Context, parts []Part, good string) (err error) {
+// Play runs parts with Each and judges the expectations; good is the conclusion if all are
+// met. The error says which were not.
+func (l *Lab) Play(ctx context.Context, parts []Part, good string) error {
+	if err := l.Each(ctx, parts); err != nil {
+		return err
+	}
+	fmt.Fprintf(l.Out, "\n%s", l.Table())
+	return l.Conclude(l.Out, good, Inconclusive(l.Loads...))
+}
+
+// Each runs parts one after the other.
+func (l *Lab) Each(ctx context.Context, parts []Part) (err error) {
 	if l.Dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
 		return err
 	}
@@ -66,14 +75,13 @@ func (l *Lab) Play(ctx context.Context, parts []Part, good string) (err error) {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
-	fmt.Fprintf(l.Out, "\n%s", l.Table())
-	return l.Conclude(l.Out, good, Inconclusive(l.Loads...))
+	return nil
 }
 
-// Keep has end called by the next End, which is that of the part under way at the latest.
+// Keep registers end to be called by the next End, at the latest when the current part ends.
 func (l *Lab) Keep(end func()) { l.ends = append(l.ends, end) }
 
-// End ends what was kept, the last first.
+// End calls the functions registered with Keep, the last one first.
 func (l *Lab) End() {
 	for _, end := range slices.Backward(l.ends) {
 		end()
@@ -81,7 +89,7 @@ func (l *Lab) End() {
 	l.ends = nil
 }
 
-// Redis starts a Redis for the part under way.
+// Redis starts a Redis that ends with the current part.
 func (l *Lab) Redis(ctx context.Context) (*Redis, error) {
 	r, err := StartRedis(ctx)
 	if err == nil {

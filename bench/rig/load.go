@@ -3,6 +3,7 @@ package rig
 import (
 	"bufio"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -21,59 +21,57 @@ import (
 	"weir/loadgen/record"
 )
 
-// A Load is a rate for a time.
+// A Load is a run of our load generator.
 type Load struct {
 	URL  string
 	Rate int // requests per second
 	For  time.Duration
-	// Profile is another shape of the rate: the JSON of a test configuration's
-	// field of that name. Empty: constant at Rate.
+	// Profile is the JSON of the field profile of a test configuration. Empty: constant at
+	// Rate.
 	Profile string
-	// Connections is how many it uses; 0: as many as it finds right.
+	// Connections is the number of connections; 0 for the generator's default.
 	Connections int
-	// Loops is how many event loops it uses; 0: as many as it finds right.
+	// Loops is the number of event loops; 0 for the generator's default.
 	Loops int
-	// StartAt is when the schedule begins; zero: as soon as it can.
+	// StartAt is when the schedule begins; zero for as soon as possible.
 	StartAt time.Time
-	// Seed is what arrivals are drawn from.
+	// Seed is the seed of random arrivals.
 	Seed int64
-	// Arrivals is how requests come; empty: evenly. Seed draws those that are not.
+	// Arrivals is the arrival process; empty for uniform.
 	Arrivals string
-	// Shard is which of how many generators of one schedule this is; zero: the only one.
+	// Shard is the index of this generator among Shards that share a schedule; 0 Shards: the only one.
 	Shard, Shards int
-	// Timeout is that of a request; zero: the generator's own.
+	// Timeout is the timeout of a request; zero for the generator's default.
 	Timeout time.Duration
-	// Body is the JSON that is posted; empty: the requests are GET.
+	// Body is JSON to POST; empty for GET requests.
 	Body string
-	// Outcomes says that Loaded.Outcomes are wanted.
+	// Outcomes says to fill in Loaded.Outcomes.
 	Outcomes bool
 }
 
-// An Outcome is what became of one request. Instants count from the start of the
-// schedule.
+// An Outcome is the outcome of one request. Times count from the start of the schedule.
 type Outcome struct {
 	Due, Done time.Duration
-	Status    int // of the answer; 0 without one
+	Status    int // of the answer; 0 if there was none
 }
 
-// Loaded is what the load generator says about a run, and what is known of the run besides.
+// Loaded is the result of a Load.
 type Loaded struct {
 	record.Result
 
-	// CPU is the processor time that the generator used.
+	// CPU is the CPU time that the generator used.
 	CPU time.Duration
-	// Outcomes are those of all requests, in the order of their ends, when the
-	// Load asked for them.
+	// Outcomes are the outcomes of all requests in the order of their ends, if the Load asked
+	// for them.
 	Outcomes []Outcome
 }
 
-// Within is how many requests were answered with success within d of when they
-// were due.
+// Within returns how many requests were answered successfully within d of their due time.
 func (l *Loaded) Within(d time.Duration) uint64 {
 	return l.Histograms.LatencySuccess.Between([]float64{0, d.Seconds()})[0]
 }
 
-// Waits are how long the requests of loads took from when they were due, in order.
+// Waits returns the sorted times from due to done of all requests of loads.
 func Waits(loads ...*Loaded) (waits []time.Duration) {
 	for _, l := range loads {
 		for _, o := range l.Outcomes {
@@ -84,14 +82,13 @@ func Waits(loads ...*Loaded) (waits []time.Duration) {
 	return waits
 }
 
-// Echo prints lines of progress, so that records leave them out.
+// Echo returns a function that prints lines as progress, which records leave out.
 func Echo(out io.Writer) func(line string) {
 	return func(line string) { fmt.Fprintln(out, "  "+line) }
 }
 
-// Run drives a load with our load generator and passes each line of its
-// progress, one a second, to progress unless that is nil. A run that ctx ends is an
-// error.
+// Run runs the load to its end and passes each line of the generator's progress to progress,
+// unless that is nil. If ctx ends the run, its error is returned.
 func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, error) {
 	bin, err := Binary("loadgen")
 	if err != nil {
@@ -118,17 +115,17 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopMax
-	words, err := watched(cmd, progress)
+	output, err := watched(cmd, progress)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	// 3 and 4 are verdicts: the result is there, and tells.
+	// Statuses 3 and 4 are verdicts, which the result repeats.
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 3 || exit.ExitCode() > 4) {
-		return nil, fmt.Errorf("loadgen: %w\n%s", err, words)
+		return nil, fmt.Errorf("loadgen: %w\n%s", err, output)
 	}
 	result, err := os.ReadFile(out)
 	if err != nil {
-		return nil, fmt.Errorf("loadgen wrote no result: %w\n%s", err, words)
+		return nil, fmt.Errorf("loadgen wrote no result: %w\n%s", err, output)
 	}
 	var loaded Loaded
 	if err := json.Unmarshal(result, &loaded.Result); err != nil {
@@ -141,7 +138,8 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	return &loaded, err
 }
 
-// RunAll drives loads at the same time. When one fails the others are ended. progress is that of Run.
+// RunAll runs loads at the same time, with progress as in Run. If one fails, the others are
+// stopped.
 func RunAll(ctx context.Context, progress func(line string), loads ...Load) ([]*Loaded, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -159,12 +157,12 @@ func RunAll(ctx context.Context, progress func(line string), loads ...Load) ([]*
 	return loaded, context.Cause(ctx)
 }
 
-// watched runs a command to its end. Its lines of stderr go to progress; the last of
-// all it said is returned.
+// watched runs a command to its end and passes the lines of its stderr to progress. It
+// returns the end of its output.
 func watched(cmd *exec.Cmd, progress func(line string)) (*tail, error) {
-	words := new(tail)
+	output := new(tail)
 	pr, pw := io.Pipe()
-	cmd.Stdout, cmd.Stderr = words, io.MultiWriter(pw, words)
+	cmd.Stdout, cmd.Stderr = output, io.MultiWriter(pw, output)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -178,10 +176,10 @@ func watched(cmd *exec.Cmd, progress func(line string)) (*tail, error) {
 	err := cmd.Run()
 	_ = pw.Close()
 	<-read
-	return words, err
+	return output, err
 }
 
-// plan is the test configuration.
+// plan returns the test configuration.
 func (l Load) plan() map[string]any {
 	p := map[string]any{"limiterUrl": l.URL, "duration": l.For.Seconds(), "concurrency": l.Connections, "seed": l.Seed}
 	if l.Profile != "" {
@@ -208,32 +206,28 @@ func (l Load) plan() map[string]any {
 	return p
 }
 
-// readOutcomes reads what loadgen's -outcomes wrote.
+// readOutcomes reads a file written by loadgen -outcomes. Its first row holds the names of
+// the fields.
 func readOutcomes(path string) (list []Outcome, err error) {
-	text, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	first := true
-	for line := range strings.Lines(string(text)) {
-		if first { // the names of the fields
-			first = false
-			continue
-		}
-		fields := strings.Split(line, ",")
-		if len(fields) != 5 {
-			return nil, fmt.Errorf("read loadgen's outcomes: %q has not 5 fields", line)
-		}
-		var o Outcome
-		due, err1 := strconv.ParseInt(fields[0], 10, 64)
-		done, err2 := strconv.ParseInt(fields[2], 10, 64)
-		o.Due, o.Done = time.Duration(due)*time.Microsecond, time.Duration(done)*time.Microsecond
-		var err3 error
-		o.Status, err3 = strconv.Atoi(fields[3])
+	defer f.Close()
+	r := csv.NewReader(f)
+	r.FieldsPerRecord = 5
+	rows, err := r.ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("read loadgen's outcomes: %w", err)
+	}
+	for _, row := range rows[min(1, len(rows)):] {
+		due, err1 := strconv.ParseInt(row[0], 10, 64)
+		done, err2 := strconv.ParseInt(row[2], 10, 64)
+		status, err3 := strconv.Atoi(row[3])
 		if err := errors.Join(err1, err2, err3); err != nil {
-			return nil, fmt.Errorf("read loadgen's outcomes: %q: %w", line, err)
+			return nil, fmt.Errorf("read loadgen's outcomes: %q: %w", row, err)
 		}
-		list = append(list, o)
+		list = append(list, Outcome{time.Duration(due) * time.Microsecond, time.Duration(done) * time.Microsecond, status})
 	}
 	return list, nil
 }

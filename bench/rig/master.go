@@ -8,8 +8,7 @@ import (
 	"weir/internal/freeport"
 )
 
-// A Master is a proxy that decides for sidecars and forwards nothing. It is a store of
-// theirs.
+// A Master is a proxy that decides for sidecars and forwards nothing.
 type Master struct {
 	*Process
 	Addr string // of the decision port
@@ -17,7 +16,7 @@ type Master struct {
 	own  string
 }
 
-// StartMaster starts a master with these settings, each NAME=value, and waits until it
+// StartMaster starts a master with settings of the form NAME=value, and waits until it
 // answers.
 func StartMaster(ctx context.Context, env ...string) (m *Master, err error) {
 	m = &Master{Env: env}
@@ -30,7 +29,7 @@ func StartMaster(ctx context.Context, env ...string) (m *Master, err error) {
 	return m, m.Restart(ctx)
 }
 
-// Restart starts it again, after Kill, on the same address and with Env.
+// Restart starts the master again after Kill, at the same address and with Env.
 func (m *Master) Restart(ctx context.Context) (err error) {
 	_, port, _ := strings.Cut(m.Addr, ":")
 	if m.Process, err = Launch("proxy", m.own, 0, append([]string{"TARGET_URL=none", "DECISION_PORT=" + port}, m.Env...)); err != nil {

@@ -10,14 +10,14 @@ import (
 	"weir/internal/freeport"
 )
 
-// A Peer is a program of others that reads a file of settings.
+// A Peer is a third-party program that reads a configuration file.
 type Peer struct {
-	Command []string // the folder of the file, which is called conf, is added as the last word
-	Config  string   // a format: the folder, the address to listen on, and the values of Start
+	Command []string // the folder of the file is appended as the last argument
+	Config  string   // format of the file conf: the folder, the address to listen on, and the values of Start
 }
 
-// Start runs the peer on a free address, with its file in a folder of its own below dir, and
-// waits until it answers.
+// Start starts the peer at a free address, with its file in a new folder below dir, and waits
+// until it answers.
 func (p Peer) Start(ctx context.Context, dir string, values ...any) (*Process, string, error) {
 	addr, err := freeport.Addr()
 	if err != nil {
@@ -35,8 +35,8 @@ func (p Peer) Start(ctx context.Context, dir string, values ...any) (*Process, s
 	return process, addr, err
 }
 
-// Nginx is nginx with a configuration.
+// Nginx returns nginx with a configuration.
 func Nginx(config string) Peer { return Peer{[]string{"nginx", "-c", "conf", "-p"}, config} }
 
-// HAProxy is HAProxy with a configuration.
+// HAProxy returns HAProxy with a configuration.
 func HAProxy(config string) Peer { return Peer{[]string{"haproxy", "-db", "-f", "conf", "-C"}, config} }

@@ -17,20 +17,20 @@ import (
 	"weir/internal/freeport"
 )
 
-// A Postgres is a PostgreSQL of an experiment, on loopback, with a superuser "weir" who
-// needs no password. It does not run as root, which it would refuse to.
+// A Postgres is a PostgreSQL server on loopback, with a superuser "weir" without a password.
+// It does not run as root, because PostgreSQL refuses that.
 type Postgres struct {
 	*Process
 	Addr string
 
-	dir      string // owned by the user as which it runs
+	dir      string // owned by the user that it runs as
 	programs string // the folder of initdb and postgres
 	as       *syscall.Credential
 	settings []string
 }
 
-// StartPostgres starts a PostgreSQL with these settings, each NAME=value, besides its
-// defaults. The error says so when none is installed.
+// StartPostgres starts a PostgreSQL with settings of the form NAME=value. It fails if none is
+// installed.
 func StartPostgres(ctx context.Context, settings ...string) (p *Postgres, err error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if path, err := exec.LookPath("initdb"); err == nil {
@@ -43,7 +43,7 @@ func StartPostgres(ctx context.Context, settings ...string) (p *Postgres, err er
 	if p.Addr, err = freeport.Addr(); err != nil {
 		return nil, err
 	}
-	if p.dir, err = os.MkdirTemp("/tmp", "weir-postgres-"); err != nil { // os.TempDir may be closed to others
+	if p.dir, err = os.MkdirTemp("/tmp", "weir-postgres-"); err != nil { // other users may not have access to os.TempDir
 		return nil, err
 	}
 	if err = p.prepare(); err == nil {
@@ -56,15 +56,15 @@ func StartPostgres(ctx context.Context, settings ...string) (p *Postgres, err er
 	return p, nil
 }
 
-// prepare gives the folder to the user, and makes the files of the database in it.
+// prepare gives the folder to the user and creates the database in it.
 func (p *Postgres) prepare() error {
 	if os.Getuid() == 0 {
-		nobody, err := user.Lookup("nobody")
+		as, err := user.Lookup("nobody")
 		if err != nil {
 			return err
 		}
-		uid, err1 := strconv.ParseUint(nobody.Uid, 10, 32)
-		gid, err2 := strconv.ParseUint(nobody.Gid, 10, 32)
+		uid, err1 := strconv.ParseUint(as.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(as.Gid, 10, 32)
 		p.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		if err := errors.Join(err1, err2, os.Chown(p.dir, int(uid), int(gid))); err != nil {
 			return err
@@ -77,7 +77,8 @@ func (p *Postgres) prepare() error {
 	return nil
 }
 
-// command is a program of PostgreSQL, run as the user. PGDATA and the like are not for it.
+// command returns a command of PostgreSQL that runs as the user, without variables such as
+// PGDATA.
 func (p *Postgres) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(p.programs, name), args...)
 	cmd.Dir, cmd.Env = p.dir, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
@@ -85,7 +86,7 @@ func (p *Postgres) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Restart starts it again, after Kill, on the same address with what it has kept.
+// Restart starts the server again after Kill, at the same address and with its data.
 func (p *Postgres) Restart(ctx context.Context) (err error) {
 	host, port, _ := strings.Cut(p.Addr, ":")
 	args := []string{"-D", p.dir + "/data", "-h", host, "-p", port, "-k", "", "-c", "dynamic_shared_memory_type=mmap"}
@@ -98,7 +99,7 @@ func (p *Postgres) Restart(ctx context.Context) (err error) {
 	if err := p.AwaitPort(ctx, p.Addr); err != nil {
 		return err
 	}
-	for !strings.Contains(p.Output(), "ready to accept connections") { // before, it refuses them
+	for !strings.Contains(p.Output(), "ready to accept connections") { // until then it refuses them
 		if ended, _ := p.Ended(); ended {
 			return fmt.Errorf("postgres ended while it was started:\n%s", p.Output())
 		}
@@ -109,10 +110,11 @@ func (p *Postgres) Restart(ctx context.Context) (err error) {
 	return nil
 }
 
-// URL is how a proxy, or a client, reaches its database.
+// URL returns the URL of the database.
 func (p *Postgres) URL() string { return "postgres://weir@" + p.Addr + "/postgres?sslmode=disable" }
 
-// Kill ends it and all of its processes at once, as a crash would. It starts none meanwhile.
+// Kill kills the server and its child processes, as in a crash. It is stopped first, so that
+// it starts no more of them.
 func (p *Postgres) Kill() {
 	_ = syscall.Kill(p.Pid(), syscall.SIGSTOP) // it may have ended
 	for _, child := range slices.Backward(children(p.Pid())) {
@@ -121,7 +123,7 @@ func (p *Postgres) Kill() {
 	p.Process.Kill()
 }
 
-// End ends it and removes its folder.
+// End kills the server and removes its folder.
 func (p *Postgres) End() {
 	p.Kill()
 	_ = os.RemoveAll(p.dir)

@@ -1,5 +1,5 @@
-// Package rig starts and watches programs for experiments: ours and their
-// peers, on loopback, ended when the experiment ends.
+// Package rig starts and watches programs for experiments: ours and their peers, on
+// loopback. They end when the experiment ends.
 package rig
 
 import (
@@ -19,10 +19,10 @@ import (
 	"time"
 )
 
-// stopMax is how long a program may take to end before it is killed.
+// stopMax bounds the time that a program may take to end before it is killed.
 const stopMax = 30 * time.Second
 
-// startMax is how long a program may take until it answers.
+// startMax bounds the time until a started program answers.
 const startMax = 30 * time.Second
 
 // A Process is a running program.
@@ -30,8 +30,8 @@ const startMax = 30 * time.Second
 // Safe for concurrent use: exec.Cmd is waited for by one goroutine.
 type Process struct {
 	Name string
-	// Foreign says that the program may die of the signal that ends it, which
-	// ours must not.
+	// Foreign says that the program may be terminated by SIGTERM. Ours must exit with
+	// status 0.
 	Foreign bool
 
 	cmd  *exec.Cmd
@@ -40,8 +40,8 @@ type Process struct {
 	err  error
 }
 
-// Start runs a command with env added to ours. Its output is kept, the last of
-// it at least, and shown when it fails.
+// Start starts a command with env added to our environment. The end of its output is kept and
+// shown if it fails.
 func Start(name string, env []string, command ...string) (*Process, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
@@ -51,7 +51,7 @@ func Start(name string, env []string, command ...string) (*Process, error) {
 
 // startCommand starts a command whose SysProcAttr is set.
 func startCommand(name string, cmd *exec.Cmd) (*Process, error) {
-	// Ctrl-C reaches us, and we end our programs in order.
+	// Ctrl-C reaches only us; we end our programs in order.
 	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	p := &Process{Name: name, cmd: cmd, log: new(tail), done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
@@ -65,8 +65,7 @@ func startCommand(name string, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// StartPeer starts a program of others that listens on addr, and waits until it
-// does.
+// StartPeer starts a third-party program and waits until it listens on addr.
 func StartPeer(ctx context.Context, name, addr string, command ...string) (*Process, error) {
 	p, err := StartServing(ctx, name, addr, command...)
 	if err == nil {
@@ -75,8 +74,7 @@ func StartPeer(ctx context.Context, name, addr string, command ...string) (*Proc
 	return p, err
 }
 
-// await is AwaitPort for a process that is no use when it does not come: it is ended
-// then.
+// await is AwaitPort, but kills the process if it fails.
 func (p *Process) await(ctx context.Context, addr string) error {
 	err := p.AwaitPort(ctx, addr)
 	if err != nil {
@@ -85,7 +83,7 @@ func (p *Process) await(ctx context.Context, addr string) error {
 	return err
 }
 
-// StartServing starts a command that listens on addr, and waits until it does.
+// StartServing starts a command and waits until it listens on addr.
 func StartServing(ctx context.Context, name, addr string, command ...string) (*Process, error) {
 	p, err := Start(name, nil, command...)
 	if err != nil {
@@ -94,19 +92,19 @@ func StartServing(ctx context.Context, name, addr string, command ...string) (*P
 	return p, p.await(ctx, addr)
 }
 
-// Pid is the process's id.
+// Pid returns the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Output is the last of what the program printed.
+// Output returns the end of the program's output.
 func (p *Process) Output() string { return p.log.String() }
 
-// Kill ends the process at once, as a crash would, and waits for it.
+// Kill kills the process, as in a crash, and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Stop ends the process in order, and kills it when that takes too long.
+// Stop ends the process with SIGTERM, and kills it if that takes too long.
 func (p *Process) Stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -116,18 +114,18 @@ func (p *Process) Stop() error {
 		return fmt.Errorf("%s did not end within %v and was killed", p.Name, stopMax)
 	}
 	if p.err != nil && !(p.Foreign && p.diedOf(syscall.SIGTERM)) {
-		return fmt.Errorf("%s ended with %w; its last words:\n%s", p.Name, p.err, p.Output())
+		return fmt.Errorf("%s ended with %w; its output:\n%s", p.Name, p.err, p.Output())
 	}
 	return nil
 }
 
-// diedOf says whether a signal ended the process.
+// diedOf reports whether a signal ended the process.
 func (p *Process) diedOf(signal syscall.Signal) bool {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == signal
 }
 
-// AwaitPort waits until the process accepts connections on addr.
+// AwaitPort waits until the process accepts connections at addr.
 func (p *Process) AwaitPort(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
@@ -146,7 +144,7 @@ func (p *Process) AwaitPort(ctx context.Context, addr string) error {
 	}
 }
 
-// Binary is the path of one of our programs: beside the one that runs.
+// Binary returns the path of one of our programs, which is in the folder of the current one.
 func Binary(name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -162,8 +160,8 @@ func Binary(name string) (string, error) {
 // clockTick is the unit of CPU time in /proc: USER_HZ, 100 on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// CPU is the processor time used by a process and its children, those that have ended and
-// been waited for too.
+// CPU returns the CPU time of a process and its children, including those that have been
+// waited for.
 func CPU(pid int) (time.Duration, error) {
 	total, err := cpuOf(pid)
 	if err != nil {
@@ -177,8 +175,7 @@ func CPU(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// children are the processes that a process has started with its first thread and that
-// live.
+// children returns the living children that the first thread of a process has started.
 func children(pid int) (all []int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	for field := range strings.FieldsSeq(string(text)) {
@@ -194,11 +191,11 @@ func cpuOf(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name in parentheses may hold spaces: count from behind it.
+	// The name in parentheses may contain spaces, so fields are counted after it.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const user, childrenSystem = 11, 14
 	if len(fields) <= childrenSystem {
-		return 0, errors.New("read processor time: /proc has another form")
+		return 0, errors.New("read CPU time: /proc/PID/stat has too few fields")
 	}
 	var sum int64
 	for _, field := range fields[user : childrenSystem+1] { // user, system, and both of children
@@ -211,10 +208,10 @@ func cpuOf(pid int) (time.Duration, error) {
 	return time.Duration(sum) * clockTick, nil
 }
 
-// RSS is the resident memory of a process in bytes.
+// RSS returns the resident memory of a process in bytes.
 func RSS(pid int) (int64, error) { return memory(pid, "VmRSS:") }
 
-// Anon is the part of RSS that is no file's, in bytes.
+// Anon returns the anonymous part of RSS in bytes.
 func Anon(pid int) (int64, error) { return memory(pid, "RssAnon:") }
 
 func memory(pid int, field string) (int64, error) {
@@ -231,7 +228,7 @@ func memory(pid int, field string) (int64, error) {
 	return 0, fmt.Errorf("read resident memory: no %s", field)
 }
 
-// tail keeps the last of what is written to it.
+// A tail keeps the end of what is written to it.
 //
 // Safe for concurrent use: mu guards the text.
 type tail struct {
@@ -239,12 +236,12 @@ type tail struct {
 	text []byte
 }
 
-// tailMax is how much of a program's output is kept.
+// tailMax bounds how much of a program's output is kept.
 const tailMax = 256 << 10
 
 var _ io.Writer = (*tail)(nil)
 
-// Write takes in output.
+// Write implements io.Writer.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -255,7 +252,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String is what has been kept.
+// String returns what is kept.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,15 +10,14 @@ import (
 	"weir/internal/freeport"
 )
 
-// A Redis is a redis-server of an experiment, on loopback, with nothing on
-// disk.
+// A Redis is a redis-server on loopback that stores nothing on disk.
 type Redis struct {
 	*Process
 	Addr string
 	dir  string
 }
 
-// StartRedis starts a redis-server. The error says so when none is installed.
+// StartRedis starts a redis-server. It fails if none is installed.
 func StartRedis(ctx context.Context) (*Redis, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("redis-server is not installed (Debian: apt-get install redis-server): %w", err)
@@ -35,7 +34,7 @@ func StartRedis(ctx context.Context) (*Redis, error) {
 	return r, r.Restart(ctx)
 }
 
-// Restart starts it again, after Kill, on the same address and empty.
+// Restart starts the server again after Kill, at the same address and empty.
 func (r *Redis) Restart(ctx context.Context) error {
 	host, port, err := net.SplitHostPort(r.Addr)
 	if err != nil {
@@ -48,7 +47,7 @@ func (r *Redis) Restart(ctx context.Context) error {
 	return r.AwaitPort(ctx, r.Addr)
 }
 
-// End stops it and removes its folder.
+// End kills the server and removes its folder.
 func (r *Redis) End() {
 	r.Kill()
 	_ = os.RemoveAll(r.dir)

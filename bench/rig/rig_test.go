@@ -3,7 +3,6 @@ package rig
 import (
 	"context"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
 func TestSamplesSum(t *testing.T) {
@@ -55,10 +54,7 @@ func TestScrapeReadsAndRefuses(t *testing.T) {
 }
 
 func TestProcessLifecycle(t *testing.T) {
-	p, err := Start("sleeper", []string{"WORD=hello"}, "sh", "-c", `trap 'exit 3' TERM; echo $WORD; while :; do sleep 0.01; done`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Must(Start("sleeper", []string{"WORD=hello"}, "sh", "-c", `trap 'exit 3' TERM; echo $WORD; while :; do sleep 0.01; done`))(t)
 	for end := time.Now().Add(time.Minute); !strings.Contains(p.Output(), "hello"); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("no output: %q", p.Output())
@@ -76,29 +72,16 @@ func TestProcessLifecycle(t *testing.T) {
 }
 
 func TestAwaitPortTellsWhyItNeverComes(t *testing.T) {
-	p, err := Start("failer", nil, "sh", "-c", "echo no such luck; exit 1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Must(Start("failer", nil, "sh", "-c", "echo no such luck; exit 1"))(t)
+	addr := testkit.FreeAddr(t)
 	if err := p.AwaitPort(context.Background(), addr); err == nil || !strings.Contains(err.Error(), "no such luck") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAwaitPort(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	p, err := Start("sleeper", nil, "sleep", "60")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := testkit.Listen(t)
+	p := testkit.Must(Start("sleeper", nil, "sleep", "60"))(t)
 	defer p.Kill()
 	if err := p.AwaitPort(context.Background(), ln.Addr().String()); err != nil {
 		t.Fatal(err)
@@ -117,10 +100,7 @@ func TestTailKeepsTheEnd(t *testing.T) {
 }
 
 func TestCPUCountsOurOwnWork(t *testing.T) {
-	before, err := CPU(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testkit.Must(CPU(os.Getpid()))(t)
 	var after time.Duration
 	for x, end := 1, time.Now().Add(10*time.Second); after <= before && time.Now().Before(end); x++ {
 		after, _ = CPU(os.Getpid())

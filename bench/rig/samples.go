@@ -42,57 +42,50 @@ func Scrape(ctx context.Context, addr string) (Samples, error) {
 	return samples, nil
 }
 
-// Sum adds all samples of a family that carry every one of the labels, each
-// written as name="value".
+// Sum returns the sum of the samples of a family that have all labels, each of the form
+// name="value".
 func (s Samples) Sum(family string, labels ...string) (sum float64) {
-next:
 	for name, v := range s {
-		if name != family && !strings.HasPrefix(name, family+"{") {
-			continue
+		if (name == family || strings.HasPrefix(name, family+"{")) && carries(name, labels) {
+			sum += v
 		}
-		for _, l := range labels {
-			if !strings.Contains(name, l) {
-				continue next
-			}
-		}
-		sum += v
 	}
 	return sum
 }
 
-// Since is by how much a sum has grown since an earlier moment.
+// carries reports whether the name of a sample contains every one of the labels.
+func carries(name string, labels []string) bool {
+	return !slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(name, l) })
+}
+
+// Since returns the increase of a sum since an earlier moment.
 func (s Samples) Since(before Samples, family string, labels ...string) float64 {
 	return s.Sum(family, labels...) - before.Sum(family, labels...)
 }
 
-// Served is how many requests to /api/test the target answered 200 so far.
+// Served returns how many requests to /api/test the target has answered with 200 so far.
 func Served(ctx context.Context, targetAddr string) (uint64, error) {
 	s, err := Scrape(ctx, targetAddr)
 	return uint64(s.Sum("http_server_requests_seconds_count", `uri="/api/test"`, `status="200"`)), err
 }
 
-// Quantile is a quantile of what a histogram counted since an earlier moment, in its
-// unit: linear within a bucket, as Prometheus does it; zero when nothing was counted, the
-// largest finite bound when it lies beyond. Series without one of the labels do not count.
+// Quantile returns a quantile of what a histogram has counted since an earlier moment, in its
+// unit. Like Prometheus it interpolates linearly within a bucket. It returns zero if nothing was
+// counted, and the largest finite bound if the quantile is above it. Only series with all labels
+// count.
 func (s Samples) Quantile(q float64, before Samples, family string, labels ...string) float64 {
 	return quantile(q, s.buckets(before, family, labels))
 }
 
-// buckets are by how much the cumulative counts of a histogram have grown, by their upper
-// bounds, over all its series.
+// buckets returns the increases of the cumulative counts of a histogram by upper bound, summed
+// over its series.
 func (s Samples) buckets(before Samples, family string, labels []string) map[float64]float64 {
 	grown := make(map[float64]float64)
-next:
 	for name, v := range s {
 		rest, ours := strings.CutPrefix(name, family+"_bucket{")
 		_, le, bounded := strings.Cut(rest, `le="`)
-		if !ours || !bounded {
+		if !ours || !bounded || !carries(rest, labels) {
 			continue
-		}
-		for _, l := range labels {
-			if !strings.Contains(rest, l) {
-				continue next
-			}
 		}
 		le, _, _ = strings.Cut(le, `"`)
 		if bound, err := strconv.ParseFloat(le, 64); err == nil { // +Inf too
@@ -102,8 +95,7 @@ next:
 	return grown
 }
 
-// quantile reads a quantile from the cumulative counts of a histogram's buckets
-// by their upper bounds.
+// quantile returns a quantile from cumulative counts by upper bound.
 func quantile(q float64, buckets map[float64]float64) float64 {
 	bounds := slices.Sorted(maps.Keys(buckets))
 	if len(bounds) == 0 {

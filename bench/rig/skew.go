@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// skewName is the variable of which a program of BuildSkewed reads by how much its clock is
-// off, as time.ParseDuration does; from 0 to 1 s.
+// skewName is the environment variable from which a program built by BuildSkewed reads the
+// offset of its clock: a duration of less than 1 s for time.ParseDuration.
 const skewName = "BENCH_CLOCK_SKEW"
 
-// What is changed in package time: the wall clock is off, the monotonic one is not.
+// The changes to package time. They affect the wall clock, but not the monotonic one.
 const (
 	nowBegins = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	nowSkewed = nowBegins + "\tif nsec += skew; nsec >= 1e9 {\n\t\tsec, nsec = sec+1, nsec-1e9\n\t}\n"
@@ -23,9 +23,9 @@ const (
 	imports   = "import (\n"
 )
 
-// BuildSkewed builds a program whose wall clock can be off, into the file out: a Go program
-// reads the clock without a library that could be replaced when it starts, so it is built
-// with another package time. It needs Go, and the sources.
+// BuildSkewed builds a program with an adjustable wall clock into the file out. A Go program
+// reads the clock without a library that could be replaced at its start, so it is built with a
+// changed package time. That needs the Go tool and the sources.
 func BuildSkewed(ctx context.Context, program, out string) error {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -38,7 +38,7 @@ func BuildSkewed(ctx context.Context, program, out string) error {
 	}
 	changed := strings.Replace(string(text), nowBegins, nowSkewed, 1)
 	if changed == string(text) {
-		return fmt.Errorf("%s: Now does not begin as expected", source)
+		return fmt.Errorf("%s: Now has an unexpected beginning", source)
 	}
 	changed = strings.Replace(changed, imports, imports+"\t\"syscall\"\n", 1) + skewRead
 	dir, err := os.MkdirTemp("", "weir-clock-")
@@ -56,19 +56,19 @@ func BuildSkewed(ctx context.Context, program, out string) error {
 			return err
 		}
 	}
-	if said, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", out, program).CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s with another clock: %w\n%.300s", program, err, said)
+	if output, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", out, program).CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s with another clock: %w\n%.300s", program, err, output)
 	}
 	return nil
 }
 
-// Skewed is the variable with which the clock of a program of BuildSkewed is ahead.
+// Skewed returns the environment variable that sets the clock of such a program ahead.
 func Skewed(by time.Duration) string { return skewName + "=" + by.String() }
 
-// skewedProxy is what a proxy of BuildSkewed is called, beside the others.
+// skewedProxy is the file name of a proxy built by BuildSkewed.
 const skewedProxy = "proxy-skewed"
 
-// BuildSkewedProxy builds the proxy that StartSkewed starts. remove removes it.
+// BuildSkewedProxy builds the proxy for StartSkewed; remove removes it.
 func BuildSkewedProxy(ctx context.Context) (remove func(), err error) {
 	proxy, err := Binary("proxy")
 	if err != nil {
@@ -78,7 +78,7 @@ func BuildSkewedProxy(ctx context.Context) (remove func(), err error) {
 	return func() { _ = os.Remove(out) }, BuildSkewed(ctx, "./proxy", out)
 }
 
-// StartSkewed is StartProxy with a clock that is ahead by so much, less than 1 s.
+// StartSkewed is StartProxy with a clock that is ahead by less than 1 s.
 func StartSkewed(ctx context.Context, by time.Duration, env []string) (*Process, string, error) {
 	return StartFree(ctx, skewedProxy, append(env, Skewed(by)))
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Serve serves h on addr until ctx ends, then closes every connection.
+// Serve serves h at addr until ctx ends, then closes all connections.
 func Serve(ctx context.Context, addr string, h http.Handler) error {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -28,8 +28,8 @@ func Serve(ctx context.Context, addr string, h http.Handler) error {
 	return nil
 }
 
-// smallBuffer keeps the kernel from holding megabytes of an answer on our side:
-// what waits is to wait in the proxy, whose memory is looked at.
+// smallBuffer keeps the kernel from buffering megabytes of an answer on our side: unread data
+// is to pile up in the proxy, whose memory is measured.
 func smallBuffer(ctx context.Context, c net.Conn) context.Context {
 	const bytes = 64 << 10
 	if tc, ok := c.(*net.TCPConn); ok {
@@ -38,20 +38,20 @@ func smallBuffer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Misbehaviour is a target that answers as the path says, for experiments that
-// need more than the target program does. Every well-formed answer carries the
-// request's Via back in X-Via, which tells the proxy it came through.
+// Misbehaviour returns a target whose behaviour the path selects, for experiments that need
+// more than the target program offers. Well-formed answers repeat the request's Via in X-Via,
+// which identifies the proxy.
 //
 //	/api/test        200, OK
 //	/bytes/N         N bytes, those of Pattern
-//	/hash            how many bytes came, and their SHA-256
+//	/hash            the number of bytes received, and their SHA-256
 //	/after/D         200 after the duration D
-//	/events/N/D      N server-sent events numbered from 0, one each D
+//	/events/N/D      N server-sent events numbered from 0, one every D
 //	/never           no answer
-//	/drip            a byte of the body each second
-//	/cut             the connection ends in the middle of the body
-//	/junk            no HTTP
-//	/interim/N       200 behind N times 100 Continue
+//	/drip            a byte of the body every second
+//	/cut             closes the connection in the middle of the body
+//	/junk            bytes that are not HTTP
+//	/interim/N       200 after N times 100 Continue
 func Misbehaviour() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/test", func(w http.ResponseWriter, r *http.Request) {
@@ -85,11 +85,11 @@ func Misbehaviour() http.Handler {
 	})
 }
 
-// Pattern is the byte at an offset of a body from /bytes; its period is no
-// power of two, so that a piece lost or repeated shows.
+// Pattern returns the byte at an offset of a body from /bytes. Its period is not a power of
+// two, so that lost and repeated pieces are detected.
 func Pattern(offset int64) byte { return 'a' + byte(offset%23) }
 
-// AppendPattern appends n bytes of the pattern from an offset on.
+// AppendPattern appends n bytes of the pattern, starting at an offset.
 func AppendPattern(b []byte, offset int64, n int) []byte {
 	for i := range int64(n) {
 		b = append(b, Pattern(offset+i))
@@ -97,7 +97,7 @@ func AppendPattern(b []byte, offset int64, n int) []byte {
 	return b
 }
 
-// Digest reads all of r, and is how many bytes came and their SHA-256.
+// Digest reads all of r and returns the number of bytes and their SHA-256.
 func Digest(r io.Reader) (n int64, sum string, err error) {
 	h := sha256.New()
 	n, err = io.Copy(h, r)
@@ -107,7 +107,7 @@ func Digest(r io.Reader) (n int64, sum string, err error) {
 func sendBytes(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.ParseInt(r.PathValue("n"), 10, 64)
 	if err != nil {
-		http.Error(w, "no number", http.StatusBadRequest)
+		http.Error(w, "not a number", http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
@@ -146,7 +146,7 @@ func drip(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// say answers every request with the text, and closes the connection.
+// say returns a handler that sends text and closes the connection.
 func say(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		c, _, err := http.NewResponseController(w).Hijack()
@@ -158,13 +158,13 @@ func say(text string) http.HandlerFunc {
 	}
 }
 
-// duration is the path's; a wrong one is none.
+// duration returns the duration in the path; an invalid one is 0.
 func duration(r *http.Request) time.Duration {
 	d, _ := time.ParseDuration(r.PathValue("d"))
 	return d
 }
 
-// pause waits, and reports whether the client is still there.
+// pause waits for d and reports whether the client is still connected.
 func pause(r *http.Request, d time.Duration) bool {
 	select {
 	case <-time.After(d):

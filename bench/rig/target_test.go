@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
 func TestMisbehaviour(t *testing.T) {
@@ -52,10 +52,7 @@ func TestMisbehaviour(t *testing.T) {
 }
 
 func TestServeEnds(t *testing.T) {
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := testkit.FreeAddr(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- Serve(ctx, addr, Misbehaviour()) }()
@@ -66,10 +63,7 @@ func TestServeEnds(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	stop, err := Watch(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	stop := testkit.Must(Watch(os.Getpid()))(t)
 	u, err := stop()
 	if err != nil || u.RSSBefore <= 0 || u.RSSPeak < u.RSSBefore || u.Over <= 0 {
 		t.Errorf("used %+v, %v", u, err)
@@ -86,10 +80,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestProcessEndsByItself(t *testing.T) {
-	p, err := Start("ender", nil, "sh", "-c", "read x; exit 4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Must(Start("ender", nil, "sh", "-c", "read x; exit 4"))(t)
 	if err := p.AwaitEnd(t.Context(), time.Minute); err == nil || !strings.Contains(err.Error(), "exit status 4") {
 		t.Errorf("its end is told as %v", err)
 	}

@@ -10,39 +10,38 @@ import (
 	"weir/loadgen/record"
 )
 
-// Verdicts sums up the verdicts of runs, each with how often.
+// Verdicts counts the verdicts of runs, as in "2 VALID, 1 DEGRADED".
 func Verdicts[T any](runs []T, of func(T) record.Verdict) string {
 	count := make(map[record.Verdict]int)
 	for _, r := range runs {
 		count[of(r)]++
 	}
-	var said []string
+	var counts []string
 	for _, v := range record.Verdicts() {
 		if count[v] > 0 {
-			said = append(said, fmt.Sprintf("%d %s", count[v], v))
+			counts = append(counts, fmt.Sprintf("%d %s", count[v], v))
 		}
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(counts, ", ")
 }
 
-// inconclusiveStatus is the exit status when nothing was found out.
+// inconclusiveStatus is the exit status of an inconclusive experiment.
 const inconclusiveStatus = 3
 
-// Inconclusive returns an error when one of the loads was another than the one that
-// was asked for: figures that are off then say something about this machine, and
-// nothing about the programs under test. The program ends with status 3, and no record
-// is kept.
+// Inconclusive returns an error if one of the loads was not as planned. Figures then describe
+// this machine rather than the programs under test. The program ends with status 3, and no
+// record is kept.
 func Inconclusive(loads ...*Loaded) error {
 	at := slices.IndexFunc(loads, func(l *Loaded) bool { return l.Verdict == record.Invalid })
 	if at < 0 {
 		return nil
 	}
 	return &service.ExitError{Status: inconclusiveStatus, Err: fmt.Errorf(
-		"inconclusive: this machine was too busy for the load (%s); run it again with less beside it: %w", strings.Join(loads[at].Reasons, "; "), result.ErrNotKept)}
+		"inconclusive: this machine was too busy for the load (%s); run it again with less other work: %w", strings.Join(loads[at].Reasons, "; "), result.ErrNotKept)}
 }
 
-// Doubt is Inconclusive for the loads of runs in which something was not as it should be:
-// nil when one of these was as planned, as that one proves it.
+// Doubt is Inconclusive for the loads of runs that missed an expectation. It returns nil if one
+// of these loads was as planned, because that run proves the failure.
 func Doubt(wrong []*Loaded) error {
 	if slices.ContainsFunc(wrong, func(l *Loaded) bool { return Inconclusive(l) == nil }) {
 		return nil

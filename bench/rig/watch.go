@@ -11,17 +11,17 @@ import (
 	"weir/internal/every"
 )
 
-// Usage is what a process used over some time.
+// Usage is what a process used over a span.
 type Usage struct {
 	RSSBefore, RSSPeak int64 // bytes
-	// KernelPeak is what the buffers of all TCP sockets of the machine held at
-	// most, in bytes: those of a proxy's connections are in no process's RSS.
+	// KernelPeak is the peak size of the buffers of all TCP sockets of the machine, in bytes.
+	// They are not part of any process's RSS.
 	KernelPeak int64
 	CPU        time.Duration
 	Over       time.Duration
 }
 
-// Cores is how many processors it kept busy on average.
+// Cores returns how many cores it kept busy on average.
 func (u Usage) Cores() float64 {
 	if u.Over <= 0 {
 		return 0
@@ -29,11 +29,11 @@ func (u Usage) Cores() float64 {
 	return u.CPU.Seconds() / u.Over.Seconds()
 }
 
-// watchStep is how often memory is looked at.
+// watchStep is the interval between samples of memory.
 const watchStep = 50 * time.Millisecond
 
-// Watch looks at a process until stop is called, which returns what it used.
-// The error says that it has ended.
+// Watch samples a process until stop is called, which returns what it used. It fails if the
+// process has ended.
 func Watch(pid int) (stop func() (Usage, error), err error) {
 	u := Usage{}
 	if u.RSSBefore, err = RSS(pid); err != nil {
@@ -63,8 +63,8 @@ func Watch(pid int) (stop func() (Usage, error), err error) {
 	}, nil
 }
 
-// socketMemory is what the buffers of all TCP sockets hold, in bytes; 0 when
-// the kernel does not say.
+// socketMemory returns the size of the buffers of all TCP sockets in bytes; 0 if it is
+// unknown.
 func socketMemory() int64 {
 	text, _ := os.ReadFile("/proc/net/sockstat")
 	for line := range strings.Lines(string(text)) {
@@ -78,13 +78,13 @@ func socketMemory() int64 {
 	return 0
 }
 
-// Descriptors is how many files and sockets a process has open.
+// Descriptors returns how many files and sockets a process has open.
 func Descriptors(pid int) (int, error) {
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	return len(list), err
 }
 
-// Ended reports whether the process is over, and with what error.
+// Ended reports whether the process has ended, and with what error.
 func (p *Process) Ended() (bool, error) {
 	select {
 	case <-p.done:
@@ -94,8 +94,8 @@ func (p *Process) Ended() (bool, error) {
 	}
 }
 
-// AwaitEnd waits until the process has ended by itself, at most for d. The
-// error says that it did not, or with what it ended.
+// AwaitEnd waits at most d for the process to end by itself. It fails if it does not, or if it
+// ends with an error.
 func (p *Process) AwaitEnd(ctx context.Context, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -105,12 +105,12 @@ func (p *Process) AwaitEnd(ctx context.Context, d time.Duration) error {
 		return fmt.Errorf("%s did not end within %v", p.Name, d)
 	}
 	if p.err != nil {
-		return fmt.Errorf("%s ended with %w; its last words:\n%s", p.Name, p.err, p.Output())
+		return fmt.Errorf("%s ended with %w; its output:\n%s", p.Name, p.err, p.Output())
 	}
 	return nil
 }
 
-// Wait waits for d, or until ctx ends: then the error is its.
+// Wait waits for d, or until ctx ends and returns its error.
 func Wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -13,20 +13,19 @@ import (
 	"weir/internal/freeport"
 )
 
-// A Topology declares the programs of an experiment: a target, and proxies in front
-// of it.
+// A Topology declares the programs of an experiment: a target, and proxies in front of it.
 type Topology struct {
-	Target, Proxy []string // settings, each NAME=value
-	Proxies       int      // 0: one
-	Store         Kind     // where proxies keep their limits
+	Target, Proxy []string // settings of the form NAME=value
+	Proxies       int      // number; 0 means 1
+	Store         Kind     // where the proxies keep their limits
 }
 
-// A Kind is one of stores.
+// A Kind is a kind of store.
 type Kind string
 
-// Kinds of stores.
+// The kinds of stores.
 const (
-	OwnStore      Kind = "" // each proxy in its own process
+	OwnStore      Kind = "" // in the process of each proxy
 	RedisStore    Kind = "Redis"
 	PostgresStore Kind = "PostgreSQL"
 )
@@ -36,10 +35,11 @@ type Store interface {
 	Kill()
 	Restart(ctx context.Context) error
 	Pid() int
-	End() // ends it and removes its files
+	End() // ends the server and removes its files
 }
 
-// start starts a store, and says how proxies find it. None is no error.
+// start starts a store and returns the setting by which proxies find it; nil and "" for
+// OwnStore.
 func (k Kind) start(ctx context.Context) (s Store, setting string, err error) {
 	switch k {
 	case RedisStore:
@@ -58,20 +58,21 @@ func (k Kind) start(ctx context.Context) (s Store, setting string, err error) {
 	return nil, "", nil
 }
 
-// A Rig is what a topology has started.
+// A Rig holds the running programs of a Topology.
 //
 // Owned by one goroutine.
 type Rig struct {
 	Target     *Process
 	TargetAddr string
-	Store      Store // nil without one
+	Store      Store // nil for OwnStore
 	Proxies    []*Process
 	ProxyAddrs []string
 
 	targetEnv []string
 }
 
-// Start starts the programs and waits until they answer. With an error nothing runs on.
+// Start starts the programs and waits until they answer. If it fails, it stops what it has
+// started.
 func (t Topology) Start(ctx context.Context) (*Rig, error) {
 	r := &Rig{targetEnv: t.Target}
 	if err := r.start(ctx, t); err != nil {
@@ -106,23 +107,23 @@ func (r *Rig) start(ctx context.Context, t Topology) (err error) {
 	return nil
 }
 
-// StartTarget starts the target, again after it was stopped or killed.
+// StartTarget starts the target, or restarts it after it was stopped or killed.
 func (r *Rig) StartTarget(ctx context.Context) (err error) {
 	r.Target, err = StartProgram(ctx, "target", r.TargetAddr, r.targetEnv)
 	return err
 }
 
-// StartProxy starts a proxy on a free address and waits until it answers.
+// StartProxy starts a proxy at a free address and waits until it answers.
 func StartProxy(ctx context.Context, env []string) (*Process, string, error) {
 	return StartFree(ctx, "proxy", env)
 }
 
-// StartTargetAt starts a target on a free address and waits until it answers.
+// StartTargetAt starts a target at a free address and waits until it answers.
 func StartTargetAt(ctx context.Context, env []string) (*Process, string, error) {
 	return StartFree(ctx, "target", env)
 }
 
-// StartFree starts one of our programs on a free address and waits until it answers.
+// StartFree starts one of our programs at a free address and waits until it answers.
 func StartFree(ctx context.Context, name string, env []string) (*Process, string, error) {
 	addr, err := freeport.Addr()
 	if err != nil {
@@ -132,14 +133,14 @@ func StartFree(ctx context.Context, name string, env []string) (*Process, string
 	return p, addr, err
 }
 
-// A Proxy is one whose own endpoints are on a port of their own.
+// A Proxy is a proxy with its own endpoints on a separate port.
 type Proxy struct {
 	*Process
 	Addr, Admin string
 }
 
-// StartApart starts such a proxy and waits until it answers. files is how many
-// descriptors it may have; 0: as many as we.
+// StartApart starts such a proxy and waits until it answers. files limits its descriptors; 0
+// means our own limit.
 func StartApart(ctx context.Context, files int, env []string) (p *Proxy, err error) {
 	p = new(Proxy)
 	if p.Addr, err = freeport.Addr(); err != nil {
@@ -165,8 +166,8 @@ func StartProgram(ctx context.Context, name, addr string, env []string) (*Proces
 	return p, p.await(ctx, addr)
 }
 
-// Launch starts one of our programs at addr and does not wait for it. files is
-// how many descriptors it may have; 0: as many as we.
+// Launch starts one of our programs at addr and does not wait for it. files limits its
+// descriptors; 0 means our own limit.
 func Launch(name, addr string, files int, env []string) (*Process, error) {
 	bin, err := Binary(name)
 	if err != nil {
@@ -180,7 +181,7 @@ func Launch(name, addr string, files int, env []string) (*Process, error) {
 	return Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), command...)
 }
 
-// Stop ends what runs and returns what went wrong.
+// Stop ends all programs and returns their errors.
 func (r *Rig) Stop() (err error) {
 	for _, p := range append(r.Proxies, r.Target) {
 		if p != nil {
@@ -193,19 +194,19 @@ func (r *Rig) Stop() (err error) {
 	return err
 }
 
-// URL is where the load of a proxy goes: through it to the target.
+// URL returns the URL of the target's service through a proxy.
 func (r *Rig) URL(proxy int) string { return "http://" + r.ProxyAddrs[proxy] + "/api/test" }
 
-// client is for the control plane: nobody waits for long.
+// client returns a client for own endpoints.
 func client() *http.Client { return &http.Client{Timeout: 5 * time.Second} }
 
-// Post sends JSON to a program and returns its answer; the error holds it when
-// the status is not 200.
+// Post sends JSON to a program and returns its answer. A status other than 200 is an error that
+// contains the answer.
 func Post(ctx context.Context, url, body string) ([]byte, error) {
 	return PostAs(ctx, "", url, body)
 }
 
-// PostAs is Post with the token of the program's own endpoints.
+// PostAs is Post with a bearer token.
 func PostAs(ctx context.Context, token, url, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {

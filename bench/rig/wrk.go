@@ -4,42 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// A Wrk is a load as fast as a URL answers it, made by wrk with one thread. wrk is a
-// closed loop: what it is good for is the largest throughput.
+// A Wrk is a closed loop of requests to a URL, made by wrk with one thread. It measures the
+// maximum throughput.
 type Wrk struct {
 	URL         string
 	Connections int
 	For         time.Duration
-	Script      string // a file in Lua that makes the requests; empty: GET URL
-	Header      string // a field of each request; empty: none
+	Script      string // Lua that makes the requests; empty: GET URL
+	Header      string // a field of each request; empty for none
 }
 
-// A WrkRun is what one run of wrk says.
+// A WrkRun is the result of a run of wrk.
 type WrkRun struct {
 	Requests  float64
 	PerSecond float64
 	P50       time.Duration
-	Failed    int           // answers beyond 399, or socket errors
+	Failed    int           // answers with a status above 399, and socket errors
 	CPU       time.Duration // of wrk itself
 }
 
-// Expect makes sure that no answer was refused or, if all should be, that nearly all were.
+// Expect checks that no request failed or, if refused, that nearly all were refused.
 func (r WrkRun) Expect(refused bool) error {
 	if got := float64(r.Failed) / max(r.Requests, 1); refused && got < 0.99 || !refused && got > 0 {
-		return fmt.Errorf("%.1f %% of its answers are not 2xx, which makes the comparison worthless", 100*got)
+		return fmt.Errorf("%.1f %% of its answers are not 2xx, so the comparison is not valid", 100*got)
 	}
 	return nil
 }
 
-// Turns lets n sides take turns, and returns the runs of each. Who begins changes from round
-// to round, so that what gets slower or faster with time does so for all.
+// Turns runs n sides in turn and returns the runs of each. The order is reversed in every other
+// round, so that slow changes of the machine affect all sides alike.
 func Turns[R any](rounds, n int, run func(side int) (R, error)) ([][]R, error) {
 	runs := make([][]R, n)
 	for round := range rounds {
@@ -57,11 +59,20 @@ func Turns[R any](rounds, n int, run func(side int) (R, error)) ([][]R, error) {
 	return runs, nil
 }
 
-// Run drives the load to its end.
+// Run runs wrk to its end.
 func (w Wrk) Run(ctx context.Context) (WrkRun, error) {
 	args := []string{"-t1", "-c" + strconv.Itoa(w.Connections), "-d" + strconv.Itoa(int(w.For.Seconds())) + "s", "--latency"}
 	if w.Script != "" {
-		args = append(args, "-s", w.Script)
+		dir, err := os.MkdirTemp("", "weir-wrk-")
+		if err != nil {
+			return WrkRun{}, err
+		}
+		defer os.RemoveAll(dir)
+		file := filepath.Join(dir, "wrk.lua")
+		if err := os.WriteFile(file, []byte(w.Script), 0o600); err != nil {
+			return WrkRun{}, err
+		}
+		args = append(args, "-s", file)
 	}
 	if w.Header != "" {
 		args = append(args, "-H", w.Header)
@@ -87,7 +98,7 @@ var (
 func parseWrk(text string) (r WrkRun, err error) {
 	total, rate, median := wrkTotal.FindStringSubmatch(text), wrkRate.FindStringSubmatch(text), wrkMedian.FindStringSubmatch(text)
 	if total == nil || rate == nil || median == nil {
-		return r, fmt.Errorf("wrk says something else than expected:\n%s", text)
+		return r, fmt.Errorf("parse the output of wrk:\n%s", text)
 	}
 	var errs [3]error
 	r.Requests, errs[0] = strconv.ParseFloat(total[1], 64)
