@@ -10,19 +10,19 @@ import (
 	"weir/bench/rig"
 )
 
-// The books: what clients, proxy and target have counted, each for itself.
-type books struct {
-	clients told
+// counts holds what clients, proxy and target have counted.
+type counts struct {
+	clients tally
 	proxy   rig.Samples
 
 	seen, served, malformed int64 // by the target
 }
 
-// statuses are those that the run may bring about.
+// statuses are the statuses that may occur.
 var statuses = []int{101, 200, 429, 502, 503}
 
-// audit expects that they agree, and that there was enough chaos.
-func (b *books) audit(e *report.Expectations) {
+// audit expects that the counts agree, and that enough different things happened.
+func (b *counts) audit(e *report.Expectations) {
 	count := func(family string, labels ...string) int64 { return int64(b.proxy.Sum(family, labels...)) }
 	forwarded := count("ratelimiter_requests_total", `decision="forwarded"`)
 	decided := forwarded + count("ratelimiter_requests_total", `decision="rejected"`)
@@ -31,19 +31,19 @@ func (b *books) audit(e *report.Expectations) {
 	for status, n := range b.answered() {
 		answered += n
 		e.Never(!slices.Contains(statuses, status), "%d answers with status %d", n, status)
-		told := int64(b.clients.byStatus[status])
-		e.Never(told > n || n > told+int64(b.clients.lost), "status %d: the proxy counts %d, clients %d and %d not waited for", status, n, told, b.clients.lost)
+		read := int64(b.clients.byStatus[status])
+		e.Never(read > n || n > read+int64(b.clients.lost), "status %d: the proxy counts %d, clients %d and %d not waited for", status, n, read, b.clients.lost)
 	}
 	for status, n := range b.clients.byStatus {
 		e.Never(n > 0 && b.answered()[status] == 0, "clients read %d answers with status %d, the proxy counts none", n, status)
 	}
 	shed := count("ratelimiter_upstream_errors_total", `kind="gate"`)
 	e.Never(decided+shed != answered+abandoned, "%d decided and %d shed, but %d answered and %d abandoned", decided, shed, answered, abandoned)
-	e.Never(b.malformed > 0, "the target was sent %d messages that are no requests", b.malformed)
-	e.Never(b.seen > forwarded+retries, "the target saw %d requests, forwarded were %d and repeated %d", b.seen, forwarded, retries)
+	e.Never(b.malformed > 0, "the target received %d messages that are not requests", b.malformed)
+	e.Never(b.seen > forwarded+retries, "the target saw %d requests; %d were forwarded and %d repeated", b.seen, forwarded, retries)
 	e.Never(b.seen < forwarded+retries-abandoned-faults, "the target saw %d requests of %d forwarded and %d repeated; %d were abandoned, %d failed", b.seen, forwarded, retries, abandoned, faults)
 	whole := int64(b.clients.byStatus[200] - b.clients.cut)
-	e.Never(whole > b.served, "clients read %d whole answers, the target gave %d", whole, b.served)
+	e.Never(whole > b.served, "clients read %d whole answers, the target sent %d", whole, b.served)
 	e.Never(count("ratelimiter_panics_total") > 0, "%d faults of the proxy", count("ratelimiter_panics_total"))
 	for _, status := range []int{101, 200, 429, 502} {
 		e.Never(b.clients.byStatus[status] == 0, "too little chaos: no answer with %d", status)
@@ -51,8 +51,8 @@ func (b *books) audit(e *report.Expectations) {
 	e.Never(retries == 0 || b.clients.cut == 0 || b.clients.lost == 0, "too little chaos: %d repeated, %d cut, %d not waited for", retries, b.clients.cut, b.clients.lost)
 }
 
-// answered is the proxy's answers by status.
-func (b *books) answered() map[int]int64 {
+// answered returns the proxy's answers by status.
+func (b *counts) answered() map[int]int64 {
 	by := make(map[int]int64)
 	for name, n := range b.proxy {
 		code, ok := strings.CutPrefix(name, `ratelimiter_responses_total{code="`)
@@ -63,22 +63,22 @@ func (b *books) answered() map[int]int64 {
 	return by
 }
 
-// Holdings are what the proxy holds when nothing is under way.
-type holdings struct {
+// resources are what the proxy holds when it is idle.
+type resources struct {
 	Descriptors, Goroutines, Clients, Targets, InFlight int
 	RSS                                                 int64 // bytes
 }
 
-// The proxy's memory may be larger than in the base line: heaps grow to what
-// the busiest moment needed.
+// The proxy's memory may be larger than in the baseline, because the heap grows to what the
+// busiest moment needed.
 const (
 	rssFactor = 1.5
 	rssSlack  = 32 << 20
 )
 
-// grown returns what there is more of than in the base line, and what is left
-// that has to be gone whenever nothing is under way.
-func (h holdings) grown(base holdings) (problems []string) {
+// grown describes what exceeds the baseline, and connections and requests that are left although
+// the proxy should be idle.
+func (h resources) grown(base resources) (problems []string) {
 	for _, x := range []struct {
 		what        string
 		now, before int
@@ -87,11 +87,11 @@ func (h holdings) grown(base holdings) (problems []string) {
 		{"clients' connections", h.Clients, 0}, {"connections to the target", h.Targets, 0}, {"requests at the target", h.InFlight, 0},
 	} {
 		if x.now > x.before {
-			problems = append(problems, fmt.Sprintf("%d %s, %d in the base line", x.now, x.what, x.before))
+			problems = append(problems, fmt.Sprintf("%d %s, %d in the baseline", x.now, x.what, x.before))
 		}
 	}
 	if float64(h.RSS) > rssFactor*float64(base.RSS)+rssSlack {
-		problems = append(problems, fmt.Sprintf("%d MB of memory, %d in the base line", h.RSS>>20, base.RSS>>20))
+		problems = append(problems, fmt.Sprintf("%d MB of memory, %d in the baseline", h.RSS>>20, base.RSS>>20))
 	}
 	return problems
 }

@@ -26,29 +26,29 @@ const (
 	exchangesUsual = 1_000_000
 	exchangesLeast = 20_000
 	clients        = 48
-	restarts       = 8 // of the target in exchangesUsual, and one at least
+	restarts       = 8 // of the target per exchangesUsual; at least 1
 	limitChanges   = 6
 	seed           = 1
-	warmUp         = 20 // one in so many exchanges comes before the base line
+	warmUp         = 20 // one in so many exchanges comes before the baseline
 	settleMax      = 20 * time.Second
-	problemsMax    = 20 // of clients, that are shown
+	problemsMax    = 20 // of clients; more end the run
 )
 
-// settings: the limit is one that nobody meets until it is changed, and its
-// window one in which the run falls. Idle connections and tunnels that nobody
-// reads from are soon closed, so that there is a base line to go back to.
+// settings are those of the proxy. The limit is not reached until it is lowered, and the whole
+// run falls into one window. Idle connections and stalled tunnels are closed soon, so that the
+// proxy returns to the baseline.
 var settings = []string{
 	"RATE_LIMIT_LIMIT=1000000000", "RATE_LIMIT_WINDOW=3153600000", "TARGET_IDLE_TIMEOUT=2s", "DRAIN_GRACE=100ms",
 	"WRITE_TIMEOUT=3s", "TUNNEL_TIMEOUT=10s",
-	"GATE_WAIT=1m", // targets that dawdle are what is played: nobody is to be shed for that
+	"GATE_WAIT=1m", // the target is slow on purpose, which should not shed requests
 }
 
-// A run is one chaos.
+// A run is one run of the experiment.
 //
 // Safe for concurrent use: counters are atomic, mu guards the problems.
 type run struct {
 	ctx       context.Context
-	giveUp    func() // ends ctx
+	giveUp    func() // cancels ctx
 	target    *target
 	proxy     *rig.Proxy
 	restarts  int // of the target
@@ -59,8 +59,7 @@ type run struct {
 	problems []string
 }
 
-// Run plays 10^6 exchanges, or as many as args say. The error says what was
-// not as it should be.
+// Run plays 10^6 exchanges, or the number in args. The error says what failed.
 func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	n, err := rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast, Most: math.MaxInt32}.Read(args)
 	if err != nil {
@@ -76,31 +75,31 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer r.proxy.Kill()
 	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n, clients, r.restarts, limitChanges, seed)
 	began := time.Now()
-	stop := r.tellProgress(out, n, began)
-	base, err := r.part(n/warmUp, func(h holdings) bool { return h.Clients+h.Targets+h.InFlight == 0 })
-	var end holdings
+	stop := r.printProgress(out, n, began)
+	base, err := r.part(n/warmUp, func(h resources) bool { return h.Clients+h.Targets+h.InFlight == 0 })
+	var end resources
 	if err == nil {
-		var meddlers sync.WaitGroup
-		meddlers.Go(func() { r.meddle(n/warmUp, n) })
-		end, err = r.part(n-n/warmUp, func(h holdings) bool { return len(h.grown(base)) == 0 })
+		var disturbing sync.WaitGroup
+		disturbing.Go(func() { r.disturb(n/warmUp, n) })
+		end, err = r.part(n-n/warmUp, func(h resources) bool { return len(h.grown(base)) == 0 })
 		cancelOn(err, cancel)
-		meddlers.Wait()
+		disturbing.Wait()
 	}
 	stop()
-	if len(r.troubles()) >= problemsMax {
-		return judge(out, r.troubles(), nil)
+	if len(r.failures()) >= problemsMax {
+		return judge(out, r.failures(), nil)
 	}
 	if err != nil {
 		return err
 	}
-	b, err := r.closeBooks()
+	b, err := r.collect()
 	if b == nil {
 		return err
 	}
-	return errors.Join(r.report(out, b, [2]holdings{base, end}, time.Since(began)), err)
+	return errors.Join(r.report(out, b, [2]resources{base, end}, time.Since(began)), err)
 }
 
-// cancelOn ends what else goes on when something went wrong.
+// cancelOn calls cancel if err is not nil.
 func cancelOn(err error, cancel func()) {
 	if err != nil {
 		cancel()
@@ -115,14 +114,13 @@ func (r *run) start() (err error) {
 		return err
 	}
 	for i := range clients {
-		r.clients = append(r.clients, &client{run: r, number: i, leaves: i%4 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
+		r.clients = append(r.clients, &client{run: r, number: i, mayLeave: i%4 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
 	}
 	return nil
 }
 
-// part lets the clients have n exchanges, waits until the proxy is at rest and
-// returns what it holds then.
-func (r *run) part(n int, rests func(holdings) bool) (holdings, error) {
+// part plays n exchanges, waits until the proxy is idle and returns what it holds then.
+func (r *run) part(n int, idle func(resources) bool) (resources, error) {
 	var all sync.WaitGroup
 	for i, c := range r.clients {
 		share := (i+1)*n/clients - i*n/clients
@@ -130,20 +128,20 @@ func (r *run) part(n int, rests func(holdings) bool) (holdings, error) {
 			last := c.asked + share
 			for c.asked < last && r.ctx.Err() == nil {
 				if err := c.talk(last - c.asked); err != nil {
-					r.complain(err)
+					r.fail(err)
 				}
 			}
 		})
 	}
 	all.Wait()
 	if r.ctx.Err() != nil {
-		return holdings{}, r.ctx.Err()
+		return resources{}, r.ctx.Err()
 	}
-	return r.settle(rests)
+	return r.settle(idle)
 }
 
-// complain notes what a client has found; too much of it ends the run.
-func (r *run) complain(err error) {
+// fail records a problem of a client; too many end the run.
+func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.problems) < problemsMax && r.ctx.Err() == nil {
@@ -154,33 +152,32 @@ func (r *run) complain(err error) {
 	}
 }
 
-// troubles is what clients have found so far.
-func (r *run) troubles() []string {
+// failures returns the problems so far.
+func (r *run) failures() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.problems
 }
 
-// settle waits until the proxy rests, or as long as that may take, and returns
-// what it holds.
-func (r *run) settle(rests func(holdings) bool) (h holdings, err error) {
+// settle waits until idle is true of the proxy's resources, at most settleMax, and returns them.
+func (r *run) settle(idle func(resources) bool) (h resources, err error) {
 	for end := time.Now().Add(settleMax); ; {
-		if h, err = r.holds(); err != nil {
+		if h, err = r.resources(); err != nil {
 			return h, err
 		}
-		if rests(h) || time.Now().After(end) {
+		if idle(h) || time.Now().After(end) {
 			break
 		}
 		if err := rig.Wait(r.ctx, 100*time.Millisecond); err != nil {
 			return h, err
 		}
 	}
-	_ = rig.Wait(r.ctx, time.Second) // what closes behind the connections
-	return r.holds()
+	_ = rig.Wait(r.ctx, time.Second) // for what is closed after the connections
+	return r.resources()
 }
 
-// holds is what the proxy holds now.
-func (r *run) holds() (h holdings, err error) {
+// resources returns what the proxy holds now.
+func (r *run) resources() (h resources, err error) {
 	if ended, how := r.proxy.Ended(); ended {
 		return h, fmt.Errorf("the proxy ended (%w):\n%s", how, r.proxy.Output())
 	}
@@ -197,8 +194,8 @@ func (r *run) holds() (h holdings, err error) {
 	return h, err
 }
 
-// meddle restarts the target and changes the limit at shares of the exchanges.
-func (r *run) meddle(from, to int) {
+// disturb restarts the target and changes the limit after shares of the exchanges.
+func (r *run) disturb(from, to int) {
 	share := func(i, of int) int64 { return int64(from + (to-from)*i/(of+1)) }
 	limited := 0
 	for restarted := 0; restarted < r.restarts || limited < limitChanges; {
@@ -209,11 +206,11 @@ func (r *run) meddle(from, to int) {
 		if restarted < r.restarts && done >= share(restarted+1, r.restarts) {
 			restarted++
 			if err := r.target.restart(r.ctx); err != nil {
-				r.complain(fmt.Errorf("restart the target: %w", err))
+				r.fail(fmt.Errorf("restart the target: %w", err))
 				return
 			}
 		}
-		// Two changes are close together: everybody is refused for a while.
+		// Changes come in pairs: for a short time everything is refused.
 		if limited < limitChanges && done >= share(limited/2*2+1, limitChanges)+int64(limited%2*(to-from)/50) {
 			limited++
 			r.limit([]int{1_000_000_000, 1}[limited%2])
@@ -221,48 +218,48 @@ func (r *run) meddle(from, to int) {
 	}
 }
 
-// limit changes the amount, so what was consumed stays.
+// limit changes the limit, which keeps what was consumed.
 func (r *run) limit(n int) {
 	_, err := rig.Post(r.ctx, "http://"+r.proxy.Admin+"/config/limits", fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":3153600000}`, n))
 	if err != nil {
-		r.complain(fmt.Errorf("change the limit: %w", err))
+		r.fail(fmt.Errorf("change the limit: %w", err))
 	}
 }
 
-// tellProgress prints a line now and then until stop is called.
-func (r *run) tellProgress(out io.Writer, n int, began time.Time) (stop func()) {
+// printProgress prints a line every 5 s until stop is called.
+func (r *run) printProgress(out io.Writer, n int, began time.Time) (stop func()) {
 	const every = 5 * time.Second
 	ctx, cancel := context.WithCancel(r.ctx)
-	var told sync.WaitGroup
-	told.Go(func() {
+	var printing sync.WaitGroup
+	printing.Go(func() {
 		for rig.Wait(ctx, every) == nil {
 			done := r.exchanges.Load()
 			fmt.Fprintf(out, "  %3.0f s  %8d exchanges (%2d %%), %5.0f/s, %d restarts, %d problems\n", time.Since(began).Seconds(), done, 100*done/int64(n),
-				float64(done)/time.Since(began).Seconds(), r.target.restarts.Load(), len(r.troubles()))
+				float64(done)/time.Since(began).Seconds(), r.target.restarts.Load(), len(r.failures()))
 		}
 	})
-	return func() { cancel(); told.Wait() }
+	return func() { cancel(); printing.Wait() }
 }
 
-// closeBooks ends the proxy and returns what everybody has counted.
-func (r *run) closeBooks() (*books, error) {
+// collect stops the proxy and returns the counts of all sides.
+func (r *run) collect() (*counts, error) {
 	m, err := rig.Scrape(r.ctx, r.proxy.Admin)
 	if err != nil {
 		return nil, err
 	}
-	b := &books{proxy: m, seen: r.target.seen.Load(), served: r.target.served.Load(), malformed: r.target.malformed.Load()}
+	b := &counts{proxy: m, seen: r.target.seen.Load(), served: r.target.served.Load(), malformed: r.target.malformed.Load()}
 	for _, c := range r.clients {
-		for status, n := range c.told.byStatus {
+		for status, n := range c.tally.byStatus {
 			b.clients.byStatus[status] += n
 		}
-		b.clients.cut += c.told.cut
-		b.clients.lost += c.told.lost
+		b.clients.cut += c.tally.cut
+		b.clients.lost += c.tally.lost
 	}
 	return b, r.proxy.Stop()
 }
 
-// report prints the books and what the proxy holds, and judges.
-func (r *run) report(out io.Writer, b *books, h [2]holdings, took time.Duration) error {
+// report prints the counts and resources, and concludes.
+func (r *run) report(out io.Writer, b *counts, h [2]resources, took time.Duration) error {
 	t := &b.clients
 	read := report.NewTable("clients read | 200 | of them cut | tunnels | 429 | 502 | 503 | not waited for")
 	read.Add("| %d | %d | %d | %d | %d | %d | %d", t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429], t.byStatus[502], t.byStatus[503], t.lost)
@@ -272,15 +269,15 @@ func (r *run) report(out io.Writer, b *books, h [2]holdings, took time.Duration)
 		b.proxy.Sum("ratelimiter_requests_abandoned_total"), b.proxy.Sum("ratelimiter_upstream_retries_total"), b.proxy.Sum("ratelimiter_upstream_errors_total"),
 		b.answered(), b.seen, b.served, b.proxy.Sum("ratelimiter_client_pauses_total"), b.proxy.Sum("ratelimiter_client_stalls_total"))
 	holds := report.NewTable("the proxy holds | descriptors | goroutines | clients' connections | to the target | RSS MB")
-	for i, when := range []string{"in the base line", "at the end"} {
+	for i, when := range []string{"in the baseline", "at the end"} {
 		holds.Add("%s | %d | %d | %d | %d | %.0f", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets, float64(h[i].RSS)/1e6)
 	}
 	fmt.Fprintf(out, "\n%d exchanges in %.0f s\n\n%v\n%v\n%v", r.exchanges.Load(), took.Seconds(), read, did, holds)
-	return judge(out, slices.Concat(r.troubles(), h[0].grown(h[0]), h[1].grown(h[0])), b)
+	return judge(out, slices.Concat(r.failures(), h[0].grown(h[0]), h[1].grown(h[0])), b)
 }
 
-// judge concludes from what was found and, unless they are nil, the books.
-func judge(out io.Writer, found []string, b *books) error {
+// judge concludes from the problems found and, unless b is nil, from the counts.
+func judge(out io.Writer, found []string, b *counts) error {
 	var e report.Expectations
 	for _, text := range found {
 		e.Never(true, "%s", text)
@@ -288,5 +285,5 @@ func judge(out io.Writer, found []string, b *books) error {
 	if b != nil {
 		b.audit(&e)
 	}
-	return e.Conclude(out, "every answer went to who had asked, the books agree, and nothing was left behind.", nil)
+	return e.Conclude(out, "every answer went to the right client, the counts agree, and the proxy released all resources.", nil)
 }

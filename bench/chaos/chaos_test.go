@@ -16,18 +16,18 @@ import (
 	"weir/bench/rig/rigtest"
 )
 
-// Every question is one request, as net/http reads it, with an id of its own;
-// its answer is told from all others.
-func TestQuestions(t *testing.T) {
+// net/http reads every request as one request, with a unique id; its answer differs from all
+// others.
+func TestRequests(t *testing.T) {
 	r, seen := rand.New(rand.NewPCG(seed, 0)), make(map[string]bool)
-	var all []question
+	var all []request
 	var text []byte
 	for i := range 3000 {
-		q := ask(r, 7, i)
+		q := newRequest(r, 7, i)
 		all, text = append(all, q), q.append(text)
 	}
 	in := bufio.NewReader(bytes.NewReader(text))
-	var before *question
+	var before *request
 	for i := range all {
 		q := &all[i]
 		req, err := http.ReadRequest(in)
@@ -54,21 +54,21 @@ func TestQuestions(t *testing.T) {
 		}
 		before = q
 	}
-	if n := len(moods); n != 14 {
-		t.Errorf("%d moods", n)
+	if n := len(behaviours); n != 14 {
+		t.Errorf("%d behaviours", n)
 	}
-	for _, m := range moods {
+	for _, m := range behaviours {
 		found := false
 		for target := range seen {
 			found = found || strings.HasPrefix(target, "/"+m.name+"/")
 		}
 		if !found {
-			t.Errorf("nobody asks in the mood %q", m.name)
+			t.Errorf("no request has the behaviour %q", m.name)
 		}
 	}
 }
 
-func answerTo(q *question) []byte {
+func answerTo(q *request) []byte {
 	if q.method == "HEAD" {
 		return nil
 	}
@@ -80,9 +80,9 @@ func answerTo(q *question) []byte {
 }
 
 func TestMay(t *testing.T) {
-	ok, cut := question{statuses: []int{200}}, question{cut: true}
+	ok, cut := request{statuses: []int{200}}, request{cut: true}
 	for _, c := range []struct {
-		q        *question
+		q        *request
 		status   int
 		troubled bool
 		want     bool
@@ -96,8 +96,7 @@ func TestMay(t *testing.T) {
 	}
 }
 
-// A fiftieth of the whole, with everything that is in it: nothing is left
-// behind. The whole is bench chaos.
+// A fiftieth of bench chaos, with everything that happens in it.
 func TestLittleChaos(t *testing.T) {
 	rigtest.Build(t, "proxy")
 	var out bytes.Buffer
@@ -106,8 +105,8 @@ func TestLittleChaos(t *testing.T) {
 	}
 }
 
-func agreeing() *books {
-	b := &books{seen: 1005, served: 900, proxy: rig.Samples{
+func agreeing() *counts {
+	b := &counts{seen: 1005, served: 900, proxy: rig.Samples{
 		`ratelimiter_requests_total{decision="forwarded"}`: 1000, `ratelimiter_requests_total{decision="rejected"}`: 100,
 		`ratelimiter_responses_total{code="200"}`: 894, `ratelimiter_responses_total{code="101"}`: 1, `ratelimiter_responses_total{code="429"}`: 100, `ratelimiter_responses_total{code="502"}`: 95,
 		`ratelimiter_upstream_errors_total{kind="eof"}`: 95,
@@ -121,21 +120,21 @@ func agreeing() *books {
 func TestAudit(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		change  func(b *books)
+		change  func(b *counts)
 		problem string
 	}{
-		{"as it should be", func(*books) {}, ""},
-		{"one answer too many", func(b *books) { b.clients.byStatus[429]++ }, "status 429: the proxy counts 100, clients 101"},
-		{"answers that nobody has", func(b *books) { b.clients.byStatus[200] = 800 }, "status 200"},
-		{"a strange status", func(b *books) { b.proxy[`ratelimiter_responses_total{code="500"}`] = 1 }, "1 answers with status 500"},
-		{"a status that the proxy does not know of", func(b *books) { b.clients.byStatus[503] = 1 }, "1 answers with status 503"},
-		{"a decision without an end", func(b *books) { b.proxy["ratelimiter_requests_abandoned_total"]-- }, "1100 decided"},
-		{"a request from nowhere", func(b *books) { b.seen++ }, "the target saw 1006"},
-		{"requests that vanish", func(b *books) { b.seen = 800 }, "the target saw 800"},
-		{"two requests of one", func(b *books) { b.malformed = 1 }, "no requests"},
-		{"answers made up", func(b *books) { b.served = 885 }, "886 whole answers"},
-		{"a fault", func(b *books) { b.proxy["ratelimiter_panics_total"] = 1 }, "1 faults"},
-		{"no chaos", func(b *books) { b.clients.lost = 0; b.clients.byStatus[200] = 894 }, "too little chaos"},
+		{"counts that agree", func(*counts) {}, ""},
+		{"one answer too many", func(b *counts) { b.clients.byStatus[429]++ }, "status 429: the proxy counts 100, clients 101"},
+		{"answers that nobody has", func(b *counts) { b.clients.byStatus[200] = 800 }, "status 200"},
+		{"a strange status", func(b *counts) { b.proxy[`ratelimiter_responses_total{code="500"}`] = 1 }, "1 answers with status 500"},
+		{"a status that the proxy does not know of", func(b *counts) { b.clients.byStatus[503] = 1 }, "1 answers with status 503"},
+		{"a decision without an end", func(b *counts) { b.proxy["ratelimiter_requests_abandoned_total"]-- }, "1100 decided"},
+		{"a request from nowhere", func(b *counts) { b.seen++ }, "the target saw 1006"},
+		{"requests that vanish", func(b *counts) { b.seen = 800 }, "the target saw 800"},
+		{"two requests of one", func(b *counts) { b.malformed = 1 }, "not requests"},
+		{"answers made up", func(b *counts) { b.served = 885 }, "886 whole answers"},
+		{"a fault", func(b *counts) { b.proxy["ratelimiter_panics_total"] = 1 }, "1 faults"},
+		{"no chaos", func(b *counts) { b.clients.lost = 0; b.clients.byStatus[200] = 894 }, "too little chaos"},
 	} {
 		b := agreeing()
 		c.change(b)
@@ -149,13 +148,13 @@ func TestAudit(t *testing.T) {
 }
 
 func TestGrown(t *testing.T) {
-	base := holdings{Descriptors: 20, Goroutines: 15, RSS: 30 << 20}
+	base := resources{Descriptors: 20, Goroutines: 15, RSS: 30 << 20}
 	more := base
 	more.RSS = 77 << 20 // exactly what is allowed
 	if got := more.grown(base); len(got) > 0 {
 		t.Errorf("nothing has grown: %v", got)
 	}
-	more = holdings{21, 16, 1, 1, 1, 78 << 20}
+	more = resources{21, 16, 1, 1, 1, 78 << 20}
 	if got := more.grown(base); len(got) != 6 {
 		t.Errorf("all six have grown: %v", got)
 	}

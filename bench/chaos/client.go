@@ -12,37 +12,36 @@ import (
 	"time"
 )
 
-// patience is how long a client waits for anything.
+// patience bounds every wait of a client.
 const patience = 30 * time.Second
 
-// Of so many batches one is the last that the client sends on its connection:
-// it half closes and reads the answers.
+// endsOneIn: after one in so many batches the client half closes its connection and reads the
+// answers.
 const endsOneIn = 20
 
-// A client asks in batches, over a connection for some while, then over
-// another.
+// A client sends batches of requests, over one connection after another.
 //
 // Owned by its goroutine.
 type client struct {
 	*run
-	number int
-	leaves bool // it may leave at any time
-	asked  int  // questions made up so far
-	r      *rand.Rand
-	conn   net.Conn
-	in     *bufio.Reader
-	out    []byte
-	told   told
+	number   int
+	mayLeave bool // may disconnect at any time
+	asked    int  // requests so far
+	r        *rand.Rand
+	conn     net.Conn
+	in       *bufio.Reader
+	out      []byte
+	tally    tally
 }
 
-// told is what a client has been told.
-type told struct {
+// A tally counts what a client has read.
+type tally struct {
 	byStatus [600]int // answers read
-	cut      int      // of those with 200, that broke off as they had to
-	lost     int      // questions whose answers were not waited for
+	cut      int      // of those with 200, truncated as expected
+	lost     int      // requests whose answers the client did not wait for
 }
 
-// talk has n more exchanges.
+// talk plays n more exchanges.
 func (c *client) talk(n int) error {
 	for last := c.asked + n; c.asked < last && c.ctx.Err() == nil; {
 		if c.conn == nil {
@@ -59,19 +58,19 @@ func (c *client) talk(n int) error {
 			}
 			continue
 		}
-		var batch [4]question
-		questions := batch[:min(1+c.r.IntN(len(batch)), last-c.asked)]
-		for i := range questions {
-			questions[i] = ask(c.r, c.number, c.asked)
+		var batch [4]request
+		requests := batch[:min(1+c.r.IntN(len(batch)), last-c.asked)]
+		for i := range requests {
+			requests[i] = newRequest(c.r, c.number, c.asked)
 			c.asked++
 		}
-		goes, err := c.exchange(questions)
-		c.exchanges.Add(int64(len(questions)))
+		open, err := c.exchange(requests)
+		c.exchanges.Add(int64(len(requests)))
 		if err != nil {
 			c.hangUp()
 			return fmt.Errorf("client %d: %w", c.number, err)
 		}
-		if !goes || c.r.IntN(20) == 0 {
+		if !open || c.r.IntN(20) == 0 {
 			c.hangUp()
 		}
 	}
@@ -99,9 +98,9 @@ func (c *client) hangUp() {
 	c.conn = nil
 }
 
-// exchange sends a batch and reads the answers. It reports whether the
-// connection goes on.
-func (c *client) exchange(batch []question) (goes bool, err error) {
+// exchange sends a batch and reads the answers. open says whether the connection can be used
+// again.
+func (c *client) exchange(batch []request) (open bool, err error) {
 	_ = c.conn.SetDeadline(time.Now().Add(patience))
 	troubled, restarts := c.troubled(), c.target.restarts.Load()
 	c.out = c.out[:0]
@@ -109,7 +108,7 @@ func (c *client) exchange(batch []question) (goes bool, err error) {
 		c.out = batch[i].append(c.out)
 	}
 	text, stay := c.out, len(batch)
-	if c.leaves && c.r.IntN(10) == 0 {
+	if c.mayLeave && c.r.IntN(10) == 0 {
 		stay = c.r.IntN(len(batch))
 		if stay == 0 {
 			text = text[:c.r.IntN(len(text))]
@@ -117,7 +116,7 @@ func (c *client) exchange(batch []question) (goes bool, err error) {
 	}
 	ends := stay == len(batch) && c.r.IntN(endsOneIn) == 0
 	sent := make(chan error, 1)
-	if len(text) > 32<<10 { // it may have to be read meanwhile
+	if len(text) > 32<<10 { // answers must be read meanwhile
 		pieces := c.pieces(text)
 		go func() { sent <- send(c.conn, pieces, 0, ends) }()
 	} else {
@@ -128,33 +127,33 @@ func (c *client) exchange(batch []question) (goes bool, err error) {
 		sent <- send(c.conn, c.pieces(text), pause, ends)
 	}
 	n := 0
-	for goes = true; n < stay && goes; n++ {
-		if goes, err = c.read(&batch[n], func() bool { return c.troubledSince(troubled, restarts) }); err != nil {
+	for open = true; n < stay && open; n++ {
+		if open, err = c.read(&batch[n], func() bool { return c.troubledSince(troubled, restarts) }); err != nil {
 			err = fmt.Errorf("%s %s: %w", batch[n].method, batch[n].target, err)
 			break
 		}
 	}
-	if err != nil || !goes || stay < len(batch) {
-		c.told.lost += len(batch) - n
-		goes = false
-		_ = c.conn.SetDeadline(time.Now()) // ends the sending
+	if err != nil || !open || stay < len(batch) {
+		c.tally.lost += len(batch) - n
+		open = false
+		_ = c.conn.SetDeadline(time.Now()) // ends send
 	}
-	if e := <-sent; e != nil && goes {
+	if e := <-sent; e != nil && open {
 		err = fmt.Errorf("send: %w", e)
 	}
-	if ends && goes && err == nil {
-		goes = false
+	if ends && open && err == nil {
+		open = false
 		if b, e := c.in.ReadByte(); e != io.EOF {
-			err = fmt.Errorf("behind the last answer to a client that has half closed: %q, %w", b, e)
+			err = fmt.Errorf("after the last answer to a client that has half closed: %q, %w", b, e)
 		}
 	}
-	return goes, err
+	return open, err
 }
 
-// troubled reports whether a restart of the target may show now.
+// troubled reports whether a restart of the target may have effects now.
 func (c *client) troubled() bool { return time.Now().UnixNano() < c.target.settled.Load() }
 
-// pieces are the parts in which a text is sent.
+// pieces splits a text at random.
 func (c *client) pieces(text []byte) (pieces [][]byte) {
 	for len(text) > 0 {
 		n := len(text)
@@ -170,7 +169,7 @@ func (c *client) pieces(text []byte) (pieces [][]byte) {
 	return pieces
 }
 
-// send sends the pieces, and half closes behind the last one if that ends it.
+// send sends pieces with pauses, and then half closes the connection if ends.
 func send(c net.Conn, pieces [][]byte, pause time.Duration, ends bool) error {
 	for _, p := range pieces {
 		if _, err := c.Write(p); err != nil {
@@ -186,35 +185,35 @@ func send(c net.Conn, pieces [][]byte, pause time.Duration, ends bool) error {
 	return nil
 }
 
-// read reads the answer to q, and reports whether the connection goes on.
-func (c *client) read(q *question, troubled func() bool) (goes bool, err error) {
+// read reads and checks the answer to q. open says whether the connection can be used again.
+func (c *client) read(q *request, troubled func() bool) (open bool, err error) {
 	res, err := c.final(q.method)
 	if err != nil {
 		return false, err
 	}
 	body, err := io.ReadAll(res.Body)
-	if res.StatusCode < len(c.told.byStatus) {
-		c.told.byStatus[res.StatusCode]++
+	if res.StatusCode < len(c.tally.byStatus) {
+		c.tally.byStatus[res.StatusCode]++
 	}
 	switch {
 	case !q.may(res.StatusCode, troubled()):
 		return false, fmt.Errorf("answered %d %.200q, allowed %v", res.StatusCode, body, q.statuses)
 	case err != nil && res.StatusCode == 200 && (q.cut || troubled()) && !errors.Is(err, os.ErrDeadlineExceeded):
-		c.told.cut++
+		c.tally.cut++
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("the answer breaks off: %w", err)
+		return false, fmt.Errorf("the answer is truncated: %w", err)
 	case res.StatusCode != 200:
 		return !res.Close, nil
 	case q.cut:
-		return false, errors.New("an answer that broke off looks complete")
+		return false, errors.New("a truncated answer looks complete")
 	case !q.answers(body):
-		return false, fmt.Errorf("got the answer of another: %.200q", body)
+		return false, fmt.Errorf("got the answer to another request: %.200q", body)
 	}
 	return !res.Close, nil
 }
 
-// final reads a final answer's head, behind whatever interim ones.
+// final reads the head of the final answer, skipping interim ones.
 func (c *client) final(method string) (*http.Response, error) {
 	for {
 		res, err := http.ReadResponse(c.in, &http.Request{Method: method})

@@ -17,29 +17,29 @@ import (
 	"weir/bench/rig"
 )
 
-// slowPiece is between the pieces of a slow peer.
+// slowPiece is the pause between pieces of a slow peer.
 const slowPiece = 5 * time.Millisecond
 
-// A target answers as the mood in each path says. net/http reads the requests:
-// what the proxy sends is judged by another parser than its own.
+// A target answers with the behaviour named in the path. Requests are parsed by net/http, so
+// the proxy's output is checked by another parser than its own.
 //
 // Safe for concurrent use: counters are atomic, mu guards the rest.
 type target struct {
 	addr      string
 	seen      atomic.Int64 // requests
 	served    atomic.Int64 // complete answers
-	malformed atomic.Int64 // what was no request
+	malformed atomic.Int64 // messages that are not requests
 	restarts  atomic.Int64
-	settled   atomic.Int64 // when the last restart cannot matter any more, Unix ns; huge while away
+	settled   atomic.Int64 // when the last restart has no more effects, Unix ns; maximal while down
 
 	mu    sync.Mutex
 	ln    net.Listener
 	conns map[net.Conn]bool
-	resat map[string]bool // requests of the mood "once" that were reset
+	resat map[string]bool // requests of the behaviour "once" that were reset
 	ended sync.WaitGroup
 }
 
-// listen begins, or begins again.
+// listen starts or restarts the target.
 func (t *target) listen() error {
 	ln, err := net.Listen("tcp", t.addr)
 	if err != nil {
@@ -52,20 +52,20 @@ func (t *target) listen() error {
 	return nil
 }
 
-// away is how long the target is away, trouble how long it shows afterwards.
+// downtime is the time that a restart takes, aftermath how long it may have effects.
 const (
-	away    = 100 * time.Millisecond
-	trouble = time.Second
+	downtime  = 100 * time.Millisecond
+	aftermath = time.Second
 )
 
-// restart resets all connections and is away for a moment.
+// restart resets all connections and listens again after downtime.
 func (t *target) restart(ctx context.Context) error {
 	t.settled.Store(1<<63 - 1)
 	t.restarts.Add(1)
 	t.stop()
-	_ = rig.Wait(ctx, away)
+	_ = rig.Wait(ctx, downtime)
 	err := t.listen()
-	t.settled.Store(time.Now().Add(trouble).UnixNano())
+	t.settled.Store(time.Now().Add(aftermath).UnixNano())
 	return err
 }
 
@@ -118,7 +118,7 @@ func (t *target) serve(c net.Conn) {
 	}
 }
 
-// one answers a request, and reports whether the connection goes on.
+// one answers a request and reports whether the connection can be used again.
 func (t *target) one(c net.Conn, in *bufio.Reader, sum hash.Hash32) bool {
 	if _, err := in.Peek(1); err != nil {
 		return false
@@ -133,22 +133,22 @@ func (t *target) one(c net.Conn, in *bufio.Reader, sum hash.Hash32) bool {
 	sum.Reset()
 	n, err := io.Copy(sum, r.Body)
 	if err != nil {
-		return false // the client has left in the middle
+		return false // the client disconnected in the middle
 	}
 	t.seen.Add(1)
-	mood, _, _ := strings.Cut(r.URL.Path[1:], "/")
-	if mood == "once" && !t.first(r.URL.Path) {
-		mood = "ok"
+	behaviour, _, _ := strings.Cut(r.URL.Path[1:], "/")
+	if behaviour == "once" && !t.first(r.URL.Path) {
+		behaviour = "ok"
 	}
-	if mood == "echoes" || mood == "stalls" {
-		t.switched(c, in, mood)
+	if behaviour == "echoes" || behaviour == "stalls" {
+		t.switched(c, in, behaviour)
 		return false
 	}
 	p := &reply{target: t, conn: c, head: r.Method == http.MethodHead, body: echo(r.Method, r.URL.Path, n, sum.Sum32())}
-	return p.in(mood)
+	return p.in(behaviour)
 }
 
-// first reports whether the target is asked so for the first time.
+// first reports whether this is the first attempt at path.
 func (t *target) first(path string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,7 +161,7 @@ func (t *target) first(path string) bool {
 	return !before
 }
 
-// A reply is an answer that is being given.
+// A reply is an answer being sent.
 type reply struct {
 	*target
 	conn net.Conn
@@ -169,9 +169,9 @@ type reply struct {
 	body string
 }
 
-// in answers as the mood says, and reports whether the connection goes on.
-func (p *reply) in(mood string) bool {
-	switch mood {
+// in sends an answer with a behaviour and reports whether the connection can be used again.
+func (p *reply) in(behaviour string) bool {
+	switch behaviour {
 	case "once", "reset":
 		reset(p.conn)
 		return false
@@ -182,7 +182,7 @@ func (p *reply) in(mood string) bool {
 		return false
 	case "cut":
 		if p.head {
-			break // there is nothing to cut
+			break // no body to truncate
 		}
 		p.send(p.length(len(p.body)+5, "") + p.text())
 		return false
@@ -209,12 +209,12 @@ func (p *reply) in(mood string) bool {
 	return p.finish(p.length(len(p.body), "") + p.text())
 }
 
-// length is the head of an answer.
+// length returns the head of an answer with a Content-Length.
 func (p *reply) length(n int, field string) string {
 	return "HTTP/1.1 200 OK\r\n" + field + "Content-Length: " + strconv.Itoa(n) + "\r\n\r\n"
 }
 
-// text is the body, unless there is to be none.
+// text returns the body, which is empty for HEAD.
 func (p *reply) text() string {
 	if p.head {
 		return ""
@@ -234,14 +234,14 @@ func (p *reply) send(text string) bool {
 	return err == nil
 }
 
-// finish sends what completes the answer. It counts before it sends: who reads
-// the answer is to find it counted.
+// finish sends the rest of the answer. It counts before it sends, so that an answer that was
+// read has been counted.
 func (p *reply) finish(text string) bool {
 	p.served.Add(1)
 	return p.send(text)
 }
 
-// pieces sends the answer in three, with pauses.
+// pieces sends the answer in three pieces, with pauses.
 func (p *reply) pieces(pause time.Duration) bool {
 	text := p.length(len(p.body), "") + p.text()
 	for third := len(text) / 3; len(text) > third+2; text = text[third:] {

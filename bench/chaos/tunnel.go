@@ -13,38 +13,38 @@ import (
 )
 
 const (
-	// Of so many batches of a client one is a tunnel instead.
+	// One in so many batches of a client is replaced by a tunnel.
 	tunnelOneIn = 100
-	// tunnelBytes are sent through one at most, floodBytes into one that
-	// nobody reads from: beyond what kernels and the proxy hold of it.
+	// tunnelBytes bounds what is sent through a tunnel, floodBytes what is sent into one that is
+	// not read: more than kernels and proxy buffer.
 	tunnelBytes = 200 << 10
 	floodBytes  = 5 << 20
-	// stallMax is how long the target reads nothing: longer than the proxy's
-	// WRITE_TIMEOUT, which ends the tunnel.
+	// stallMax is how long the target does not read: longer than the proxy's WRITE_TIMEOUT, which
+	// ends the tunnel.
 	stallMax = 10 * time.Second
 )
 
-// tunnel switches protocols and ends in one of the ways in which tunnels end.
-// It is the connection's last exchange.
+// tunnel opens a tunnel and ends it in one of several ways. It is the connection's last
+// exchange.
 func (c *client) tunnel() error {
 	_ = c.conn.SetDeadline(time.Now().Add(patience))
 	troubled, restarts := c.troubled(), c.target.restarts.Load()
-	mood, end := "echoes", c.echoed
+	behaviour, end := "echoes", c.echoed
 	switch c.r.IntN(3) {
 	case 0:
-		end = c.left
+		end = c.abandoned
 	case 1:
-		mood, end = "stalls", c.flooded
+		behaviour, end = "stalls", c.flooded
 	}
-	path := fmt.Sprintf("/%s/%d/%d", mood, c.number, c.asked)
+	path := fmt.Sprintf("/%s/%d/%d", behaviour, c.number, c.asked)
 	c.asked++
 	_, _ = fmt.Fprintf(c.conn, "GET %s HTTP/1.1\r\nHost: chaos\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", path)
 	res, err := c.final("GET")
 	if err == nil {
-		c.told.byStatus[res.StatusCode]++
+		c.tally.byStatus[res.StatusCode]++
 		if res.StatusCode == http.StatusSwitchingProtocols {
 			err = end()
-		} else if q := (question{}); !q.may(res.StatusCode, c.troubledSince(troubled, restarts)) {
+		} else if q := (request{}); !q.may(res.StatusCode, c.troubledSince(troubled, restarts)) {
 			err = fmt.Errorf("answered %d", res.StatusCode)
 		}
 	}
@@ -54,13 +54,13 @@ func (c *client) tunnel() error {
 	return nil
 }
 
-// troubledSince reports whether a restart of the target may have shown since
-// these were looked up.
+// troubledSince reports whether a restart of the target may have had effects since troubled and
+// restarts were read.
 func (c *client) troubledSince(troubled bool, restarts int64) bool {
 	return troubled || c.troubled() || restarts != c.target.restarts.Load()
 }
 
-// echoed sends something, half closes and gets it back.
+// echoed sends data, half closes and expects the data back.
 func (c *client) echoed() error {
 	b := c.noise(c.r.IntN(tunnelBytes))
 	pieces, sent := c.pieces(b), make(chan error, 1)
@@ -70,19 +70,19 @@ func (c *client) echoed() error {
 		err = e
 	}
 	if err == nil && (len(got) != len(b) || crc32.ChecksumIEEE(got) != crc32.ChecksumIEEE(b)) {
-		err = fmt.Errorf("of %d bytes %d came back, or others", len(b), len(got))
+		err = fmt.Errorf("%d bytes were sent and %d came back, or their content differs", len(b), len(got))
 	}
 	return err
 }
 
-// left goes away in the middle.
-func (c *client) left() error {
+// abandoned sends data and leaves.
+func (c *client) abandoned() error {
 	_ = send(c.conn, c.pieces(c.noise(c.r.IntN(tunnelBytes))), 0, c.r.IntN(2) == 0)
 	return nil
 }
 
-// flooded sends into a tunnel that nobody reads from, half closes and resets:
-// the proxy, which has stopped reading from it, has nothing to notice that by.
+// flooded sends into a tunnel that the target does not read, half closes and resets. The proxy
+// has stopped reading from the client and cannot notice that.
 func (c *client) flooded() error {
 	piece := c.noise(16 << 10)
 	_ = c.conn.SetWriteDeadline(time.Now().Add(time.Second))
@@ -103,7 +103,7 @@ func (c *client) flooded() error {
 	return nil
 }
 
-// received reports whether the proxy's kernel has all that was sent.
+// received reports whether the proxy's kernel has acknowledged all data.
 func received(c *net.TCPConn) (all bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -111,7 +111,7 @@ func received(c *net.TCPConn) (all bool) {
 	}
 	err = raw.Control(func(fd uintptr) {
 		unsent, err := unix.IoctlGetInt(int(fd), unix.TIOCOUTQ)
-		all = err != nil || unsent <= 1 // 1: the end
+		all = err != nil || unsent <= 1 // 1: the FIN
 	})
 	return all || err != nil
 }
@@ -124,12 +124,12 @@ func (c *client) noise(n int) []byte {
 	return b
 }
 
-// switched is the target's end of a tunnel.
-func (t *target) switched(c net.Conn, in *bufio.Reader, mood string) {
+// switched serves the target's end of a tunnel.
+func (t *target) switched(c net.Conn, in *bufio.Reader, behaviour string) {
 	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
 		return
 	}
-	if mood == "echoes" {
+	if behaviour == "echoes" {
 		_, _ = io.Copy(c, in)
 		return
 	}

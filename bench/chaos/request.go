@@ -10,39 +10,39 @@ import (
 	"strings"
 )
 
-// moods are how the target may take a request, and how the exchange then ends.
-// cut is a 200 whose body breaks off, which the client has to notice.
-var moods = []struct {
+// behaviours are the behaviours of the target, with the statuses that clients may get. With cut
+// it is a 200 whose body is truncated, which the client must detect.
+var behaviours = []struct {
 	name     string
 	statuses []int
 	cut      bool
 }{
 	{name: "ok", statuses: []int{200}},
-	{name: "split", statuses: []int{200}},     // the answer comes in pieces
+	{name: "split", statuses: []int{200}},     // the answer is sent in pieces
 	{name: "slow", statuses: []int{200}},      // with pauses between
-	{name: "late", statuses: []int{200}},      // it begins late
+	{name: "late", statuses: []int{200}},      // the answer starts late
 	{name: "chunks", statuses: []int{200}},    // chunked
-	{name: "hints", statuses: []int{200}},     // behind an interim answer
-	{name: "last", statuses: []int{200}},      // and the connection closes
-	{name: "large", statuses: []int{200}},     // too large to be collected, so streamed
-	{name: "once", statuses: []int{200, 502}}, // is reset the first time; a repetition is served
+	{name: "hints", statuses: []int{200}},     // after an interim answer
+	{name: "last", statuses: []int{200}},      // and closes the connection
+	{name: "large", statuses: []int{200}},     // too large to be buffered, so streamed
+	{name: "once", statuses: []int{200, 502}}, // the first attempt is reset, a repetition is served
 	{name: "reset", statuses: []int{502}},
 	{name: "eof", statuses: []int{502}},
-	{name: "cut", statuses: []int{502}},              // in the middle of an answer that is collected
-	{name: "cutlarge", statuses: []int{}, cut: true}, // in the middle of one that is streamed
+	{name: "cut", statuses: []int{502}},              // in the middle of a buffered answer
+	{name: "cutlarge", statuses: []int{}, cut: true}, // in the middle of a streamed answer
 	{name: "junk", statuses: []int{502}},
 }
 
 const (
 	largeBytes = 400 << 10 // more than BODY_BUFFER_BYTES
-	// Of so many questions one is no plain one, one of those is large: the run
-	// is to be about exchanges, not about bytes.
+	// One request in oddOneIn has another behaviour than "ok". Of those with a large answer
+	// only one in largeOneIn is played: the experiment is about exchanges, not about bytes.
 	oddOneIn   = 6
 	largeOneIn = 8
 )
 
-// A question is one request with an id of its own, and what may come of it.
-type question struct {
+// A request is a request with a unique id, and its possible outcomes.
+type request struct {
 	method, target string
 	body           []byte
 	chunked        bool
@@ -50,19 +50,19 @@ type question struct {
 	cut            bool
 }
 
-// ask makes up the question number n of a client.
-func ask(r *rand.Rand, client, n int) question {
-	m := &moods[0]
+// newRequest returns request number n of a client.
+func newRequest(r *rand.Rand, client, n int) request {
+	m := &behaviours[0]
 	if r.IntN(oddOneIn) == 0 {
-		m = &moods[r.IntN(len(moods))]
+		m = &behaviours[r.IntN(len(behaviours))]
 		if strings.HasSuffix(m.name, "large") && r.IntN(largeOneIn) > 0 {
-			m = &moods[0]
+			m = &behaviours[0]
 		}
 	}
-	q := question{method: "GET", target: fmt.Sprintf("/%s/%d/%d", m.name, client, n), statuses: m.statuses, cut: m.cut}
+	q := request{method: "GET", target: fmt.Sprintf("/%s/%d/%d", m.name, client, n), statuses: m.statuses, cut: m.cut}
 	switch r.IntN(10) {
 	case 0:
-		if !m.cut { // a HEAD has no body that could break off
+		if !m.cut { // an answer to HEAD has no body to truncate
 			q.method = "HEAD"
 		}
 	case 1, 2, 3:
@@ -74,13 +74,13 @@ func ask(r *rand.Rand, client, n int) question {
 		}
 	}
 	if q.method == "HEAD" && m.name == "cut" {
-		q.statuses = []int{200} // there is nothing to cut
+		q.statuses = []int{200} // no body to truncate
 	}
 	return q
 }
 
-// append writes the request.
-func (q *question) append(b []byte) []byte {
+// append appends the request in HTTP/1.1.
+func (q *request) append(b []byte) []byte {
 	b = fmt.Appendf(b, "%s %s HTTP/1.1\r\nHost: chaos\r\n", q.method, q.target)
 	switch {
 	case q.chunked && len(q.body) > 0:
@@ -98,14 +98,14 @@ func (q *question) append(b []byte) []byte {
 	return append(append(b, "\r\n"...), q.body...)
 }
 
-// echo is the beginning of every answer's body: who has asked what.
+// echo returns the beginning of the body of an answer, which identifies the request.
 func echo(method, target string, n int64, sum uint32) string {
 	return fmt.Sprintf("%s %s %d %08x\n", method, target, n, sum)
 }
 
-// answers reports whether a body is the whole answer to q. It begins with the
-// echo; a large one goes on with dots.
-func (q *question) answers(body []byte) bool {
+// answers reports whether a body is the complete answer to q: the echo, followed by dots if it
+// is large.
+func (q *request) answers(body []byte) bool {
 	if q.method == "HEAD" {
 		return len(body) == 0
 	}
@@ -117,8 +117,8 @@ func (q *question) answers(body []byte) bool {
 	return ok && len(rest) == 0
 }
 
-// may reports whether the status is one that q can be answered with. troubled:
-// the target was away for a part of the time.
-func (q *question) may(status int, troubled bool) bool {
+// may reports whether status is a possible answer to q; troubled says that the target was
+// restarted meanwhile.
+func (q *request) may(status int, troubled bool) bool {
 	return status == 429 || slices.Contains(q.statuses, status) || q.cut && status == 200 || troubled && (status == 502 || status == 503)
 }
