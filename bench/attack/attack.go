@@ -19,105 +19,93 @@ import (
 
 	"weir/bench/rig"
 	"weir/internal/freeport"
-	"weir/internal/service"
 )
 
 const (
-	rate        = 500 // good requests per second …
-	connections = 16  // … over so many connections
+	rate        = 500 // good requests per second
+	connections = 16  // of the good traffic
 	span        = 10 * time.Second
-	// calm is how long the good traffic runs before the attackers come.
+	// calm is how long the good traffic runs before the attack.
 	calm = time.Second
-	// grace is how much longer than its timeout an attacker may be there.
+	// grace is how much longer than its timeout an attacker may stay connected.
 	grace = 2 * time.Second
-	// attackersMax is how many attack at the same time, if descriptors allow.
+	// attackersMax bounds the attackers at the same time, if descriptors allow.
 	attackersMax = 10_000
 )
 
-// Run plays the attacks named, or all, and prints a table. The error says what
-// must not be: good requests that failed, attackers that stayed, a proxy that
-// ended or had a fault.
+// Run plays the named attacks, or all, and prints a table. It fails if good requests failed,
+// attackers stayed connected, or the proxy ended or had a fault.
 func Run(ctx context.Context, names []string, out io.Writer) error {
 	most, err := attackers()
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(attacks(most), names)
+	var (
+		target string
+		rows   []*row // the first is the baseline
+		parts  []rig.Part
+	)
+	part := func(a *attack) rig.Part {
+		return rig.Part{Name: a.name, Play: func(ctx context.Context) error {
+			r, err := play(ctx, a, target)
+			if err == nil {
+				rows = append(rows, r)
+				fmt.Fprintf(out, "  %s\n", r.line(rows[0]))
+			}
+			return err
+		}}
+	}
+	for _, a := range attacks(most) {
+		parts = append(parts, part(&a))
+	}
+	chosen, err := rig.Choose("attack", parts, names)
 	if err != nil {
 		return err
 	}
-	target, stop, err := startTarget(ctx)
+	var stop func()
+	target, stop, err = startTarget(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	fmt.Fprintf(out, "%d good requests per second for %v, beside each attack on a proxy of its own; up to %d attackers from %d addresses.\n"+
-		"Settings: %s; all others by default.\nPaced: at most %d connections opened and %d pieces sent per second; the bombs less, by their size.\n\n",
+	fmt.Fprintf(out, "%d good requests per second for %v, during each attack, on a separate proxy; up to %d attackers from %d addresses.\n"+
+		"Settings: %s; all others are defaults.\nPacing: at most %d connections opened and %d pieces sent per second; large messages less often, by their size.\n\n",
 		rate, span, most, addresses, strings.Join(settings, " "), fastOpens, most*int(time.Second/time.Millisecond)/int(everyPiece/time.Millisecond))
-	base, err := play(ctx, &attack{name: "none"}, target)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "  %s\n", base.line(base))
-	rows := []*row{base}
-	for i := range chosen {
-		r, err := play(ctx, &chosen[i], target)
-		if err != nil {
-			return fmt.Errorf("%s: %w", chosen[i].name, err)
+	for _, p := range append([]rig.Part{part(&attack{name: "none"})}, chosen...) {
+		if err := p.Play(ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
 		}
-		rows = append(rows, r)
-		fmt.Fprintf(out, "  %s\n", r.line(base))
 	}
 	return show(out, rows)
 }
 
-// attackers is how many there can be: the proxy keeps a descriptor for the
-// target beside each client's, and the good traffic needs its own.
+// attackers returns how many attackers are possible: the proxy keeps a descriptor for the target
+// in addition to each client's, and the good traffic needs some.
 func attackers() (int, error) {
 	var lim syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
-		return 0, fmt.Errorf("look at RLIMIT_NOFILE: %w", err)
+		return 0, fmt.Errorf("read RLIMIT_NOFILE: %w", err)
 	}
 	const others = 1000
 	most := min(attackersMax, int(min(lim.Cur, 1<<20))/2-others)
 	if most < 100 {
-		return 0, fmt.Errorf("RLIMIT_NOFILE is %d: too few descriptors for an attack; allowed: 2200 and more", lim.Cur)
+		return 0, fmt.Errorf("RLIMIT_NOFILE is %d, which is too low for an attack; it must be at least 2200", lim.Cur)
 	}
 	return most, nil
 }
 
-// choose is the attacks named, in their order; all when none is named.
-func choose(all []attack, names []string) (chosen []attack, err error) {
-	if len(names) == 0 {
-		return all, nil
-	}
-	byName, known := make(map[string]attack), make([]string, 0, len(all))
-	for _, a := range all {
-		byName[a.name] = a
-		known = append(known, a.name)
-	}
-	for _, name := range names {
-		a, ok := byName[name]
-		if !ok {
-			return nil, &service.ExitError{Status: 2, Err: fmt.Errorf("there is no attack %q; allowed: %s", name, strings.Join(known, ", "))}
-		}
-		chosen = append(chosen, a)
-	}
-	return chosen, nil
-}
-
-// TargetName is how bench calls itself to be the target of attacks.
+// TargetName is the command of bench that runs the target of attacks.
 const TargetName = "attack-target"
 
-// Target is that target, at the address in args, until ctx ends.
+// Target serves that target at the address in args until ctx ends.
 func Target(ctx context.Context, args []string, _ io.Writer) error {
 	if len(args) != 1 {
-		return errors.New("the target of attacks wants its address")
+		return errors.New("the target of attacks needs its address")
 	}
 	return rig.Serve(ctx, args[0], rig.Misbehaviour())
 }
 
-// startTarget starts the target as a process of its own.
+// startTarget starts the target in a separate process.
 func startTarget(ctx context.Context) (addr string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -133,7 +121,7 @@ func startTarget(ctx context.Context) (addr string, stop func(), err error) {
 	return addr, p.Kill, nil
 }
 
-// play is one attack: a fresh proxy, good traffic, attackers.
+// play runs one attack: a new proxy, good traffic, attackers.
 func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 	started, err := rig.StartApart(ctx, a.files, append([]string{"TARGET_URL=http://" + target}, settings...))
 	if err != nil {
@@ -151,7 +139,7 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 	defer over()
 	opening, enough := context.WithCancel(attacking)
 	defer enough()
-	c := newCrowd(a, v.Addr)
+	c := newFleet(a, v.Addr)
 	c.done.Go(func() {
 		if a.play != nil && rig.Wait(opening, calm) == nil {
 			c.open(opening, attacking)
@@ -164,7 +152,7 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 		r.attackersCPU = ownCPU() - ours
 	}
 	if err == nil {
-		if a.life == 0 { // it may stay, so it leaves
+		if a.life == 0 { // attackers may stay, so they disconnect
 			over()
 		}
 		v.awaitCalm(ctx, r, c)
@@ -190,7 +178,7 @@ func complaint(err error) string {
 	return err.Error()
 }
 
-// ownCPU is the processor time of this process.
+// ownCPU returns the CPU time of this process.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -200,9 +188,8 @@ func ownCPU() time.Duration {
 // A victim is a proxy under attack.
 type victim struct{ *rig.Proxy }
 
-// awaitCalm waits until the attackers are gone, or should be, and asks the proxy
-// how it is.
-func (v victim) awaitCalm(ctx context.Context, r *row, c *crowd) {
+// awaitCalm waits until the attackers are gone, or should be, and checks the proxy.
+func (v victim) awaitCalm(ctx context.Context, r *row, c *fleet) {
 	t := c.snapshot()
 	since := t.last
 	if since.IsZero() || c.life == 0 {
@@ -229,7 +216,7 @@ func (v victim) awaitCalm(ctx context.Context, r *row, c *crowd) {
 	}
 }
 
-// ask asks once, on a connection of its own.
+// ask sends one request on a new connection.
 func ask(ctx context.Context, url string) error {
 	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

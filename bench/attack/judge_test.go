@@ -12,7 +12,7 @@ import (
 
 func good() *row {
 	return &row{
-		attack: &attack{name: "idle", play: func(*attacker) {}, life: timeout}, tally: tally{opened: 200, most: crowdMin},
+		attack: &attack{name: "idle", play: func(*attacker) {}, life: timeout}, tally: tally{opened: 200, most: fleetMin},
 		load:  &rig.Loaded{Result: record.Result{Sent: 5000, Success: 5000, LatencySuccess: record.Spread{P50: 0.001, P99: 0.004}}},
 		usage: rig.Usage{RSSBefore: 10 << 20, RSSPeak: 20 << 20, CPU: time.Second, Over: 2 * time.Second},
 	}
@@ -25,7 +25,7 @@ func TestReport(t *testing.T) {
 		problem string
 		remark  string
 	}{
-		{"as it should be", func(*row) {}, "", ""},
+		{"a success", func(*row) {}, "", ""},
 		{"a failure", func(r *row) { r.load.Success-- }, "1 of 5000 good requests failed", ""},
 		{"nothing sent", func(r *row) { r.load.Sent, r.load.Success = 0, 0 }, "no good request was sent", ""},
 		{"one stays", func(r *row) { r.left = 1 }, "1 attackers were left", ""},
@@ -34,7 +34,7 @@ func TestReport(t *testing.T) {
 		{"a crash without a result", func(r *row) { r.crash, r.load = "killed", nil }, "killed", ""},
 		{"no metrics", func(r *row) { r.silent = "timeout" }, "no metrics afterwards: timeout", ""},
 		{"no answer afterwards", func(r *row) { r.canary = "reset" }, "not answered: reset", ""},
-		{"nobody came", func(r *row) { r.opened = 0 }, "nobody attacked", ""},
+		{"no attacker", func(r *row) { r.opened = 0 }, "no attacker connected", ""},
 		{"slow", func(r *row) { r.load.LatencySuccess.P99 = 0.0041 * ratioMax }, "", "idle: good p99 is 2.1"},
 		{"a generator that lagged", func(r *row) { r.load.Verdict, r.load.Reasons = "INVALID", []string{"lag"} }, "", "its schedule: lag"},
 	} {
@@ -54,13 +54,13 @@ func TestReport(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	r := good()
-	if got := r.perConnection(); got != 10<<20/crowdMin {
+	if got := r.perConnection(); got != 10<<20/fleetMin {
 		t.Errorf("%d bytes for each of 100 attackers that cost 10 MiB", got)
 	}
 	if got := r.usage.Cores(); got != 0.5 {
 		t.Errorf("one second of two is %v cores", got)
 	}
-	r.most = crowdMin - 1
+	r.most = fleetMin - 1
 	if got := r.perConnection(); got != 0 {
 		t.Errorf("too few cost %d bytes each", got)
 	}
@@ -70,26 +70,15 @@ func TestFigures(t *testing.T) {
 		t.Errorf("a ratio to nothing is %v", got)
 	}
 	r.answers, r.strange = map[int]int{431: 2, 200: 1, closedUnanswered: 3}, 1
-	if got := r.told(); got != "closed×3 200×1 431×2 no HTTP×1" {
+	if got := r.summary(); got != "closed×3 200×1 431×2 no HTTP×1" {
 		t.Errorf("answers are told as %q", got)
 	}
 	_ = show(io.Discard, []*row{base})
 }
 
-func TestChoose(t *testing.T) {
-	all := attacks(10)
-	if got, err := choose(all, nil); err != nil || len(got) != len(all) {
-		t.Errorf("nothing named: %d of %d, %v", len(got), len(all), err)
-	}
-	got, err := choose(all, []string{"pipeline", "idle"})
-	if err != nil || len(got) != 2 || got[0].name != "pipeline" || got[1].name != "idle" {
-		t.Errorf("got %v, %v", got, err)
-	}
-	if _, err := choose(all, []string{"nonsense"}); err == nil || !strings.Contains(err.Error(), "slow-head") {
-		t.Errorf("an unknown attack: %v, want what there is", err)
-	}
+func TestAttacks(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, a := range all {
+	for _, a := range attacks(10) {
 		if seen[a.name] || a.about == "" || a.conns <= 0 || a.opens <= 0 || a.play == nil {
 			t.Errorf("attack %q is there twice or lacks something", a.name)
 		}

@@ -19,20 +19,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addresses is over how many of 127.1.0.0/16 the attackers are spread.
+// addresses is the number of addresses in 127.1.0.0/16 that attackers use.
 const addresses = 250
 
-// openStep is how often connections are opened. Their number per step is
-// bounded, so an attack that fell behind does not catch up in one blow.
+// openStep is the interval at which connections are opened. Their number per step is bounded,
+// so an attack that is behind does not catch up all at once.
 const openStep = 10 * time.Millisecond
 
-// lateMax bounds the time for which openings are made up for.
+// lateMax bounds the delay for which the fleet catches up.
 const lateMax = 100 * time.Millisecond
 
-// A crowd opens connections at a bounded rate and plays an attack on each.
+// A fleet opens connections at a bounded rate and runs an attack on each.
 //
 // Safe for concurrent use: mu guards the tally.
-type crowd struct {
+type fleet struct {
 	*attack
 	addr string
 	done sync.WaitGroup
@@ -41,24 +41,24 @@ type crowd struct {
 	tally
 }
 
-// A tally is what came of an attack.
+// A tally counts the connections of an attack and their answers.
 type tally struct {
 	opened  int
-	refused int // by the kernel: connect failed
-	open    int // now, by us
+	refused int // failed connects
+	open    int // now
 	most    int // open at the same time
-	strange int // what was no answer at all
+	strange int // answers that are not HTTP
 	last    time.Time
 	answers map[int]int // by status
 }
 
-func newCrowd(a *attack, addr string) *crowd {
-	return &crowd{attack: a, addr: addr, tally: tally{answers: make(map[int]int)}}
+func newFleet(a *attack, addr string) *fleet {
+	return &fleet{attack: a, addr: addr, tally: tally{answers: make(map[int]int)}}
 }
 
-// open opens connections until opening ends. What is played on them ends with
-// attackers, at the latest.
-func (c *crowd) open(opening, attackers context.Context) {
+// open opens connections until opening ends. The attackers on them end with attackers at the
+// latest.
+func (f *fleet) open(opening, attackers context.Context) {
 	tick := time.NewTicker(openStep)
 	defer tick.Stop()
 	last, owed := time.Now(), 1.0
@@ -67,91 +67,90 @@ func (c *crowd) open(opening, attackers context.Context) {
 		case <-opening.Done():
 			return
 		case now := <-tick.C:
-			owed += c.opens * min(now.Sub(last), lateMax).Seconds()
+			owed += f.opens * min(now.Sub(last), lateMax).Seconds()
 			last = now
 		}
-		for ; owed >= 1 && c.enter(); owed-- {
-			c.done.Go(func() { c.one(attackers) })
+		for ; owed >= 1 && f.enter(); owed-- {
+			f.done.Go(func() { f.one(attackers) })
 		}
-		owed = min(owed, 1+c.opens*lateMax.Seconds())
+		owed = min(owed, 1+f.opens*lateMax.Seconds())
 	}
 }
 
-// enter counts a connection in unless there are enough.
-func (c *crowd) enter() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.tally.open >= c.conns {
+// enter counts a new connection and returns true, unless there are enough.
+func (f *fleet) enter() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tally.open >= f.conns {
 		return false
 	}
-	c.tally.open++
-	c.most = max(c.most, c.tally.open)
+	f.tally.open++
+	f.most = max(f.most, f.tally.open)
 	return true
 }
 
-// one is the life of one connection.
-func (c *crowd) one(ctx context.Context) {
+// one opens a connection and runs the attack on it.
+func (f *fleet) one(ctx context.Context) {
 	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.tally.open--
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.tally.open--
 	}()
 	d := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, byte(1+rand.IntN(addresses)))}}
 	d.Control = func(_, _ string, raw syscall.RawConn) (err error) {
 		_ = raw.Control(func(fd uintptr) {
 			// The port is chosen at connect, when both addresses are known.
 			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
-			if c.small && err == nil {
+			if f.small && err == nil {
 				err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096)
 			}
 		})
 		return err
 	}
-	conn, err := d.DialContext(ctx, "tcp", c.addr)
-	c.mu.Lock()
+	conn, err := d.DialContext(ctx, "tcp", f.addr)
+	f.mu.Lock()
 	if err != nil {
 		if ctx.Err() == nil {
-			c.refused++
+			f.refused++
 		}
-		c.mu.Unlock()
+		f.mu.Unlock()
 		return
 	}
-	c.opened++
-	c.last = time.Now()
-	c.mu.Unlock()
+	f.opened++
+	f.last = time.Now()
+	f.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
-	c.play(&attacker{Conn: conn, ctx: ctx, crowd: c})
+	f.play(&attacker{Conn: conn, ctx: ctx, fleet: f})
 }
 
-// snapshot is the tally now.
-func (c *crowd) snapshot() tally {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.tally
-	t.answers = maps.Clone(c.answers)
+// snapshot returns the current tally.
+func (f *fleet) snapshot() tally {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.tally
+	t.answers = maps.Clone(f.answers)
 	return t
 }
 
-// An attacker is one connection of a crowd.
+// An attacker is one connection of a fleet.
 //
 // Owned by its goroutine.
 type attacker struct {
 	net.Conn
 	ctx   context.Context
-	crowd *crowd
+	fleet *fleet
 	in    *bufio.Reader
 }
 
-// say sends, and reports whether the other side still takes it.
+// say sends b and reports whether that succeeded.
 func (a *attacker) say(b []byte) bool {
 	_, err := a.Write(b)
 	return err == nil
 }
 
-// drip sends a letter now and then until the connection ends. What the proxy
-// says meanwhile is its answer.
+// drip sends text at an interval until the connection ends. It reads an answer meanwhile.
 func (a *attacker) drip(text string, each time.Duration) {
 	gone := make(chan struct{})
 	go func() {
@@ -183,34 +182,33 @@ func (a *attacker) hold(d time.Duration) {
 	}
 }
 
-// answer reads the first line of an answer and notes its status.
+// answer reads the first line of an answer and counts its status.
 func (a *attacker) answer() {
 	if a.in == nil {
 		a.in = bufio.NewReaderSize(a, 512)
 	}
 	line, err := a.in.ReadSlice('\n')
 	status := statusOf(line)
-	a.crowd.mu.Lock()
-	defer a.crowd.mu.Unlock()
+	a.fleet.mu.Lock()
+	defer a.fleet.mu.Unlock()
 	switch {
 	case status > 0:
-		a.crowd.answers[status]++
+		a.fleet.answers[status]++
 	case len(line) > 0 && err == nil:
-		a.crowd.strange++
+		a.fleet.strange++
 	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
-		a.crowd.answers[closedUnanswered]++
+		a.fleet.answers[closedUnanswered]++
 	}
 }
 
-// ended reads until the proxy closes.
+// ended reads until the proxy closes the connection.
 func (a *attacker) ended() { _, _ = io.Copy(io.Discard, a.in) }
 
-// closedUnanswered stands among the statuses for a connection that ended
-// without an answer.
+// closedUnanswered is the pseudo status of a connection that ended without an answer.
 const closedUnanswered = 0
 
-// told is the answers in words, by status.
-func (t *tally) told() string {
+// summary describes the answers by status.
+func (t *tally) summary() string {
 	var words []string
 	for _, status := range slices.Sorted(maps.Keys(t.answers)) {
 		word := strconv.Itoa(status)
@@ -228,7 +226,7 @@ func (t *tally) told() string {
 	return strings.Join(words, " ")
 }
 
-// sip reads n bytes now and then until the connection ends.
+// sip reads n bytes at an interval until the connection ends.
 func (a *attacker) sip(n int64, each time.Duration) {
 	for a.ctx.Err() == nil {
 		if _, err := io.CopyN(io.Discard, a, n); err != nil {
