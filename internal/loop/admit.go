@@ -2,7 +2,7 @@ package loop
 
 import "net/netip"
 
-// admit counts a connection from addr in, or says no and counts that.
+// admit counts a connection from addr, and reports whether it is within the bounds.
 func (g *Group) admit(addr netip.Addr) bool {
 	if g.open.Add(1) > g.places.Most() {
 		g.open.Add(-1)
@@ -18,9 +18,9 @@ func (g *Group) admit(addr netip.Addr) bool {
 	return true
 }
 
-// leave gives back what admit counted for c. It is called when the socket to
-// the client is closed: for a TLS connection that is after the Conn is gone.
-// The Group's count comes last: when it falls, the place is free.
+// leave undoes admit for c. It is called when the socket to the client is closed; for a TLS
+// connection that is after the end of the Conn. The Group's count falls last, so the place is
+// free then.
 func (g *Group) leave(c *Conn) {
 	g.addresses.Leave(c.remote.Addr())
 	c.loop.open.Add(-1)

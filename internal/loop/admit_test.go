@@ -16,10 +16,7 @@ import (
 func connectFrom(t *testing.T, ln *Listener, from string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	c, err := d.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(d.Dial("tcp", ln.Addr().String()))(t)
 	t.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	return c

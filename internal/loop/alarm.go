@@ -15,14 +15,14 @@ type Alarm struct {
 	i    int // place in the heap, -1 when not set
 }
 
-// NewAlarm returns an Alarm that calls ring on the loop. now is the time of
-// the turn, never earlier than the time set.
+// NewAlarm returns an Alarm that calls ring on the loop. now is the time of the turn, which is
+// not before the time set.
 func (l *Loop) NewAlarm(ring func(now time.Time)) *Alarm {
 	return &Alarm{loop: l, ring: ring, i: -1}
 }
 
-// Set has the Alarm ring at the given time, or at the end of this turn when
-// that has passed; it replaces the time set before.
+// Set sets or replaces the time of the Alarm. If it has passed, the Alarm rings at the end of
+// this turn.
 func (a *Alarm) Set(at time.Time) {
 	a.at = a.loop.since(at)
 	if a.i < 0 {
@@ -35,18 +35,18 @@ func (a *Alarm) Set(at time.Time) {
 	}
 }
 
-// Stop takes the time away.
+// Stop clears the time.
 func (a *Alarm) Stop() {
 	if a.i >= 0 {
 		heap.Remove(&a.loop.alarms, a.i)
 	}
 }
 
-// ringing bounds how many alarms one turn rings, so that an Alarm that sets
-// itself to a time already past cannot keep the loop from its sockets.
+// ringing bounds the alarms of one turn, so that an Alarm that keeps setting itself to a past
+// time does not block the loop.
 const ringing = 64
 
-// ring rings what is due; what is left over rings in the next turn.
+// ring rings the alarms that are due. Those beyond the bound ring in the next turn.
 func (l *Loop) ring(now time.Time, at time.Duration) {
 	for n := 0; l.alarms.due(at) && n < ringing; n++ {
 		a := heap.Pop(&l.alarms).(*Alarm)
@@ -54,13 +54,13 @@ func (l *Loop) ring(now time.Time, at time.Duration) {
 	}
 }
 
-// alarms is a heap of the alarms set, the earliest first. It implements
+// alarms is a heap of the alarms that are set, the earliest first. It implements
 // heap.Interface.
 type alarms []*Alarm
 
 func (h alarms) next() time.Duration {
 	if len(h) == 0 {
-		return farAway
+		return never
 	}
 	return h[0].at
 }
@@ -74,14 +74,14 @@ func (h alarms) Swap(i, j int) {
 	h[i].i, h[j].i = i, j
 }
 
-// Push is heap.Interface's.
+// Push implements heap.Interface.
 func (h *alarms) Push(x any) {
 	a := x.(*Alarm)
 	a.i = len(*h)
 	*h = append(*h, a)
 }
 
-// Pop is heap.Interface's.
+// Pop implements heap.Interface.
 func (h *alarms) Pop() any {
 	old := *h
 	a := old[len(old)-1]

@@ -56,14 +56,8 @@ func startChild(t *testing.T) *child {
 	t.Helper()
 	cmd := testkit.Command(t, nil)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := testkit.Must(cmd.StdinPipe())(t)
+	out := testkit.Must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +86,6 @@ func (c *child) acceptErrors(t *testing.T) int {
 	if _, err := io.WriteString(c.in, "stats\n"); err != nil {
 		t.Fatal(err)
 	}
-	n, err := strconv.Atoi(c.line(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := testkit.Must(strconv.Atoi(c.line(t)))(t)
 	return n
 }

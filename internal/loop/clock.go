@@ -10,18 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// farAway is a time that never comes: nothing is due.
-const farAway = time.Duration(math.MaxInt64)
+// never is a time that is never reached.
+const never = time.Duration(math.MaxInt64)
 
-// A clock wakes loops at absolute times. One goroutine, locked to its thread,
-// sleeps on a timer of the kernel (timerfd_create(2), absolute, monotonic):
-// Go's own timers round waits below a millisecond up to one, and a timerfd,
-// unlike a sleeping thread, is not subject to timer slack and can be set to an
-// earlier time by whoever needs it without waking the thread first.
+// A clock wakes loops at absolute times. One goroutine, locked to its thread, waits for a
+// timer of the kernel (timerfd_create(2), absolute, monotonic). Go's timers round waits below
+// a millisecond up to one. Unlike a sleeping thread, a timerfd is not subject to timer slack,
+// and can be set to an earlier time without waking the thread.
 //
 // Times are durations since the Group's epoch.
 //
-// Safe for concurrent use: mu guards everything but fd, which never changes.
+// Safe for concurrent use: mu guards everything except fd, which does not change.
 type clock struct {
 	fd    int
 	epoch time.Time
@@ -30,13 +29,13 @@ type clock struct {
 	ended sync.WaitGroup
 
 	mu     sync.Mutex
-	armed  time.Duration   // what the timer is set to
+	armed  time.Duration   // time that the timer is set to
 	due    []time.Duration // per loop
 	closed bool
 }
 
-// startClock returns a running clock for n loops. wake is called on the
-// clock's thread for each loop whose time has come, once per time set.
+// startClock returns a running clock for n loops. wake is called on the clock's thread for
+// each loop whose time has been reached, once per time set.
 func startClock(n int, wake func(loop int)) (*clock, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC)
 	if err != nil {
@@ -47,18 +46,17 @@ func startClock(n int, wake func(loop int)) (*clock, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("read monotonic clock: %w", err)
 	}
-	c := &clock{fd: fd, epoch: time.Now(), base: ts.Nano(), wake: wake, armed: farAway, due: make([]time.Duration, n)}
+	c := &clock{fd: fd, epoch: time.Now(), base: ts.Nano(), wake: wake, armed: never, due: make([]time.Duration, n)}
 	for i := range c.due {
-		c.due[i] = farAway
+		c.due[i] = never
 	}
 	c.ended.Add(1)
 	go c.run()
 	return c, nil
 }
 
-// set says that loop i wants to be woken at the given time; it replaces the
-// time set before. Setting a later time costs no system call: the thread then
-// wakes early, finds nothing due and sleeps on.
+// set sets or replaces the time at which loop i is woken. A later time than before costs no
+// system call: the thread wakes early, finds nothing due, and sleeps again.
 func (c *clock) set(i int, at time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,11 +66,11 @@ func (c *clock) set(i int, at time.Duration) {
 	}
 }
 
-// arm sets the timer; mu is held. A time in the past fires at once.
+// arm sets the timer; mu is held. A time in the past fires immediately.
 func (c *clock) arm(at time.Duration) {
 	c.armed = at
 	spec := unix.ItimerSpec{}
-	if at != farAway {
+	if at != never {
 		spec.Value = unix.NsecToTimespec(max(c.base+int64(at), 1))
 	}
 	if err := unix.TimerfdSettime(c.fd, unix.TFD_TIMER_ABSTIME, &spec, nil); err != nil {
@@ -100,15 +98,15 @@ func (c *clock) run() {
 	}
 }
 
-// take returns the loops whose time has come and sets the timer to the next.
+// take returns the loops that are due, and sets the timer to the next time.
 func (c *clock) take(fire []int) ([]int, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Since(c.epoch)
-	next := farAway
+	next := never
 	for i, at := range c.due {
 		if at <= now {
-			c.due[i] = farAway
+			c.due[i] = never
 			fire = append(fire, i)
 			continue
 		}

@@ -3,49 +3,49 @@ package loop
 import "time"
 
 const (
-	// lingerMax is how long a lingering connection may live,
-	// lingerIdleMax how long it may be silent.
+	// lingerMax bounds the time that a connection lingers, and lingerIdleMax the time
+	// without bytes from its peer.
 	lingerMax     = 5 * time.Second
 	lingerIdleMax = time.Second
-	// lingerBytesMax is how much it may still send. It is large because
-	// closing early is what loses the answer, and discarding is cheap.
+	// lingerBytesMax bounds the bytes that are discarded. It is large because an early
+	// close would lose the answer, and discarding is cheap.
 	lingerBytesMax = 64 << 20
 )
 
-// An ending says how the connection is to end. It only ever becomes a later
-// one of these, and conclude acts on it.
+// An ending says how to end the connection. It changes only to a later one of these; conclude
+// carries it out.
 type ending uint8
 
 const (
 	endingNone   ending = iota // not yet
 	endingDrain                // when everything written has been sent
-	endingLinger               // likewise, but after a half close and a while of discarding
-	endingNow                  // at once
-	endingReset                // at once, and the peer is told that something is missing
+	endingLinger               // likewise, after a half close and some time of discarding
+	endingNow                  // immediately
+	endingReset                // immediately, by a reset, which tells the peer that data is missing
 )
 
-// String names the ending in failures of tests.
+// String returns a name for failures of tests.
 func (e ending) String() string { return [...]string{"none", "drain", "linger", "now", "reset"}[e] }
 
-// CloseDrained closes the connection when everything written has been sent, or
-// when the peer has taken nothing of it for Config.WriteStall.
+// CloseDrained closes the connection when everything written has been sent, or when the peer
+// has accepted nothing for Config.WriteStall.
 func (c *Conn) CloseDrained() { c.end(endingDrain) }
 
-// CloseLinger is CloseDrained for an answer given before the request was read
-// to its end: after the last byte it half closes, reads on and discards for a
-// bounded time and size, so that the reset which unread bytes cause does not
-// overtake the answer (RFC 9112 section 9.6).
+// CloseLinger is CloseDrained for an answer that is sent before the request was read
+// completely: after the last byte it half closes, and discards further bytes up to a bounded
+// time and size. Otherwise unread bytes would cause a reset, which may destroy the answer
+// (RFC 9112 section 9.6).
 func (c *Conn) CloseLinger() { c.end(endingLinger) }
 
-// Close closes the connection at once; unsent bytes may be lost. The Handler's
-// Closed follows when its current call has returned.
+// Close closes the connection immediately; unsent bytes may be lost. The Handler's Closed is
+// called after its current call has returned.
 func (c *Conn) Close() { c.end(endingNow) }
 
-// Abort closes the connection at once by a reset, so that the peer does not
-// take what it has for everything. Unsent bytes are lost.
+// Abort closes the connection immediately by a reset, so that the peer notices that data is
+// missing. Unsent bytes are lost.
 func (c *Conn) Abort() { c.end(endingReset) }
 
-// end notes how the connection is to end and does what can be done at once.
+// end sets the ending and carries it out as far as possible.
 func (c *Conn) end(how ending) {
 	if c.state == stateClosed || how <= c.ending {
 		return
@@ -57,9 +57,8 @@ func (c *Conn) end(how ending) {
 	c.conclude()
 }
 
-// conclude brings a connection that is to end as far towards its end as it can
-// get for now. It is called whenever the ending, the place of the socket or
-// the peer changes, and when unsent bytes are gone. Each way to wait here has
+// conclude carries out the ending as far as currently possible. It is called when the ending,
+// the state or the peer's state changes, and when unsent bytes have been sent. Each wait has
 // a bound: that of the enrolment, Config.WriteStall or lingerMax.
 func (c *Conn) conclude() {
 	switch {
@@ -68,18 +67,17 @@ func (c *Conn) conclude() {
 	case c.ending >= endingNow || c.sending == sendingBroken:
 		c.gone(nil)
 		return
-	case c.state == stateAway: // opened or failed goes on
+	case c.state == stateEnrolling: // opened or failed continues
 		return
 	case c.paused():
-		// What the kernel has not shown us would reset the connection: it
-		// comes back and is discarded.
+		// Bytes that the kernel holds would cause a reset, so they are read and discarded.
 		c.resume()
 		return
 	}
 	c.discard()
 	switch {
 	case c.state == stateClosed:
-	case c.Unsent() > 0: // look goes on
+	case c.Unsent() > 0: // look continues
 	case c.ending == endingLinger && c.peer == peerSends:
 		c.linger()
 	default:
@@ -87,7 +85,7 @@ func (c *Conn) conclude() {
 	}
 }
 
-// linger half closes and gives the peer time to read before the close.
+// linger half closes, so that the peer has time to read before the close.
 func (c *Conn) linger() {
 	if !c.lingerEnd.IsZero() {
 		return
@@ -97,7 +95,7 @@ func (c *Conn) linger() {
 	c.setDeadline(c.loop.now.Add(lingerIdleMax))
 }
 
-// discard throws away what has arrived on a closing connection.
+// discard discards what has arrived on a closing connection.
 func (c *Conn) discard() {
 	c.saved = nil
 	if c.sock == nil {
@@ -122,14 +120,14 @@ func (c *Conn) discard() {
 	}
 }
 
-// gone ends the connection for good. The Handler is told when the turn's
-// current call has returned, never from inside it.
+// gone ends the connection. The Handler is notified after the current call of the turn has
+// returned, never during it.
 func (c *Conn) gone(cause error) {
 	if c.state == stateClosed {
 		return
 	}
 	if c.ending != endingNone {
-		cause = nil // closing was our wish, whoever was first
+		cause = nil // we wanted to close, even if the peer was first
 	}
 	c.state, c.cause = stateClosed, cause
 	c.closeSocket()
@@ -148,8 +146,8 @@ func (c *Conn) gone(cause error) {
 	c.loop.closing = append(c.loop.closing, c)
 }
 
-// closeSocket closes the descriptor, if there is one: a socket on its way into
-// the loop is closed when it arrives.
+// closeSocket closes the descriptor, if there is one. A socket that is being enrolled is closed
+// when it arrives.
 func (c *Conn) closeSocket() {
 	fd := c.descriptor()
 	if fd < 0 {
@@ -164,10 +162,10 @@ func (c *Conn) closeSocket() {
 		c.loop.kernel.close(fd)
 		return
 	}
-	_ = c.loop.el.Close(sock) // OnClose sees that the socket is not ours any more
+	_ = c.loop.el.Close(sock) // OnClose finds that the socket is no longer that of the Conn
 }
 
-func (c *Conn) tellClosed(now time.Time) {
+func (c *Conn) notifyClosed(now time.Time) {
 	c.loop.conns.remove(c)
 	if c.handler == nil {
 		return

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -240,10 +239,7 @@ func TestPeerResetWhilePaused(t *testing.T) {
 // descriptors is how many this process has open.
 func descriptors(t *testing.T) int {
 	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := testkit.Must(os.ReadDir("/proc/self/fd"))(t)
 	return len(entries)
 }
 
@@ -314,11 +310,7 @@ func TestCloseLingerWhilePaused(t *testing.T) {
 // A dialled connection's answer is shown while the request is still unsent.
 func TestDialledConnectionIsFedWhileItSends(t *testing.T) {
 	g := start(t, Config{Loops: 1, OutboundMax: 1 << 10})
-	peer, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer peer.Close()
+	peer := testkit.Listen(t)
 	got := make(chan string, 1)
 	l := g.Loops()[0]
 	l.Post(func(time.Time) {
@@ -331,10 +323,7 @@ func TestDialledConnectionIsFedWhileItSends(t *testing.T) {
 			return &script{data: func(_ time.Time, b []byte) int { got <- string(b); return len(b) }}
 		})
 	})
-	c, err := peer.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(peer.Accept())(t)
 	defer c.Close()
 	_, _ = io.WriteString(c, "early") // without having read a byte
 	if s := testkit.Receive(t, got, "the early answer"); s != "early" {

@@ -11,42 +11,43 @@ import (
 	"weir/internal/pump"
 )
 
-// A connState says where the socket is.
+// A connState says who has the socket.
 type connState uint8
 
 const (
-	stateAway   connState = iota // nobody: it is on its way into the loop
-	stateOpen                    // the loop
-	stateOurs                    // we: reading is paused, or the peer sends no more
-	stateClosed                  // nobody: it is gone
+	stateEnrolling connState = iota // gnet is taking it into the loop
+	stateOpen                       // gnet's loop
+	stateDetached                   // the Conn: reading is paused, or the peer has ended
+	stateClosed                     // nobody: it is closed
 )
 
-// A Conn is one connection of a loop: an accepted one or a dialled one. Its methods are
-// for its loop only.
+// A Conn is one connection of a loop, accepted or dialled. Its methods must be called on its
+// loop.
 //
 // Owned by its loop.
 type Conn struct {
 	loop    *Loop
 	handler Handler
-	sock    gnet.Conn // while the loop has the socket, else nil
-	fd      int       // the socket while it is ours, else -1
+	sock    gnet.Conn // in stateOpen, otherwise nil
+	fd      int       // the socket in stateDetached, otherwise -1
 	remote  netip.AddrPort
 	local   netip.AddrPort // of an accepted connection
 	accept  AcceptFunc     // makes the Handler of an accepted connection
-	dialled DialFunc       // or of a dialled one; nil once it has
-	secure  *pump.Pump     // to the peer, of a TLS connection
+	dialled DialFunc       // likewise of a dialled one; nil after its call
+	secure  *pump.Pump     // of a TLS connection
 
 	state   connState
-	ending  ending    // how it is to end
-	peer    peerState // what is still to come
+	ending  ending
+	peer    peerState
 	sending sendingState
 
 	accepted bool // counted in Group.open
-	duplex   bool // is fed however many bytes wait unsent
+	duplex   bool // fed regardless of unsent bytes
 	pumping  bool // in Loop.pumps
 	watching bool // in Loop.watched
-	hungry   bool // has unread bytes that wait for unsent ones to leave
-	full     bool // more than OutboundMax were unsent
+	blocked  bool // not fed because of unsent bytes
+	full     bool // see Full
+	unheard  bool // see Unheard
 
 	saved []byte // unread bytes taken over from gnet
 	cause error  // why it was closed
@@ -54,11 +55,11 @@ type Conn struct {
 	sent  int    // bytes of out that have been sent
 
 	deadline       deadline.Entry[*Conn]
-	lookAt         time.Time     // when to try again to send
-	lookPause      time.Duration // and the pause before that
+	lookAt         time.Time     // when to try to send again
+	lookPause      time.Duration // pause before that
 	progressed     time.Time     // when something was last sent
 	discarded      int           // bytes read while closing
-	lingerEnd      time.Time     // zero: does not linger yet
+	lingerEnd      time.Time     // zero: it does not linger yet
 	prev, nextConn *Conn
 }
 
@@ -68,29 +69,29 @@ func newConn(l *Loop) *Conn {
 	return c
 }
 
-// Loop is the loop that the connection belongs to.
+// Loop returns the loop of the connection.
 func (c *Conn) Loop() *Loop { return c.loop }
 
-// Remote is the address of the peer.
+// Remote returns the address of the peer.
 func (c *Conn) Remote() netip.AddrPort { return c.remote }
 
-// Local is our address of an accepted connection.
+// Local returns the local address of an accepted connection.
 func (c *Conn) Local() netip.AddrPort { return c.local }
 
-// SetDuplex has an accepted connection's Handler be fed however many of its
-// answers wait unsent: it sees to their bound itself.
+// SetDuplex makes the Handler of an accepted connection be fed regardless of unsent bytes: it
+// bounds those itself.
 func (c *Conn) SetDuplex(duplex bool) {
 	c.duplex = duplex
-	if duplex && c.hungry || c.answersNobody() {
-		c.hungry = false
+	if duplex && c.blocked || c.useless() {
+		c.blocked = false
 		c.Pump()
 	}
 }
 
-// opened is told that the socket is in the loop, for the first time or again.
+// opened handles the socket's arrival in the loop, for the first time or again.
 func (c *Conn) opened(now time.Time, sock gnet.Conn) {
 	c.sock = sock
-	if c.state == stateClosed { // closed while on its way
+	if c.state == stateClosed { // closed while it was enrolled
 		c.closeSocket()
 		return
 	}
@@ -106,7 +107,7 @@ func (c *Conn) opened(now time.Time, sock gnet.Conn) {
 	}
 }
 
-// makeHandler asks for the Handler; without one the connection is closed.
+// makeHandler makes the Handler; without one the connection is closed.
 func (c *Conn) makeHandler(now time.Time) bool {
 	c.loop.conns.add(c)
 	func() {
@@ -124,47 +125,47 @@ func (c *Conn) makeHandler(now time.Time) bool {
 	return c.state != stateClosed
 }
 
-// feed shows the Handler its unread bytes, and keeps the bounds.
+// feed passes unread bytes to the Handler, and enforces the bounds.
 func (c *Conn) feed(now time.Time) {
 	switch {
-	case c.state == stateClosed || c.state == stateAway:
+	case c.state == stateClosed || c.state == stateEnrolling:
 		return
 	case c.ending != endingNone:
 		c.discard()
 		return
-	case c.answersNobody():
+	case c.useless():
 		c.gone(unix.ECONNRESET)
 		return
 	case c.peer == peerGone && len(c.saved) <= c.loop.g.cfg.InboundMax/2:
 		c.readRest()
 	}
 	had := c.unread()
-	// The watch feeds it when enough has been sent. A dialled connection is
-	// fed all the same: its peer may answer before it has read all.
-	c.hungry = c.accepted && !c.duplex && c.Unsent() > c.loop.g.cfg.OutboundMax
-	if !c.hungry {
+	// The watch feeds it when enough has been sent. A dialled connection is always fed,
+	// since its peer may answer before it has read everything.
+	c.blocked = c.accepted && !c.duplex && c.Unsent() > c.loop.g.cfg.OutboundMax
+	if !c.blocked {
 		c.show(now, had)
 	}
 	switch {
 	case c.state == stateClosed || c.ending != endingNone:
 	case c.state == stateOpen:
-		// A peer that is gone sends no more than the kernel holds: that is
-		// read to its end, where the reason stands.
+		// If the peer is gone, the bytes that the kernel holds are read to the end, which
+		// has the reason.
 		if most := c.loop.g.cfg.InboundMax; had > most && c.sending != sendingBroken && c.unread() > most {
 			c.pause()
 		}
-	case c.hungry:
+	case c.blocked:
 	case c.paused():
 		if len(c.saved) <= c.loop.g.cfg.InboundMax/2 {
 			c.resume()
 		}
 	default:
-		c.tellEnd(now, had)
+		c.deliverEnd(now, had)
 	}
 }
 
-// show gives the Handler all n unread bytes once and takes away what it has
-// read. gnet's Discard and Peek take 0 for "everything": neither is called with it.
+// show passes all n unread bytes to the Handler once and drops those that it has read. gnet's
+// Discard and Peek interpret 0 as everything, so neither is called with 0.
 func (c *Conn) show(now time.Time, n int) {
 	if len(c.saved) > 0 {
 		c.showSaved(now)
@@ -177,25 +178,25 @@ func (c *Conn) show(now time.Time, n int) {
 	if err != nil {
 		panic("bug: peek at buffered bytes: " + err.Error())
 	}
-	n = c.tell(now, b)
-	if n > 0 && c.sock != nil && c.ending == endingNone { // else all is discarded
+	n = c.deliver(now, b)
+	if n > 0 && c.sock != nil && c.ending == endingNone { // otherwise everything is discarded
 		_, _ = c.sock.Discard(n)
 	}
 }
 
-// showSaved shows the bytes taken over from gnet, and what it has behind them.
+// showSaved passes the bytes taken over from gnet, followed by those that gnet has.
 func (c *Conn) showSaved(now time.Time) {
 	if c.sock != nil {
 		c.takeOver(c.sock.InboundBuffered())
 	}
-	n := c.tell(now, c.saved)
-	if c.saved != nil { // still here after the call
+	n := c.deliver(now, c.saved)
+	if c.saved != nil { // the connection was not closed during the call
 		c.saved = shift(c.saved, n)
 	}
 }
 
-// tell calls the Handler with b and returns how much of it was read.
-func (c *Conn) tell(now time.Time, b []byte) (n int) {
+// deliver calls the Handler with b and returns how much of it was read.
+func (c *Conn) deliver(now time.Time, b []byte) (n int) {
 	defer c.loop.caught(c)
 	n = c.handler.Data(now, b)
 	if n < 0 || n > len(b) {
@@ -204,7 +205,7 @@ func (c *Conn) tell(now time.Time, b []byte) (n int) {
 	return n
 }
 
-// takeOver moves the bytes that gnet holds behind those saved.
+// takeOver appends the bytes that gnet holds to saved.
 func (c *Conn) takeOver(fresh int) {
 	if fresh == 0 {
 		return
@@ -214,7 +215,7 @@ func (c *Conn) takeOver(fresh int) {
 	_, _ = c.sock.Discard(fresh)
 }
 
-// shift drops the first n bytes, and the memory with the last one.
+// shift drops the first n bytes. It returns nil if none are left.
 func shift(b []byte, n int) []byte {
 	if n == len(b) {
 		return nil
@@ -222,7 +223,7 @@ func shift(b []byte, n int) []byte {
 	return b[:copy(b, b[n:])]
 }
 
-// unread is how many received bytes the Handler has not read.
+// unread returns how many received bytes the Handler has not read.
 func (c *Conn) unread() int {
 	n := len(c.saved)
 	if c.sock != nil {
@@ -231,9 +232,8 @@ func (c *Conn) unread() int {
 	return n
 }
 
-// Pump has the Handler shown its unread bytes again, after the current call.
-// A Handler that left bytes unread because it was busy pumps when it is not
-// any more.
+// Pump passes unread bytes to the Handler again, after the current call. A Handler that left
+// bytes unread because it was busy calls Pump when it is ready.
 func (c *Conn) Pump() {
 	if c.pumping || c.state == stateClosed || c.ending != endingNone {
 		return
@@ -242,12 +242,11 @@ func (c *Conn) Pump() {
 	c.loop.pumps = append(c.loop.pumps, c)
 }
 
-// SetDeadline has Handler.Expired called once at the given time, or up to one
-// deadline step (20 ms) later. It replaces the deadline set before; the zero
-// time takes it away.
+// SetDeadline sets or replaces the deadline: Handler.Expired is called once at that time, or up
+// to one deadline step (20 ms) later. The zero time clears it.
 func (c *Conn) SetDeadline(at time.Time) {
 	if c.state == stateClosed || c.ending != endingNone {
-		return // the deadline is that of closing now
+		return // the deadline now belongs to closing
 	}
 	if at.IsZero() {
 		c.loop.deadlines.Clear(&c.deadline)
@@ -265,7 +264,7 @@ func (c *Conn) setDeadline(at time.Time) {
 	}
 }
 
-// expired is told by the loop that the deadline has passed.
+// expired is called when the deadline has passed.
 func (c *Conn) expired(now time.Time) {
 	if c.ending != endingNone {
 		c.Close()

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitingDialsMax bounds the dials that wait for their turn, per Group.
+// waitingDialsMax bounds the waiting dials of a Group.
 const waitingDialsMax = 1 << 16
 
-// ErrDialsBusy: more dials wait than a Group will hold.
+// ErrDialsBusy means that too many dials wait.
 var ErrDialsBusy = errors.New("dial: too many dials are waiting")
 
-// A dialer connects beside the loops, as gnet's own dial has neither timeout
-// nor bound: one goroutine per connect under way, never per request.
+// A dialer connects outside the loops, because gnet's dial has neither a timeout nor a bound. It
+// uses one goroutine per connect in progress.
 //
 // Safe for concurrent use: mu guards all fields.
 type dialer struct {
@@ -37,7 +37,7 @@ type dialer struct {
 	next    int // of sources
 }
 
-// dial is one connect asked for.
+// A dial is a requested connect.
 type dial struct {
 	c       *Conn
 	addr    string
@@ -51,9 +51,8 @@ func newDialer(most int, sources []netip.Addr) *dialer {
 	return d
 }
 
-// Dial connects to addr ("host:port") and tells dialled on this loop how it
-// went. The timeout counts from when the dial begins; at most Config.DialsMax
-// are under way at a time.
+// Dial connects to addr ("host:port") and calls dialled with the result, on this loop. The
+// timeout counts from the start of the dial; at most Config.DialsMax are in progress.
 func (l *Loop) Dial(addr string, timeout time.Duration, dialled DialFunc) {
 	c := newConn(l)
 	c.dialled = dialled
@@ -66,7 +65,7 @@ func (l *Loop) dial(job *dial) {
 	}
 }
 
-// begin starts d or has it wait; false when too many wait already.
+// begin starts a dial or makes it wait. It returns false if too many wait.
 func (d *dialer) begin(job *dial) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +82,7 @@ func (d *dialer) begin(job *dial) bool {
 	return true
 }
 
-// run does a job and then those that wait.
+// run carries out a dial, and then those that wait.
 func (d *dialer) run(job *dial) {
 	defer d.ended.Done()
 	for job != nil {
@@ -92,7 +91,7 @@ func (d *dialer) run(job *dial) {
 	}
 }
 
-// take returns a job that waits; nil when this goroutine is to end.
+// take returns a waiting dial, or nil if this goroutine must end.
 func (d *dialer) take() *dial {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,8 +121,8 @@ func (d *dialer) connect(job *dial) {
 	}
 }
 
-// reach connects from the next of the sources. When its ports are all taken,
-// which is EADDRNOTAVAIL, the others are tried.
+// reach connects from the next source. If that has no free port (EADDRNOTAVAIL), it tries the
+// others.
 func (d *dialer) reach(nd net.Dialer, addr string) (nc net.Conn, err error) {
 	if len(d.sources) == 0 {
 		return nd.DialContext(d.ctx, "tcp", addr)
@@ -139,7 +138,7 @@ func (d *dialer) reach(nd net.Dialer, addr string) (nc net.Conn, err error) {
 	return nc, err
 }
 
-// source is the address whose turn it is.
+// source returns the next source.
 func (d *dialer) source() netip.Addr {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,9 +146,9 @@ func (d *dialer) source() netip.Addr {
 	return d.sources[d.next%len(d.sources)]
 }
 
-// latePort has the kernel choose the port when it connects, not when it binds:
-// only then does it know the other end, without which a port serves one
-// connection of the whole machine (ip(7), IP_BIND_ADDRESS_NO_PORT).
+// latePort makes the kernel choose the port at connect instead of bind. Only then does it know
+// the remote address, and a port can serve several connections (ip(7),
+// IP_BIND_ADDRESS_NO_PORT).
 func latePort(_, _ string, c syscall.RawConn) error {
 	var err error
 	if e := c.Control(func(fd uintptr) {
@@ -163,7 +162,7 @@ func latePort(_, _ string, c syscall.RawConn) error {
 	return nil
 }
 
-// bring takes a new connection to its loop, within the given time.
+// bring brings a new connection to its loop; by is the deadline.
 func (job *dial) bring(nc net.Conn, by time.Time) error {
 	c := job.c
 	if job.secure == nil {
@@ -181,7 +180,7 @@ func (job *dial) bring(nc net.Conn, by time.Time) error {
 	return c.greet(p, job.addr, by)
 }
 
-// stop cancels the dials under way and waits for them.
+// stop cancels the dials in progress and waits for them.
 func (d *dialer) stop() {
 	d.cancel()
 	d.ended.Wait()

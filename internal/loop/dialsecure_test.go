@@ -77,10 +77,7 @@ func shake(c net.Conn) { _ = tls.Server(c, trust().server).Handshake() }
 func TestDialSecureErrorsAreDistinguishable(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	for _, d := range dialErrors {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ln := testkit.Listen(t)
 		timeout, addr := testkit.Patience, ln.Addr().String()
 		switch d.name {
 		case "says nothing":
@@ -98,15 +95,12 @@ func TestDialSecureErrorsAreDistinguishable(t *testing.T) {
 			return nil
 		})
 		if d.peer != nil {
-			c, err := ln.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := testkit.Must(ln.Accept())(t)
 			d.peer(c)
 			defer c.Close()
 		}
 		defer ln.Close()
-		err = testkit.Receive(t, told, d.name)
+		err := testkit.Receive(t, told, d.name)
 		var handshake *HandshakeError
 		if shook := errors.As(err, &handshake); err == nil || shook != d.shook || !d.is(err) {
 			t.Errorf("%s: told %v (%T), a handshake error: %v, want %v", d.name, err, err, shook, d.shook)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/testkit"
 )
 
 // A peer that has sent all and closed has ended properly, also when it refuses what we
@@ -51,21 +53,12 @@ func TestEndCause(t *testing.T) {
 // connected is a connected socket and its peer.
 func connected(t *testing.T) (fd int, peer *net.TCPConn) {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Listen(t)
+	fd = testkit.Must(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: l.Addr().(*net.TCPAddr).Port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(l.Accept())(t)
 	return fd, c.(*net.TCPConn)
 }

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// events are gnet's callbacks. Each is one turn of a loop: enter, tell a
-// Handler, leave.
+// events has gnet's callbacks. Each is one turn of a loop: enter, call a Handler, leave.
 type events struct {
 	gnet.BuiltinEventEngine
 	g *Group
 }
 
-// OnOpen is told of an enrolled socket: an anchor, an accepted or dialled
-// connection, or one whose reading is resumed.
+// OnOpen is called for an enrolled socket: an anchor, an accepted or dialled connection, or one
+// whose reading is resumed.
 func (e *events) OnOpen(gc gnet.Conn) ([]byte, gnet.Action) {
 	switch ctx := gc.Context().(type) {
 	case chan gnet.EventLoop:
@@ -34,7 +33,7 @@ func (e *events) OnOpen(gc gnet.Conn) ([]byte, gnet.Action) {
 	return nil, gnet.None
 }
 
-// OnTraffic is told that bytes have arrived.
+// OnTraffic is called when bytes have arrived.
 func (e *events) OnTraffic(gc gnet.Conn) gnet.Action {
 	c, ok := gc.Context().(*Conn)
 	if !ok {
@@ -46,8 +45,8 @@ func (e *events) OnTraffic(gc gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// OnClose is told that gnet lets go of a socket: its peer has ended, or we
-// have closed it. The Handler hears of it when the turn ends.
+// OnClose is called when gnet closes a socket: its peer has ended, or we have closed it. The
+// Handler is notified at the end of the turn.
 func (e *events) OnClose(gc gnet.Conn, err error) gnet.Action {
 	c, ok := gc.Context().(*Conn)
 	if !ok || c.sock != gc {
@@ -55,6 +54,7 @@ func (e *events) OnClose(gc gnet.Conn, err error) gnet.Action {
 	}
 	now := c.loop.enter()
 	if cause := closeCause(c, err); cause != io.EOF || !c.peerEnds() {
+		c.unheard = cause == io.EOF && !c.accepted && c.secure == nil && c.owes(gc.Fd())
 		c.sock = nil // gnet closes it
 		c.gone(cause)
 	}
@@ -62,7 +62,7 @@ func (e *events) OnClose(gc gnet.Conn, err error) gnet.Action {
 	return gnet.None
 }
 
-// closeCause is what Handler.Closed is told of a socket that we did not close.
+// closeCause returns the error for Handler.Closed, for a socket that we did not close.
 func closeCause(c *Conn, err error) error {
 	switch {
 	case err == nil:
@@ -79,9 +79,9 @@ func closeCause(c *Conn, err error) error {
 	return err
 }
 
-// endCause is how the peer of a socket ended, of which gnet says EOF. It says so also of
-// a reset when epoll reports the error before it reports that there is something to read.
-// EPIPE is no reset: the peer had sent all and closed, and refused what we sent since.
+// endCause returns why the peer of a socket ended, if gnet reports EOF. gnet does so for a reset
+// too, if epoll reports the error before the data. EPIPE is not a reset: the peer had closed
+// after sending everything, and has refused what we sent since.
 func (l *Loop) endCause(fd int) error {
 	if err := l.kernel.socketError(fd); err != nil && !errors.Is(err, unix.EPIPE) {
 		return err
@@ -99,9 +99,8 @@ func (l *Loop) enter() time.Time {
 	return l.now
 }
 
-// leave ends a turn: it tells Handlers of connections that went away during
-// it, feeds those that asked for more, rings alarms that are due, and says to
-// the clock when to wake this loop next.
+// leave ends a turn: it notifies the Handlers of connections that ended during it, feeds those
+// that asked for more, rings alarms that are due, and sets the clock.
 func (l *Loop) leave(now time.Time) {
 	if l.depth == 1 {
 		l.settle(now)
@@ -116,19 +115,19 @@ func (l *Loop) leave(now time.Time) {
 	l.depth--
 }
 
-// settle does what the turn so far has left to do, until nothing is left.
+// settle does the remaining work of the turn, until nothing is left.
 func (l *Loop) settle(now time.Time) {
 	for len(l.closing) > 0 || len(l.pumps) > 0 {
 		for i := 0; i < len(l.closing); i++ {
-			l.closing[i].tellClosed(now)
+			l.closing[i].notifyClosed(now)
 		}
 		l.closing = l.closing[:0]
 		l.pumpAll(now)
 	}
 }
 
-// pumpAll feeds every connection that asked for it once; those that ask again
-// meanwhile have their turn in the next round.
+// pumpAll feeds every connection that asked for it once. Those that ask again meanwhile are fed
+// in the next round.
 func (l *Loop) pumpAll(now time.Time) {
 	l.pumps, l.pumped = l.pumped[:0], l.pumps
 	for _, c := range l.pumped {

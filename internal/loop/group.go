@@ -24,19 +24,17 @@ const (
 	outboundMaxDefault = 64 << 10
 	writeStallDefault  = 15 * time.Second
 	dialsMaxDefault    = 64
-	// handshakeTimeoutDefault is generous: a slow client on a bad line needs
-	// four round trips, one of them for the connect.
+	// handshakeTimeoutDefault allows a slow client four round trips on a bad line.
 	handshakeTimeoutDefault = 10 * time.Second
 )
 
-// sparesForOthers is how many processors of Go there are for what works beside
-// the loops. With none, a connect took up to 10 ms while the machine was idle.
+// sparesForOthers is the number of additional processors of Go for work outside the loops.
+// Without one, a connect took up to 10 ms on an idle machine.
 const sparesForOthers = 1
 
 // A Group is a set of running event loops.
 //
-// Safe for concurrent use: its fields do not change after Start, the counters
-// are atomic.
+// Safe for concurrent use: its fields do not change after Start, counters are atomic.
 type Group struct {
 	cfg    Config
 	client *gnet.Client
@@ -52,22 +50,22 @@ type Group struct {
 	stopped   atomic.Bool
 }
 
-// counters are kept by all loops together; see Stats.
+// counters are shared by all loops; see Stats.
 type counters struct {
 	accepted, refused, refusedAddress, acceptErrors, handshakeErrors, panics, stalled, paused atomic.Uint64
 }
 
-// Stats counts what happened since Start.
+// Stats has counts since Start.
 type Stats struct {
-	Open            int64  // accepted connections open now
+	Open            int64  // open accepted connections
 	Accepted        uint64 // connections accepted
-	Refused         uint64 // connections closed at once: ConnectionsMax reached, no descriptors
-	RefusedAddress  uint64 // connections closed at once: PerAddressMax reached
-	AcceptErrors    uint64 // accept(2) failures, descriptors exhausted above all
+	Refused         uint64 // connections refused because of ConnectionsMax or missing descriptors
+	RefusedAddress  uint64 // connections refused because of PerAddressMax
+	AcceptErrors    uint64 // failures of accept(2), mostly for lack of descriptors
 	HandshakeErrors uint64 // accepted connections closed because TLS failed or took too long
 	Panics          uint64 // panics of Handlers
 	Stalled         uint64 // connections closed because their peer did not read
-	Paused          uint64 // times reading was paused
+	Paused          uint64 // how often reading was paused
 }
 
 // Start starts the loops. They run until Stop.
@@ -88,9 +86,9 @@ func Start(cfg Config) (*Group, error) {
 	for _, l := range g.loops {
 		l.epoch = g.clock.epoch
 	}
-	// A thread that sleeps in the kernel keeps its processor of Go until the
-	// runtime's monitor takes it away, up to 10 ms later: the loops' and the
-	// clock's sleep so. Dials, accepts and own endpoints want some besides.
+	// A thread that blocks in the kernel, as those of the loops and the clock do, keeps its
+	// processor of Go until the runtime's monitor takes it, up to 10 ms later. Dials,
+	// accepts and own endpoints need others.
 	if most := cfg.Loops + 1 + sparesForOthers; runtime.GOMAXPROCS(0) < most {
 		runtime.GOMAXPROCS(most)
 	}
@@ -138,9 +136,9 @@ func withDefaults(cfg Config) Config {
 	return cfg
 }
 
-// findLoops learns gnet's handle of every loop. gnet lists none, but tells a
-// connection its loop, and gives a new connection to the loop with the fewest:
-// as many socket pairs as loops reach them all. They stay open as anchors.
+// findLoops determines gnet's handle of every loop. gnet does not list them, but a connection
+// has its loop, and a new connection goes to the loop with the fewest: so as many socket
+// pairs as loops reach all of them. They stay open as anchors.
 func (g *Group) findLoops() error {
 	for i := range g.loops {
 		ours, theirs, err := pump.Pair()
@@ -163,7 +161,7 @@ func (g *Group) findLoops() error {
 	return nil
 }
 
-// Loops returns the loops, by index. The slice is not to be changed.
+// Loops returns the loops, by index. The slice must not be changed.
 func (g *Group) Loops() []*Loop { return g.loops }
 
 // Stats returns the counts so far.
@@ -181,8 +179,8 @@ func (g *Group) Stats() Stats {
 	}
 }
 
-// Emptied waits until no accepted connection is open, at most for so long or until ctx
-// ends, and returns how many are left. It is not for a loop.
+// Emptied waits until no accepted connection is open, at most for the given time or until ctx
+// ends, and returns how many are left. It must not be called on a loop.
 func (g *Group) Emptied(ctx context.Context, most time.Duration) (left int) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -197,10 +195,9 @@ func (g *Group) Emptied(ctx context.Context, most time.Duration) (left int) {
 	return int(g.open.Load())
 }
 
-// Stop closes every connection at once and ends the loops; what TLS connections
-// had written before may take a second to go. Listeners are closed by their
-// owner before. A program that wants to finish what is under way drains before
-// it stops. Stop may be called once; it is not for a loop.
+// Stop closes every connection immediately and ends the loops; sending what TLS connections
+// have written may take a second. The owner closes the listeners before, and drains if
+// requests must finish. Stop may be called once, and not on a loop.
 func (g *Group) Stop() {
 	if g.stopped.Swap(true) {
 		return
@@ -230,11 +227,11 @@ func (g *Group) Stop() {
 	}
 }
 
-// stopMax is how long Stop waits for a loop to close its connections. A loop
-// that has died of a fault of its poller never does.
+// stopMax bounds how long Stop waits for a loop to close its connections. A loop that ended
+// because of an error of its poller never does.
 const stopMax = 5 * time.Second
 
-// quiet swallows gnet's log: what matters of it reaches a Handler or Stats.
+// quiet discards gnet's log. What matters is reported to a Handler or counted in Stats.
 type quiet struct{}
 
 func (quiet) Debugf(string, ...any) {}
@@ -243,19 +240,19 @@ func (quiet) Warnf(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(string, ...any) {}
 
-// An enrolment is one socket on its way into a loop.
+// An enrolment is a socket that is being taken into a loop.
 type enrolment struct {
 	c       *Conn
-	arrived atomic.Bool // gnet has told of it
+	arrived atomic.Bool // gnet has called OnOpen
 	res     <-chan gnet.RegisteredResult
 }
 
-// enroll hands a socket to c's loop; c is told of it by opened. It does not
-// wait: another goroutine has to await the enrolment.
+// enroll passes a socket to c's loop, which calls opened. It does not wait: another goroutine
+// must await the enrolment.
 func (c *Conn) enroll(nc net.Conn) (*enrolment, error) {
 	if nc.RemoteAddr() == nil {
-		// Reset on its way here. gnet would panic over the missing address,
-		// in a worker that swallows panics, and leak the descriptor.
+		// It was reset meanwhile. gnet would panic because of the missing address, in a
+		// worker that recovers panics, and leak the descriptor.
 		_ = nc.Close()
 		return nil, unix.ECONNRESET
 	}
@@ -269,8 +266,8 @@ func (c *Conn) enroll(nc net.Conn) (*enrolment, error) {
 	return e, nil
 }
 
-// await waits until the socket is in the loop, or could not be taken into it.
-// It is not for a loop.
+// await waits until the socket is in the loop, or could not be taken into it. It must not be
+// called on a loop.
 func (e *enrolment) await() {
 	r := <-e.res
 	if r.Err == nil && e.arrived.Load() {

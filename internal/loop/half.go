@@ -7,34 +7,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gnet closes a socket at the end of what its peer sends, with what has not
-// been shown. A connection that outlives that end keeps a duplicate of the
-// descriptor, for writing, and shows first what is unread.
+// gnet closes a socket when its peer has ended, and drops unread bytes. A connection that
+// outlives that end keeps a duplicate of the descriptor for writing, and passes on the unread
+// bytes first.
 
-// A peerState says what is still to come from the peer.
+// A peerState says what the peer may still send.
 type peerState uint8
 
 const (
-	peerSends peerState = iota // more may come
-	peerGone                   // nothing but what the kernel holds
-	peerEnded                  // nothing
-	peerTold                   // and the Handler has been told for the last time
+	peerSends     peerState = iota // anything
+	peerGone                       // only the bytes that the kernel holds
+	peerEnded                      // nothing
+	peerDelivered                  // nothing, and the last call of Ender.End is done
 )
 
-// An Ender is a Handler whose connections outlive the end of what their peer
-// sends. For other Handlers that end is the connection's, and unread bytes are
-// lost.
+// An Ender is a Handler whose connections outlive the half close of their peer. For other
+// Handlers the connection then ends, and unread bytes are lost.
 type Ender interface {
-	// End says, when all bytes have been shown, that the peer sends no more,
-	// and how many of them are unread. A Handler that waits for room to go on
-	// is told again when it was shown them again; with none left it is told
-	// for the last time. The peer may still read: the connection lives until
-	// it is closed.
+	// End is called when all bytes have been passed on and the peer has half closed;
+	// unread is the number of unread bytes. It is called again after these bytes were
+	// passed again, for the last time when none are left. The peer may still read: the
+	// connection stays open until it is closed.
 	End(now time.Time, unread int)
 }
 
-// outlives reports whether the connection goes on when its peer sends no more:
-// because its Handler wants to know, or to send what is unsent before it ends.
+// outlives reports whether the connection outlives the end of its peer: because its Handler is
+// an Ender, or to send unsent bytes.
 func (c *Conn) outlives() bool {
 	if c.ending != endingNone {
 		return c.Unsent() > 0
@@ -43,9 +41,8 @@ func (c *Conn) outlives() bool {
 	return ok
 }
 
-// peerEnds is told that the peer sends no more, and keeps the half of the
-// connection that is left, if it can. It reports whether it did. It is called
-// from OnClose, while gnet's descriptor is still open.
+// peerEnds handles the half close of the peer. It reports whether the other half of the
+// connection stays open. It is called by OnClose, while gnet's descriptor is still open.
 func (c *Conn) peerEnds() bool {
 	if !c.outlives() || c.sending == sendingBroken {
 		return false
@@ -55,14 +52,25 @@ func (c *Conn) peerEnds() bool {
 		return false
 	}
 	c.takeOver(c.sock.InboundBuffered())
-	c.sock, c.fd, c.state, c.peer = nil, fd, stateOurs, peerEnded
+	c.sock, c.fd, c.state, c.peer = nil, fd, stateDetached, peerEnded
 	c.Pump()
 	c.conclude()
 	return true
 }
 
-// peerLeft is told that the peer of a paused connection is gone: only what the
-// kernel holds of its bytes is left.
+// Unheard reports, in Handler.Closed of a dialled connection without TLS, whether the peer
+// certainly closed before everything that was written had arrived there. So it has not read the
+// end of that, unless it has only half closed and continued to read.
+func (c *Conn) Unheard() bool { return c.unheard }
+
+// owes reports whether a part of what was written is unacknowledged. The peer's FIN acknowledges
+// everything that arrived before it was sent.
+func (c *Conn) owes(fd int) bool {
+	return c.sending == sendingBroken || c.Unsent() > 0 || c.loop.kernel.unheard(fd) > 0
+}
+
+// peerLeft handles the end of the peer of a paused connection: only the bytes that the kernel
+// holds are left.
 func (c *Conn) peerLeft(err error) {
 	if _, ok := c.handler.(Ender); !ok || c.ending != endingNone {
 		c.gone(err)
@@ -72,45 +80,44 @@ func (c *Conn) peerLeft(err error) {
 	c.Pump()
 }
 
-// tellEnd tells the Handler that the peer sends no more; had is how many bytes
-// it has just been shown.
-func (c *Conn) tellEnd(now time.Time, had int) {
+// deliverEnd calls Ender.End; had is the number of bytes that were just passed to the Handler.
+func (c *Conn) deliverEnd(now time.Time, had int) {
 	left := len(c.saved)
 	switch {
-	case c.peer == peerTold || c.pumping: // not yet: it is shown the rest again
+	case c.peer == peerDelivered || c.pumping: // the rest is passed again first
 	case c.peer == peerGone:
 		if left < had {
 			c.Pump()
 		}
 	default:
 		if left == 0 {
-			c.peer = peerTold
+			c.peer = peerDelivered
 		}
 		c.loop.protect(c, func() { c.handler.(Ender).End(now, left) })
 		if left == 0 && c.sending == sendingBroken {
-			c.gone(unix.ECONNRESET) // nothing is left of it
+			c.gone(unix.ECONNRESET) // neither direction is left
 		}
 	}
 }
 
-// restBytes is how much of what the kernel holds is read at a time.
+// restBytes is how much is read from the kernel at a time.
 const restBytes = 64 << 10
 
-// Fetch shows the Handler what has arrived and waits in the kernel for its turn: a Handler that is
-// about to give its peer up calls it first, as the loop may be late. It is not for Handler.Data.
+// Fetch passes bytes that the kernel already holds to the Handler. A Handler calls it before it
+// gives up its peer, because the loop may be late. It must not be called by Handler.Data.
 func (c *Conn) Fetch() {
 	if c.state != stateOpen || c.ending != endingNone {
 		return
 	}
 	b := make([]byte, restBytes)
-	if n, _ := c.loop.kernel.read(c.descriptor(), b); n > 0 { // the loop reports an end or an error in its turn
+	if n, _ := c.loop.kernel.read(c.descriptor(), b); n > 0 { // the loop reports an end or an error later
 		c.takeOver(c.sock.InboundBuffered())
 		c.saved = append(c.saved, b[:n]...)
 		c.feed(c.loop.now)
 	}
 }
 
-// readRest reads on in what the kernel holds.
+// readRest reads more of the bytes that the kernel holds.
 func (c *Conn) readRest() {
 	had := len(c.saved)
 	c.saved = slices.Grow(c.saved, restBytes)

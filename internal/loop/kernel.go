@@ -8,30 +8,32 @@ import (
 	"weir/internal/pump"
 )
 
-// A kernel is what a Conn asks of the operating system beside gnet; tests have
-// one of their own, in which anything may fail.
+// A kernel has the system calls of a Conn that do not go through gnet. Tests replace it by one
+// in which anything may fail.
 type kernel interface {
 	write(fd int, b []byte) (int, error)
 	read(fd int, b []byte) (int, error)
-	// shutdown ends what is sent: a half close.
+	// shutdown half closes.
 	shutdown(fd int)
-	// socketError is the error that a socket ended with, once; nil: there is none.
+	// socketError returns and clears the error of a socket, or nil.
 	socketError(fd int) error
-	// reset has the close that follows reset the connection.
+	// unheard returns how many bytes that a socket has taken its peer has not acknowledged.
+	unheard(fd int) int
+	// reset makes the following close reset the connection.
 	reset(fd int)
 	close(fd int)
-	// enroll hands a descriptor to c's loop, which it takes over also when it
-	// fails, but for ENOTCONN: the peer is gone, and gnet does not take a
-	// socket without a peer's address. Conn.opened or Conn.failed follows.
+	// enroll passes a descriptor to c's loop and takes it over, even if it fails, except with
+	// ENOTCONN: the peer is gone, and gnet rejects sockets without a peer's address.
+	// Conn.opened or Conn.failed follows.
 	enroll(c *Conn, fd int) error
 }
 
-// system is the kernel of the machine.
+// system is the real kernel.
 type system struct{}
 
-// write does not tell the scheduler, as unix.Write does: a socket of a loop never blocks.
-// Loopback delivers within the call, and the scheduler would meanwhile take the loop's
-// processor away.
+// write does not notify the scheduler, unlike unix.Write: sockets of a loop never block.
+// Loopback delivers within the call, and the scheduler could meanwhile take the loop's
+// processor.
 func (system) write(fd int, b []byte) (int, error) {
 	n, _, err := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
 	if err != 0 {
@@ -49,6 +51,11 @@ func (system) socketError(fd int) error {
 		return unix.Errno(n)
 	}
 	return nil
+}
+
+func (system) unheard(fd int) int {
+	n, _ := unix.IoctlGetInt(fd, unix.SIOCOUTQ) // an error is that the socket was never connected
+	return n
 }
 
 func (system) reset(fd int) {

@@ -1,6 +1,6 @@
 package loop
 
-// connList is the connections of one loop, in the order they came.
+// connList has the connections of one loop, in the order of their arrival.
 type connList struct{ head Conn }
 
 func (l *connList) init() { l.head.prev, l.head.nextConn = &l.head, &l.head }

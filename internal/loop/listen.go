@@ -22,15 +22,15 @@ const (
 	acceptPauseMax = 50 * time.Millisecond
 	// shedMax bounds the connections closed after one failed accept.
 	shedMax = 256
-	// enrollingMax bounds the accepted connections on their way to a loop.
+	// enrollingMax bounds the accepted connections that are being enrolled.
 	enrollingMax = 256
 )
 
-// A Listener accepts connections for a Group and deals them out to the loop
-// with the fewest. It is a socket and a goroutine of our own: gnet's listener
-// ends the whole engine when accept runs out of descriptors.
+// A Listener accepts connections for a Group and gives each to the loop with the fewest. It has
+// its own socket and goroutine, because gnet's listener stops the whole engine when accept
+// runs out of descriptors.
 //
-// Safe for concurrent use: accepting is one goroutine's.
+// Safe for concurrent use: one goroutine accepts.
 type Listener struct {
 	g      *Group
 	ln     net.Listener
@@ -39,11 +39,11 @@ type Listener struct {
 
 	enrolling chan *enrolment
 	ended     sync.WaitGroup
-	reserve   *os.File // a descriptor to give up when there is no other
+	reserve   *os.File // a descriptor to free when there is no other
 }
 
-// Listen starts to accept on addr ("host:port"; port 0 picks one). Every
-// connection's Handler is made by accept, on the connection's loop.
+// Listen accepts on addr ("host:port"; port 0 means any). accept makes the Handler of each
+// connection, on the connection's loop.
 func (g *Group) Listen(addr string, accept AcceptFunc) (*Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
@@ -52,9 +52,8 @@ func (g *Group) Listen(addr string, accept AcceptFunc) (*Listener, error) {
 	return g.Serve(ln, nil, accept), nil
 }
 
-// Serve starts to accept on ln, which it takes over: a socket that came from
-// another process, above all. With secure every connection is TLS; accept is
-// called after the handshake.
+// Serve accepts on ln and takes it over; ln may come from another process. If secure is not nil
+// connections use TLS, and accept is called after the handshake.
 func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *Listener {
 	l := &Listener{g: g, ln: ln, accept: accept, secure: secure, enrolling: make(chan *enrolment, enrollingMax)}
 	if secure != nil {
@@ -67,14 +66,14 @@ func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *L
 	return l
 }
 
-// Addr is the address listened on.
+// Addr returns the listening address.
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
-// File is a duplicate of the socket for another process to accept on. Both
-// share one accept queue, so closing either disturbs no client that waits in it.
+// File returns a duplicate of the socket, on which another process can accept. Both share one
+// accept queue, so closing either does not affect clients in it.
 //
-// It is not net.TCPListener's File, as the descriptor of that one makes the
-// socket a blocking one, for us too, and an accept that blocks cannot be ended.
+// File of net.TCPListener would make the socket blocking, here too, and a blocking accept
+// cannot be interrupted.
 func (l *Listener) File() (*os.File, error) {
 	sc, ok := l.ln.(syscall.Conn)
 	if !ok {
@@ -92,8 +91,8 @@ func (l *Listener) File() (*os.File, error) {
 	return os.NewFile(uintptr(fd), l.Addr().String()), nil
 }
 
-// Close stops accepting and returns when no accept is under way. Connections
-// live on, also those that still shake hands.
+// Close stops accepting and returns when no accept is in progress. Connections stay open,
+// including those in a handshake.
 func (l *Listener) Close() {
 	_ = l.ln.Close()
 	l.ended.Wait()
@@ -125,7 +124,7 @@ func (l *Listener) run() {
 	}
 }
 
-// exhausted reports whether accept failed for want of descriptors or memory.
+// exhausted reports whether accept failed for lack of descriptors or memory.
 func exhausted(err error) bool {
 	for _, e := range []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM} {
 		if errors.Is(err, e) {
@@ -135,8 +134,8 @@ func exhausted(err error) bool {
 	return false
 }
 
-// shed closes what waits in the accept queue, with the one descriptor kept for
-// it, so that clients learn at once instead of waiting for an answer.
+// shed closes the connections in the accept queue, using the reserved descriptor, so that
+// clients do not wait for an answer.
 func (l *Listener) shed() {
 	if l.reserve == nil {
 		return
@@ -157,7 +156,7 @@ func (l *Listener) shed() {
 	l.reserve, _ = os.Open(os.DevNull)
 }
 
-// take gives an accepted connection to a loop, or closes it at the cap.
+// take passes an accepted connection to a loop, or closes it at the bound.
 func (l *Listener) take(nc net.Conn) {
 	g, remote := l.g, addrPortOf(nc.RemoteAddr())
 	if !g.admit(remote.Addr()) {
@@ -180,8 +179,7 @@ func (l *Listener) take(nc net.Conn) {
 	l.enrolling <- e
 }
 
-// takeSecure has a goroutine of its own shake hands, as a client may take its
-// time for that.
+// takeSecure starts a goroutine for the handshake, since a client may be slow.
 func (l *Listener) takeSecure(c *Conn, nc net.Conn) {
 	p := c.newPump(nc, func(w net.Conn) *tls.Conn { return tls.Server(w, l.secure) })
 	if p == nil {
@@ -192,7 +190,7 @@ func (l *Listener) takeSecure(c *Conn, nc net.Conn) {
 	go c.welcome(p, time.Now().Add(l.g.cfg.HandshakeTimeout))
 }
 
-// settle sees to connections that did not get into their loop.
+// settle awaits enrolments, and handles those that failed.
 func (l *Listener) settle() {
 	defer l.ended.Done()
 	for e := range l.enrolling {
@@ -200,7 +198,7 @@ func (l *Listener) settle() {
 	}
 }
 
-// fewest is the loop with the fewest accepted connections.
+// fewest returns the loop with the fewest accepted connections.
 func (g *Group) fewest() *Loop {
 	best := g.loops[0]
 	for _, l := range g.loops[1:] {

@@ -18,10 +18,9 @@ const (
 	deadlineStep = 20 * time.Millisecond
 )
 
-// A Loop is one event loop: one goroutine of gnet that calls all Handlers of
-// its connections.
+// A Loop is one event loop: a goroutine of gnet that calls all Handlers of its connections.
 //
-// Owned by itself: all methods but Post are for its own turns.
+// Owned by itself: all methods except Post must be called during its turns.
 type Loop struct {
 	g      *Group
 	index  int
@@ -31,45 +30,44 @@ type Loop struct {
 	epoch  time.Time
 
 	now     time.Time // of the turn
-	depth   int       // turns may nest: gnet calls back from inside Write and Close
-	closing []*Conn   // gone, their Handlers not told yet
-	pumps   []*Conn   // asked to be fed
-	pumped  []*Conn   // the other half of the two lists that take turns
+	depth   int       // nesting of turns: gnet calls back during Write and Close
+	closing []*Conn   // closed, and their Handlers not notified yet
+	pumps   []*Conn   // to be fed
+	pumped  []*Conn   // memory for the next pumps
 	conns   connList
 	open    atomic.Int64 // accepted connections, read by the listener
 
 	deadlines *deadline.Queue[*Conn]
-	coarseAt  time.Duration // when to look at deadlines again
+	coarseAt  time.Duration // when to check deadlines again
 	alarms    alarms
-	watched   []*Conn // have unsent bytes
+	watched   []*Conn // connections with unsent bytes
 	watchAt   time.Duration
-	spares    [][]byte      // buffers for unsent bytes, to be used again
-	armed     time.Duration // what the clock was told last
+	spares    [][]byte      // free buffers for unsent bytes
+	armed     time.Duration // time last given to the clock
 
 	mu     sync.Mutex
 	posted []func(now time.Time)
-	ours   []func(now time.Time) // taken from posted, kept to be used again
-	woken  atomic.Bool           // a wake-up is on its way
-	run    gnet.Runnable         // turn, made once
+	ours   []func(now time.Time) // memory for the next posted
+	woken  atomic.Bool           // a wake-up is pending
+	run    gnet.Runnable         // l.turn
 }
 
 func newLoop(g *Group, index int) *Loop {
 	l := &Loop{g: g, index: index, kernel: system{}, deadlines: deadline.New[*Conn](deadlineStep),
-		coarseAt: farAway, watchAt: farAway, armed: farAway}
+		coarseAt: never, watchAt: never, armed: never}
 	l.conns.init()
 	l.run = gnet.RunnableFunc(l.turn)
 	return l
 }
 
-// Index is the loop's place in Group.Loops.
+// Index returns the loop's index in Group.Loops.
 func (l *Loop) Index() int { return l.index }
 
-// Now is the time of the current turn.
+// Now returns the time of the current turn.
 func (l *Loop) Now() time.Time { return l.now }
 
-// Post has fn called on the loop, in the order of the calls. Calls made while a
-// wake-up is on its way share it. Safe for concurrent use. After Stop fn is
-// dropped.
+// Post calls fn on the loop, in the order of the calls of Post. Calls while a wake-up is pending
+// share it. After Stop fn is dropped. Safe for concurrent use.
 func (l *Loop) Post(fn func(now time.Time)) {
 	l.mu.Lock()
 	l.posted = append(l.posted, fn)
@@ -77,17 +75,17 @@ func (l *Loop) Post(fn func(now time.Time)) {
 	l.wake()
 }
 
-// wake makes the loop have a turn. Safe for concurrent use.
+// wake makes the loop run a turn. Safe for concurrent use.
 func (l *Loop) wake() {
 	if l.woken.Swap(true) {
 		return
 	}
-	// The error is "in shutdown": there is no loop any more to be woken.
+	// The error is "in shutdown": the loop has ended.
 	_ = l.el.Execute(context.Background(), l.run)
 }
 
-// turn is what a wake-up runs: posted functions, deadlines, watched
-// connections; alarms ring in leave.
+// turn is run by a wake-up: it handles posted functions, deadlines and watched connections.
+// leave rings alarms.
 func (l *Loop) turn(context.Context) error {
 	l.woken.Store(false)
 	now := l.enter()
@@ -95,7 +93,7 @@ func (l *Loop) turn(context.Context) error {
 	at := l.since(now)
 	if at >= l.coarseAt {
 		l.deadlines.Expire(at, func(c *Conn) { c.expired(now) })
-		l.coarseAt = farAway
+		l.coarseAt = never
 		if next, ok := l.deadlines.Next(); ok {
 			l.coarseAt = next
 		}
@@ -103,7 +101,7 @@ func (l *Loop) turn(context.Context) error {
 	if at >= l.watchAt {
 		l.watch(now)
 	}
-	l.armed = farAway // the clock forgets a time once it has come
+	l.armed = never // the clock has cleared the time
 	l.leave(now)
 	return nil
 }
@@ -119,11 +117,11 @@ func (l *Loop) runPosted(now time.Time) {
 	}
 }
 
-// since is t on the loop's scale, which starts with the Group.
+// since converts t to the loop's time, which starts with the Group.
 func (l *Loop) since(t time.Time) time.Duration { return t.Sub(l.epoch) }
 
-// rearm tells the clock when this loop has something to do next, if that is
-// earlier than what the clock knows.
+// rearm sets the clock to when this loop has something to do next, if that is earlier than the
+// time set.
 func (l *Loop) rearm() {
 	next := min(l.coarseAt, l.watchAt, l.alarms.next())
 	if next < l.armed {
@@ -132,8 +130,7 @@ func (l *Loop) rearm() {
 	}
 }
 
-// Each calls f with every connection of the loop that has a Handler. f may
-// close connections.
+// Each calls f for every connection of the loop that has a Handler. f may close connections.
 func (l *Loop) Each(f func(c *Conn, h Handler)) {
 	for c := l.conns.first(); c != nil; {
 		next := l.conns.after(c)
@@ -144,14 +141,13 @@ func (l *Loop) Each(f func(c *Conn, h Handler)) {
 	}
 }
 
-// protect runs f and turns its panic into a count and, when c is given, into
-// the close of c. The loop and its other connections live on.
+// protect runs f. A panic is counted and, if c is not nil, closes c. The loop continues.
 func (l *Loop) protect(c *Conn, f func()) {
 	defer l.caught(c)
 	f()
 }
 
-// caught is deferred around every call of a Handler.
+// caught recovers a panic; it is deferred around every call of a Handler.
 func (l *Loop) caught(c *Conn) {
 	v := recover()
 	if v == nil {

@@ -38,20 +38,14 @@ func (s *script) Closed(now time.Time, err error) {
 
 func start(t *testing.T, cfg Config) *Group {
 	t.Helper()
-	g, err := Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := testkit.Must(Start(cfg))(t)
 	t.Cleanup(g.Stop)
 	return g
 }
 
 func listen(t *testing.T, g *Group, accept AcceptFunc) *Listener {
 	t.Helper()
-	ln, err := g.Listen(testkit.FreeAddr(t), accept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := testkit.Must(g.Listen(testkit.FreeAddr(t), accept))(t)
 	t.Cleanup(ln.Close)
 	return ln
 }

@@ -7,47 +7,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNotEnrolled: epoll refused the socket.
+// errNotEnrolled means that epoll refused the socket.
 var errNotEnrolled = errors.New("take connection into its loop: refused by the kernel")
 
-// Reading is paused by taking the socket out of the loop: gnet has no pause,
-// so the descriptor is duplicated, gnet closes its own, and the connection
-// lives on in the duplicate while TCP's flow control holds the sender back.
-// It comes back when the Handler has caught up. Writing goes on meanwhile: what
-// is unsent is ours, not gnet's (write.go).
+// gnet cannot pause reading, so a paused socket is taken out of the loop: its descriptor is
+// duplicated, gnet closes its own, and the connection keeps the duplicate while TCP's flow
+// control slows the sender. The socket is enrolled again when the Handler has caught up.
+// Writing continues meanwhile, because the Conn keeps unsent bytes itself (write.go).
 
 // paused reports whether reading is paused.
-func (c *Conn) paused() bool { return c.state == stateOurs && c.peer == peerSends }
+func (c *Conn) paused() bool { return c.state == stateDetached && c.peer == peerSends }
 
 // pause stops reading.
 func (c *Conn) pause() {
 	fd, err := c.sock.Dup()
 	if err != nil {
-		c.Close() // no descriptor left to hold it by
+		c.Close() // no descriptor is left
 		return
 	}
 	c.takeOver(c.sock.InboundBuffered())
 	sock := c.sock
-	c.sock, c.fd, c.state = nil, fd, stateOurs
+	c.sock, c.fd, c.state = nil, fd, stateDetached
 	c.loop.g.stats.paused.Add(1)
-	_ = c.loop.el.Close(sock) // OnClose sees that the socket is not ours any more
+	_ = c.loop.el.Close(sock) // OnClose finds that the socket is no longer that of the Conn
 }
 
-// resume brings the socket of a paused connection back into the loop; opened
-// is told of it.
+// resume enrols the socket of a paused connection again; opened follows.
 func (c *Conn) resume() {
 	err := c.loop.kernel.enroll(c, c.fd)
 	if err == unix.ENOTCONN {
 		c.peerLeft(unix.ECONNRESET)
 		return
 	}
-	c.fd, c.state = -1, stateAway
+	c.fd, c.state = -1, stateEnrolling
 	if err != nil {
 		c.gone(err)
 	}
 }
 
-// failed is told that the socket did not get into the loop.
+// failed handles a socket that could not be taken into the loop.
 func (c *Conn) failed(now time.Time, err error) {
 	if err == nil {
 		err = errNotEnrolled

@@ -108,10 +108,7 @@ func TestStopEndsAllPumps(t *testing.T) {
 		refused <- err
 		return nil
 	})
-	met, err := silent.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	met := testkit.Must(silent.Accept())(t)
 	var tcps []net.Conn
 	for i := range 12 {
 		tcp := connect(t, ln)

@@ -9,25 +9,23 @@ import (
 	"weir/internal/pump"
 )
 
-// A TLS connection is one of the loop like any other, because what the loop
-// has is not the TCP socket but one end of a pair of Unix sockets, and a pump
-// carries plaintext between its other end and crypto/tls. Pausing, half
-// closes, lingering, drains and back-pressure are the pair's, and so need no
-// second way of being done.
+// For the loop a TLS connection is like any other: its socket is one end of a pair of Unix
+// sockets, and a pump copies plaintext between the other end and crypto/tls. So pausing, half
+// closes, lingering, drains and back-pressure need no second implementation.
 
-// Secure reports whether the connection is TLS between its peer and us.
+// Secure reports whether the connection uses TLS.
 func (c *Conn) Secure() bool { return c.secure != nil }
 
-// Verified reports whether the peer has shown a certificate that our TLS session trusts.
+// Verified reports whether the peer has presented a certificate that the TLS session trusts.
 func (c *Conn) Verified() bool { return c.secure != nil && c.secure.Verified() }
 
-// A HandshakeError is told of a DialSecure whose connection was made, but not
-// its TLS session. Err is of crypto/tls or of the connection: a
-// *tls.CertificateVerificationError, with the error of crypto/x509 below it,
-// when the certificate is not to be trusted; a net.Error that is a Timeout when
-// the time was up; io.ErrUnexpectedEOF when the peer hung up.
+// A HandshakeError is the error of a DialSecure whose connection was made, but not its TLS
+// session. Err is that of crypto/tls or of the connection: a
+// *tls.CertificateVerificationError, which wraps an error of crypto/x509, if the certificate
+// is not trusted; a net.Error with Timeout at the deadline; io.ErrUnexpectedEOF if the peer
+// closed the connection.
 type HandshakeError struct {
-	Addr string // the address dialled
+	Addr string // the dialled address
 	Err  error
 }
 
@@ -38,9 +36,9 @@ func (e *HandshakeError) Error() string {
 // Unwrap returns Err.
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// DialSecure is Dial and a TLS handshake, both within the timeout. cfg is not
-// changed; without a ServerName the host of addr is what the certificate must
-// be for. The error told is that of the connect or a *HandshakeError.
+// DialSecure is Dial followed by a TLS handshake, both within the timeout. cfg is not changed;
+// without a ServerName the certificate must match the host of addr. The error is that of the
+// connect or a *HandshakeError.
 func (l *Loop) DialSecure(addr string, timeout time.Duration, cfg *tls.Config, dialled DialFunc) {
 	l.g.places.ExpectOut()
 	c := newConn(l)
@@ -48,22 +46,21 @@ func (l *Loop) DialSecure(addr string, timeout time.Duration, cfg *tls.Config, d
 	l.dial(&dial{c: c, addr: addr, timeout: timeout, secure: named(cfg, addr)})
 }
 
-// named is cfg with the name that the certificate must be for.
+// named returns cfg with the name that the certificate must match.
 func named(cfg *tls.Config, addr string) *tls.Config {
 	if cfg.ServerName != "" || cfg.InsecureSkipVerify {
 		return cfg
 	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return cfg // the connect will say what is wrong with the address
+		return cfg // the connect will report the error
 	}
 	cfg = cfg.Clone()
 	cfg.ServerName = host
 	return cfg
 }
 
-// newPump returns the pump of c, or nil after Stop. The caller has it welcome or greet
-// the peer.
+// newPump returns the pump of c, or nil after Stop. The caller then calls welcome or greet.
 func (c *Conn) newPump(nc net.Conn, session func(net.Conn) *tls.Conn) *pump.Pump {
 	retry := c.retry
 	return c.loop.g.pumps.New(nc, session, func() { c.loop.Post(retry) }, func() {
@@ -73,8 +70,8 @@ func (c *Conn) newPump(nc net.Conn, session func(net.Conn) *tls.Conn) *pump.Pump
 	})
 }
 
-// welcome shakes hands with an accepted connection and brings it to its loop.
-// It is the pump's goroutine from then on.
+// welcome performs the handshake of an accepted connection and brings it to its loop. Its
+// goroutine then runs the pump.
 func (c *Conn) welcome(p *pump.Pump, by time.Time) {
 	g := c.loop.g
 	if err := p.Shake(by); err != nil {
@@ -91,7 +88,7 @@ func (c *Conn) welcome(p *pump.Pump, by time.Time) {
 	p.Run()
 }
 
-// greet shakes hands on a dialled connection and brings it to its loop.
+// greet performs the handshake of a dialled connection and brings it to its loop.
 func (c *Conn) greet(p *pump.Pump, addr string, by time.Time) error {
 	err := p.Shake(by)
 	if err != nil {
@@ -107,7 +104,7 @@ func (c *Conn) greet(p *pump.Pump, addr string, by time.Time) error {
 	return nil
 }
 
-// join brings the connection to its loop, with the pump between it and its peer.
+// join brings the connection to its loop, with the pump between the loop and the peer.
 func (c *Conn) join(p *pump.Pump) error {
 	ours, err := p.Join()
 	if err != nil {
@@ -118,7 +115,7 @@ func (c *Conn) join(p *pump.Pump) error {
 	if err != nil {
 		return err
 	}
-	e.await() // a failure is told to the Conn, which then lets go of the pump
+	e.await() // after a failure the Conn closes its end
 	p.Settle()
 	return nil
 }

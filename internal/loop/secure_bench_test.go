@@ -6,15 +6,14 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // What a TLS connection costs above crypto/tls is the way through the pair.
 // Each benchmark runs without TLS, too, to compare.
 func benchBoth(b *testing.B, accept AcceptFunc, run func(b *testing.B, c net.Conn)) {
-	g, err := Start(Config{Loops: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	g := testkit.Must(Start(Config{Loops: 1}))(b)
 	defer g.Stop()
 	for _, secure := range []*tls.Config{nil, trust().server} {
 		name := "plain"
@@ -22,16 +21,10 @@ func benchBoth(b *testing.B, accept AcceptFunc, run func(b *testing.B, c net.Con
 			name = "tls"
 		}
 		b.Run(name, func(b *testing.B) {
-			nl, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				b.Fatal(err)
-			}
+			nl := testkit.Listen(b)
 			ln := g.Serve(nl, secure, accept)
 			defer ln.Close()
-			c, err := net.Dial("tcp", ln.Addr().String())
-			if err != nil {
-				b.Fatal(err)
-			}
+			c := testkit.Must(net.Dial("tcp", ln.Addr().String()))(b)
 			defer c.Close()
 			if secure != nil {
 				c = tls.Client(c, trust().client)

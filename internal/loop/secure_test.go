@@ -26,10 +26,7 @@ var trust = sync.OnceValue(func() (t struct{ server, client *tls.Config }) {
 
 func serveSecure(t *testing.T, g *Group, accept AcceptFunc) *Listener {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := testkit.Listen(t)
 	l := g.Serve(ln, trust().server, accept)
 	t.Cleanup(l.Close)
 	return l
@@ -49,16 +46,9 @@ func connectSecure(t *testing.T, ln *Listener) (*tls.Conn, *net.TCPConn) {
 // securePeer accepts one TLS connection of ours.
 func securePeer(t *testing.T) (addr string, accept func() (*tls.Conn, *net.TCPConn)) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
+	ln := testkit.Listen(t)
 	return ln.Addr().String(), func() (*tls.Conn, *net.TCPConn) {
-		tcp, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		tcp := testkit.Must(ln.Accept())(t)
 		t.Cleanup(func() { tcp.Close() })
 		_ = tcp.SetDeadline(time.Now().Add(testkit.Patience))
 		c := tls.Server(tcp, trust().server)

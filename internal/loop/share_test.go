@@ -16,25 +16,16 @@ import (
 // would have it.
 func successor(t *testing.T, g *Group, ln *Listener) *Listener {
 	t.Helper()
-	f, err := ln.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(ln.File())(t)
 	defer f.Close()
-	next, err := net.FileListener(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := testkit.Must(net.FileListener(f))(t)
 	return g.Serve(next, nil, echo)
 }
 
 // A listener closed while another has its socket takes nobody with it.
 func TestClosedListenerLeavesTheSharedQueue(t *testing.T) {
 	groups := [2]*Group{start(t, Config{Loops: 1}), start(t, Config{Loops: 1})}
-	ln, err := groups[0].Listen("127.0.0.1:0", echo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := testkit.Must(groups[0].Listen("127.0.0.1:0", echo))(t)
 	addr := ln.Addr().String()
 	var storm sync.WaitGroup
 	var stop atomic.Bool
@@ -82,10 +73,7 @@ func once(addr string) error {
 func TestFileLeavesTheSocketNonBlocking(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	ln := listen(t, g, echo)
-	f, err := ln.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(ln.File())(t)
 	defer f.Close()
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err != nil || flags&unix.O_NONBLOCK == 0 {

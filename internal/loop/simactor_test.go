@@ -260,6 +260,10 @@ func (a *simActor) checkBound() {
 // checkClosed is told how the connection was closed.
 func (a *simActor) checkClosed(err error) {
 	c, s, w := a.c, a.s, a.w
+	if c.Unheard() {
+		w.tally.Unheard++
+		a.law(s.fin && !c.accepted && s.taken < a.wrote, "unheard, and the peer has taken %d of %d bytes", s.taken, a.wrote)
+	}
 	if a.intent == endingNone {
 		a.law(err != nil || a.faulty || c.ending != endingNone, "closed by nobody's wish, and not by the peer: %v", err)
 		a.law(err != io.EOF || s.fin, "told of an end that did not come")

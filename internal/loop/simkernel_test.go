@@ -112,6 +112,11 @@ func (w *simWorld) socketError(fd int) error {
 	return nil
 }
 
+func (w *simWorld) unheard(fd int) int {
+	s := w.socket(fd)
+	return s.written - s.taken
+}
+
 func (w *simWorld) shutdown(fd int) { w.socket(fd).finOut = true }
 func (w *simWorld) reset(fd int)    { w.socket(fd).abort = true }
 

@@ -18,11 +18,7 @@ import (
 
 // Dials start from the sources in turn.
 func TestSources(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
+	ln := testkit.Listen(t)
 	sources := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.1.1")}
 	g := start(t, Config{Loops: 2, Sources: sources})
 	const dials = 9
@@ -38,10 +34,7 @@ func TestSources(t *testing.T) {
 	}
 	seen := map[netip.Addr]int{}
 	for range dials {
-		c, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testkit.Must(ln.Accept())(t)
 		t.Cleanup(func() { c.Close() })
 		if err := testkit.Receive(t, told, "the end of a dial"); err != nil {
 			t.Fatal(err)
@@ -65,21 +58,13 @@ func TestSourcePortIsChosenLate(t *testing.T) {
 
 func latePortFrom(t *testing.T, listen string, from netip.Addr) {
 	g := start(t, Config{Loops: 1, Sources: []netip.Addr{from}})
-	ln, err := net.Listen("tcp", listen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := testkit.Must(net.Listen("tcp", listen))(t)
 	t.Cleanup(func() { ln.Close() })
-	nc, err := g.dialer.reach(net.Dialer{}, ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := testkit.Must(g.dialer.reach(net.Dialer{}, ln.Addr().String()))(t)
 	t.Cleanup(func() { nc.Close() })
-	raw, err := nc.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testkit.Must(nc.(*net.TCPConn).SyscallConn())(t)
 	var late int
+	var err error
 	if e := raw.Control(func(fd uintptr) { late, err = unix.GetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT) }); e != nil || err != nil {
 		t.Fatal(e, err)
 	}
@@ -92,10 +77,7 @@ func latePortFrom(t *testing.T, listen string, from netip.Addr) {
 // ephemeral reports whether the kernel chooses such ports.
 func ephemeral(t *testing.T, port int) bool {
 	t.Helper()
-	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"))(t)
 	ends := strings.Fields(string(text))
 	low, err1 := strconv.Atoi(ends[0])
 	high, err2 := strconv.Atoi(ends[1])
@@ -107,11 +89,7 @@ func ephemeral(t *testing.T, port int) bool {
 
 // A source that cannot be used is passed over; when none can, that is the error.
 func TestSourcesPassedOver(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
+	ln := testkit.Listen(t)
 	foreign, ours := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("127.0.0.4") // RFC 5737: nobody has it
 	for _, c := range []struct {
 		sources []netip.Addr

@@ -107,11 +107,7 @@ func TestEndComesAfterUnreadBytes(t *testing.T) {
 func TestStreamsHoldBothSidesBack(t *testing.T) {
 	const bound = 64 << 10
 	g := start(t, Config{Loops: 1, InboundMax: bound, OutboundMax: bound})
-	far, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer far.Close()
+	far := testkit.Listen(t)
 	most := make(chan int, 1)
 	most <- 0
 	ln := listen(t, g, func(_ time.Time, near *Conn) Handler {
@@ -145,10 +141,7 @@ func TestStreamsHoldBothSidesBack(t *testing.T) {
 		return a
 	})
 	c := connect(t, ln)
-	fc, err := far.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fc := testkit.Must(far.Accept())(t)
 	defer fc.Close()
 	there, back := pattern(24<<20), pattern(20<<20)
 	go send(c, there)
@@ -178,20 +171,13 @@ func send(c *net.TCPConn, b []byte) {
 // answered.
 func TestAnswerSurvivesBrokenWrite(t *testing.T) {
 	g := start(t, Config{Loops: 1})
-	peer, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer peer.Close()
+	peer := testkit.Listen(t)
 	got, closed, conns := make(chan string, 1), make(chan error, 1), make(chan *Conn, 1)
 	l := g.Loops()[0]
 	l.Post(func(time.Time) {
 		l.Dial(peer.Addr().String(), testkit.Patience, hearing(t, conns, got, closed))
 	})
-	c, err := peer.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(peer.Accept())(t)
 	conn := testkit.Receive(t, conns, "the connection")
 	block := make(chan struct{})
 	l.Post(func(time.Time) { // the loop sees all of it at once

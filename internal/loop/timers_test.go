@@ -175,19 +175,13 @@ func TestConnectionsMax(t *testing.T) {
 // is flooded; those it has go on, and it accepts again afterwards.
 func TestDescriptorExhaustion(t *testing.T) {
 	child := startChild(t)
-	first, err := net.Dial("tcp", child.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testkit.Must(net.Dial("tcp", child.addr))(t)
 	defer first.Close()
 	_ = first.SetDeadline(time.Now().Add(testkit.Patience))
 	mustEcho(t, first, "before")
 	var flood []net.Conn
 	for child.acceptErrors(t) == 0 {
-		c, err := net.DialTimeout("tcp", child.addr, testkit.Patience)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testkit.Must(net.DialTimeout("tcp", child.addr, testkit.Patience))(t)
 		flood = append(flood, c)
 	}
 	mustEcho(t, first, "during")

@@ -6,48 +6,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a socket does not take at once waits here, not in gnet: gnet would lose
-// it when the socket is taken out of the loop or closed, and tells nobody when
-// it is sent. The price is that the loop has to try again by itself: at first
-// every watchStep, then, while nothing moves, with pauses that double up to
-// watchStepMax.
+// Bytes that a socket does not accept immediately are kept here, not by gnet: gnet would lose
+// them when the socket is taken out of the loop or closed, and does not report when they are
+// sent. In return the loop must try again: first every watchStep, and without progress with
+// pauses that double up to watchStepMax.
 const (
-	// watchStep is how often connections with unsent bytes are looked at.
 	watchStep    = 5 * time.Millisecond
 	watchStepMax = 80 * time.Millisecond
 
-	// sparesMax bounds the buffers for unsent bytes that a loop keeps to use
-	// them again, spareBytesMax the size of one.
+	// sparesMax bounds the free buffers for unsent bytes of a loop, spareBytesMax the size of
+	// each.
 	sparesMax     = 32
 	spareBytesMax = 512 << 10
 )
 
-// A sendingState says what may still be sent.
+// A sendingState says what can still be sent.
 type sendingState uint8
 
 const (
 	sendingOpen     sendingState = iota // anything
-	sendingShutting                     // what is unsent; then a half close
+	sendingShutting                     // unsent bytes, then a half close
 	sendingShut                         // nothing: half closed
-	sendingBroken                       // nothing: the peer takes nothing any more
+	sendingBroken                       // nothing: the peer accepts no more
 )
 
-// A Writable is a Handler that wants to know when its unsent bytes have become
-// few: Writable is told when, after more than Config.OutboundMax of them, no
-// more than half of that is left.
+// A Writable is a Handler that waits when its connection is Full: Writable is called when it is
+// no longer Full.
 type Writable interface {
 	Writable(now time.Time)
 }
 
-// Write sends b, or keeps a copy of what cannot be sent at once. It never
-// calls the Handler and reports no errors: of a broken connection Closed follows, after
-// what the peer had still sent. After CloseWrite, Close, CloseDrained and CloseLinger it
-// does nothing.
+// Write sends b, or keeps a copy of what cannot be sent immediately. It never calls the Handler
+// and reports no errors: for a broken connection Closed follows, after what the peer has
+// sent. After CloseWrite, Close, CloseDrained and CloseLinger it does nothing.
 func (c *Conn) Write(b []byte) {
 	if c.state == stateClosed || c.ending != endingNone || c.sending != sendingOpen {
 		return
 	}
-	if c.state != stateAway && c.Unsent() == 0 {
+	if c.state != stateEnrolling && c.Unsent() == 0 {
 		b = b[c.send(b):]
 	}
 	if len(b) == 0 || c.sending == sendingBroken {
@@ -56,7 +52,7 @@ func (c *Conn) Write(b []byte) {
 	if c.out == nil {
 		c.out = c.loop.spare()
 	}
-	if c.sent > 0 && len(c.out)+len(b) > cap(c.out) { // rather than grow for what is gone
+	if c.sent > 0 && len(c.out)+len(b) > cap(c.out) { // reuse the space of sent bytes instead of growing
 		c.out, c.sent = c.out[:copy(c.out, c.out[c.sent:])], 0
 	}
 	c.out = append(c.out, b...)
@@ -64,15 +60,14 @@ func (c *Conn) Write(b []byte) {
 	c.watch()
 }
 
-// Unsent is how many written bytes wait for the peer to take them.
+// Unsent returns how many written bytes have not been sent.
 func (c *Conn) Unsent() int { return len(c.out) - c.sent }
 
-// Full reports whether more than Config.OutboundMax bytes were unsent and more
-// than half of that still are: a Handler that is Writable should wait.
+// Full reports whether more than Config.OutboundMax bytes were unsent, and more than half of
+// that still are.
 func (c *Conn) Full() bool { return c.full }
 
-// CloseWrite ends what is sent when everything written has been: a half close.
-// The peer may go on sending.
+// CloseWrite half closes when everything written has been sent. The peer may continue to send.
 func (c *Conn) CloseWrite() {
 	if c.sending != sendingOpen || c.ending != endingNone {
 		return
@@ -83,8 +78,8 @@ func (c *Conn) CloseWrite() {
 	}
 }
 
-// send writes to the socket and returns how much of b it took. A peer that is
-// gone takes everything: reading finds out what has become of it.
+// send writes to the socket and returns how much of b is done. After an error everything is:
+// reading reports the error.
 func (c *Conn) send(b []byte) int {
 	fd := c.descriptor()
 	for {
@@ -104,44 +99,44 @@ func (c *Conn) send(b []byte) int {
 	}
 }
 
-// awaitRoom has the pump of a TLS connection tell when it makes room: what is
-// between it and us is small, so trying again every watchStep would be slow.
+// awaitRoom makes the pump of a TLS connection call retry when the socket pair is writable: its
+// buffer is small, so polling every watchStep would be slow.
 func (c *Conn) awaitRoom(short bool) {
 	if short && c.secure != nil {
 		c.secure.Want()
 	}
 }
 
-// retry is told by the pump that there is room.
+// retry is called by the pump when the socket pair is writable.
 func (c *Conn) retry(now time.Time) {
 	if c.watching {
 		c.look(now)
 	}
 }
 
-// breakOff notes that the peer takes nothing any more. What it sent before may
-// still be there to be read, an answer above all.
+// breakOff records that the peer accepts no more. Bytes that it sent before, such as an answer,
+// may still be read.
 func (c *Conn) breakOff(err error) {
 	c.sending = sendingBroken
 	c.dropOut()
 	switch {
 	case c.paused():
 		c.resume()
-	case c.peer == peerTold:
+	case c.peer == peerDelivered:
 		c.gone(err)
-	case c.answersNobody():
+	case c.useless():
 		c.Pump()
 	}
 }
 
-// answersNobody reports whether an accepted connection is of no use any more:
-// its peer is gone, and its Handler would only answer what is unread. That of
-// a duplex connection may pass it on. feed ends such a connection.
-func (c *Conn) answersNobody() bool {
+// useless reports whether an accepted connection has no further use: its peer is gone, so the
+// Handler could only produce answers. The Handler of a duplex connection may pass unread bytes
+// on. feed ends a useless connection.
+func (c *Conn) useless() bool {
 	return c.accepted && !c.duplex && c.sending == sendingBroken && c.peer != peerSends
 }
 
-// descriptor is the socket, whoever has it.
+// descriptor returns the descriptor of the socket, or -1.
 func (c *Conn) descriptor() int {
 	if c.sock != nil {
 		return c.sock.Fd()
@@ -149,8 +144,7 @@ func (c *Conn) descriptor() int {
 	return c.fd
 }
 
-// flush sends of the unsent bytes what the socket takes and reports whether it
-// took any.
+// flush sends unsent bytes, and reports whether the socket accepted any.
 func (c *Conn) flush() (some bool) {
 	if c.Unsent() > 0 {
 		n := c.send(c.out[c.sent:])
@@ -172,7 +166,7 @@ func (c *Conn) flush() (some bool) {
 	return some
 }
 
-// dropOut gives the buffer of unsent bytes back.
+// dropOut frees the buffer of unsent bytes.
 func (c *Conn) dropOut() {
 	if c.out != nil {
 		c.loop.giveSpare(c.out)
@@ -195,7 +189,7 @@ func (l *Loop) giveSpare(b []byte) {
 	}
 }
 
-// watch has the connection looked at until its unsent bytes are gone.
+// watch makes the loop try again until all bytes are sent.
 func (c *Conn) watch() {
 	if c.watching {
 		return
@@ -210,9 +204,9 @@ func (c *Conn) watch() {
 	}
 }
 
-// watch looks at the connections with unsent bytes.
+// watch handles the connections with unsent bytes.
 func (l *Loop) watch(now time.Time) {
-	kept, next := 0, farAway
+	kept, next := 0, never
 	for i := 0; i < len(l.watched); i++ { // looking may add more
 		c := l.watched[i]
 		if !now.Before(c.lookAt) && !c.look(now) {
@@ -225,19 +219,18 @@ func (l *Loop) watch(now time.Time) {
 	}
 	clear(l.watched[kept:])
 	l.watched = l.watched[:kept]
-	l.watchAt = farAway
+	l.watchAt = never
 	if kept > 0 {
 		l.watchAt = max(next, l.since(now)+watchStep)
 	}
 }
 
-// look does what a watched connection waits for and reports whether it is to
-// be watched on.
+// look tries to send unsent bytes, and reports whether the connection must still be watched.
 func (c *Conn) look(now time.Time) bool {
 	if c.state == stateClosed {
 		return false
 	}
-	if c.state != stateAway && c.flush() || c.secure != nil && c.secure.Moved() {
+	if c.state != stateEnrolling && c.flush() || c.secure != nil && c.secure.Moved() {
 		c.progressed, c.lookPause = now, watchStep
 	} else {
 		c.lookPause = min(2*c.lookPause, watchStepMax)
@@ -263,8 +256,8 @@ func (c *Conn) look(now time.Time) bool {
 
 // relieved notifies a Writable that few bytes are unsent.
 func (c *Conn) relieved(now time.Time) {
-	if c.hungry {
-		c.hungry = false
+	if c.blocked {
+		c.blocked = false
 		c.Pump()
 	}
 	if !c.full {
