@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A Baseline is a simple method over a whole trace: forecasts of slot i+k, made when
-// slot i is the newest known, for all i. Slots that were not recorded are held at
-// the last value before.
+// A Baseline is a simple method. For each slot i of a trace, Forecast returns its forecast
+// of slot i+k from the slots up to i. Slots that were not recorded have the last value
+// before them.
 type Baseline struct {
 	Name     string
 	Forecast func(held []float64, step time.Duration, k int) []float64
 }
 
-// Baselines are the columns of the table of levels, in its order.
+// Baselines returns the simple methods, in the order of their columns.
 func Baselines() []Baseline {
 	list := []Baseline{{"last", func(y []float64, _ time.Duration, _ int) []float64 { return y }}}
 	for _, a := range []float64{.1, .2, .5} {
@@ -30,8 +30,8 @@ func Baselines() []Baseline {
 
 func slots(d, step time.Duration) int { return int(d / step) }
 
-// hold replaces what was not recorded by the last value before; what comes before
-// the first value stays unknown.
+// hold replaces slots that were not recorded by the last value before them. Those before
+// the first value stay unknown.
 func hold(rates []float64) []float64 {
 	out := append([]float64(nil), rates...)
 	for i := 1; i < len(out); i++ {
@@ -53,7 +53,7 @@ func smooth(y []float64, alpha float64) []float64 {
 	return out
 }
 
-// dampedHolt is Holt's linear trend, damped: α .5, β .1, φ .9.
+// dampedHolt is Holt's linear trend with damping: α .5, β .1, φ .9.
 func dampedHolt(y []float64, k int) []float64 {
 	const alpha, beta, phi = .5, .1, .9
 	out := make([]float64, len(y))
@@ -67,7 +67,7 @@ func dampedHolt(y []float64, k int) []float64 {
 	return out
 }
 
-// seasonal is what was there a season before the target.
+// seasonal forecasts the value one season before the target.
 func seasonal(y []float64, season, k int) []float64 {
 	out := make([]float64, len(y))
 	for i := range out {
@@ -79,11 +79,11 @@ func seasonal(y []float64, season, k int) []float64 {
 	return out
 }
 
-// ratioMax bounds how much more or less there may be than a day before.
+// ratioMax bounds the ratio to the day before.
 const ratioMax = 5
 
-// profileRatio is what was there a day before the target, smoothed over a quarter of
-// an hour, times how much more there is now than then.
+// profileRatio forecasts the mean of a quarter of an hour around the target a day before,
+// multiplied by the ratio of the newest quarter of an hour to the same one a day before.
 func profileRatio(y []float64, step time.Duration, k int) []float64 {
 	width, season := max(1, slots(15*time.Minute, step)), slots(24*time.Hour, step)
 	sums := make([]float64, len(y)+1)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A Column is how a method did: WAPE and RMSE (per second).
+// A Column has the errors of a method: WAPE, and RMSE per second.
 type Column struct {
 	Name       string
 	WAPE, RMSE float64
 }
 
-// A Comparison is one row of a table: our own error at a horizon of a trace beside
-// those of others over the very same targets.
+// A Comparison is one row of a table: our error at a horizon of a trace, and those of other
+// methods for the same targets.
 type Comparison struct {
 	Trace   string
 	Horizon time.Duration
@@ -24,7 +24,7 @@ type Comparison struct {
 	Others  []Column
 }
 
-// Best is the other with the smallest WAPE.
+// Best returns the other method with the smallest WAPE.
 func (c Comparison) Best() Column {
 	best := Column{WAPE: math.Inf(1), RMSE: math.Inf(1)}
 	for _, o := range c.Others {
@@ -35,7 +35,7 @@ func (c Comparison) Best() Column {
 	return best
 }
 
-// Other is the column of that name; false when there is none.
+// Other returns the column of another method; false if there is none of that name.
 func (c Comparison) Other(name string) (Column, bool) {
 	for _, o := range c.Others {
 		if o.Name == name {
@@ -45,10 +45,10 @@ func (c Comparison) Other(name string) (Column, bool) {
 	return Column{}, false
 }
 
-// Ratio is our own WAPE in parts of the best other's.
+// Ratio returns our WAPE divided by that of the best other method.
 func (c Comparison) Ratio() float64 { return c.Own.WAPE / c.Best().WAPE }
 
-// errorSums gathers WAPE and RMSE.
+// errorSums are the sums behind WAPE and RMSE.
 type errorSums struct{ abs, sq, truth, n float64 }
 
 func (e *errorSums) add(y, f float64) {
@@ -62,12 +62,11 @@ func (e *errorSums) column(name string) Column {
 	return Column{name, e.abs / e.truth, math.Sqrt(e.sq / e.n)}
 }
 
-// intervalColumns are the columns of reference forecasts that are bounds, not
-// forecasts.
+// intervalColumns are the columns of reference forecasts that are bounds of an interval.
 var intervalColumns = [...]string{"prophet_lo95", "prophet_hi95"}
 
-// Compare holds a run against reference forecasts at their origins. Negative
-// forecasts count as 0.
+// Compare compares a run with reference forecasts at their origins. Negative forecasts
+// count as 0. It fails if the reference has origins or horizons that the run has not.
 func (r *Run) Compare(ref *Reference) ([]Comparison, error) {
 	for _, row := range ref.Rows {
 		if row.Index < 0 || row.Index >= len(r.Trace.Rates) {
@@ -84,7 +83,7 @@ func (r *Run) Compare(ref *Reference) ([]Comparison, error) {
 		c := Comparison{Trace: r.Trace.Name, Horizon: ahead, N: len(ref.Rows), Others: ref.columns(h)}
 		var sums errorSums
 		for _, row := range ref.Rows {
-			sums.add(row.Truth[h], r.Said[own][row.Index].Q50)
+			sums.add(row.Truth[h], r.Forecasts[own][row.Index].Q50)
 		}
 		c.Own = sums.column("weir")
 		list = append(list, c)
@@ -92,7 +91,7 @@ func (r *Run) Compare(ref *Reference) ([]Comparison, error) {
 	return list, nil
 }
 
-// columns is how the reference forecasts of horizon h did, by name.
+// columns returns the errors of the reference forecasts of horizon h, by name.
 func (ref *Reference) columns(h int) (list []Column) {
 	sums := make(map[string]*errorSums)
 	for _, row := range ref.Rows {
@@ -112,18 +111,18 @@ func (ref *Reference) columns(h int) (list []Column) {
 	return list
 }
 
-// horizon is which of the run's horizons is that far ahead.
+// horizon returns the index of a horizon.
 func (r *Run) horizon(ahead time.Duration) (int, error) {
 	for h, d := range r.Horizons {
 		if d == ahead {
 			return h, nil
 		}
 	}
-	return 0, fmt.Errorf("horizon %s was not asked for, only %v", ahead, r.Horizons)
+	return 0, fmt.Errorf("horizon %s is not in the run, which has %v", ahead, r.Horizons)
 }
 
-// Levels holds a run against the simple methods over all targets in a span, with
-// slots that were not recorded held at the last value before.
+// Levels compares a run with the simple methods for all targets in a span. Slots that were
+// not recorded count with the last value before them.
 func (r *Run) Levels(span Span, ahead time.Duration) (Comparison, error) {
 	h, err := r.horizon(ahead)
 	if err != nil {
@@ -132,7 +131,7 @@ func (r *Run) Levels(span Span, ahead time.Duration) (Comparison, error) {
 	k := r.slots(h)
 	held := hold(r.Trace.Rates)
 	medians := make([]float64, len(held))
-	for i, s := range r.Said[h] {
+	for i, s := range r.Forecasts[h] {
 		medians[i] = s.Q50
 	}
 	own, n := sumErrors(held, medians, span, k)

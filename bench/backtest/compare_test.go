@@ -84,6 +84,6 @@ func TestCompare(t *testing.T) {
 	}
 	ref.Horizons[0] = 120
 	if _, err := r.Compare(ref); err == nil {
-		t.Error("a horizon that was not asked for is no error")
+		t.Error("a horizon that the run does not have is no error")
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"weir/bench/backtest"
 )
 
-// always says the same number.
+// always forecasts the same number.
 type always float64
 
 func (a always) Observe(time.Time, time.Duration, float64) {}
-func (a always) Ahead(time.Duration) backtest.Said {
+func (a always) Ahead(time.Duration) backtest.Forecast {
 	y := float64(a)
-	return backtest.Said{Q05: y, Q50: y, Q80: y, Q95: y, Q99: y}
+	return backtest.Forecast{Q05: y, Q50: y, Q80: y, Q95: y, Q99: y}
 }
 
 func Example() {

@@ -9,7 +9,7 @@ import (
 	"weir/advisor/forecast"
 )
 
-// read returns a file below the shared folder; false where there is none.
+// read returns a file of the shared folder; false if there is none.
 func read(t *testing.T, name string) ([]byte, bool) {
 	t.Helper()
 	text, err := os.ReadFile("../../../shared/" + name)
@@ -22,8 +22,7 @@ func read(t *testing.T, name string) ([]byte, bool) {
 	return text, true
 }
 
-// The table of levels, as others have computed it: whoever measures something else
-// by the same name would judge forecasts wrongly.
+// The errors of the simple methods are those that other programs have computed.
 func TestLevelsAreThePublishedOnes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -47,7 +46,7 @@ func TestLevelsAreThePublishedOnes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			run := &Run{Trace: tr, Horizons: []time.Duration{c.horizon}, Said: [][]Said{make([]Said, len(tr.Rates))}}
+			run := &Run{Trace: tr, Horizons: []time.Duration{c.horizon}, Forecasts: [][]Forecast{make([]Forecast, len(tr.Rates))}}
 			row, err := run.Levels(d.LevelSpan(tr), c.horizon)
 			if err != nil {
 				t.Fatal(err)

@@ -5,37 +5,36 @@ import (
 	"time"
 )
 
-// A Span is the slots From … To-1.
+// A Span has the slots From … To-1.
 type Span struct{ From, To int }
 
-// Share is the span from a share of the trace to its end.
+// Share returns the span from a share of the trace to its end.
 func (t *Trace) Share(from float64) Span {
 	return Span{int(math.Round(from * float64(len(t.Rates)))), len(t.Rates)}
 }
 
-// After is the span from an age of the trace to its end.
+// After returns the span from an age of the trace to its end.
 func (t *Trace) After(age time.Duration) Span { return Span{int(age / t.Step), len(t.Rates)} }
 
-// From is the span of the slots that begin at or after an instant.
+// From returns the span of the slots that begin at an instant or later.
 func (t *Trace) From(at time.Time) Span {
 	return Span{max(0, int(at.Sub(t.Start)/t.Step)), len(t.Rates)}
 }
 
-// A Dataset is a trace of the two tables: where it lies below the folder of traces,
-// how to read it, at what horizons it is judged, and from where on in the table of
-// levels.
+// A Dataset is a recorded trace: its file in the folder of traces, the width of its slots,
+// and which horizons and targets are scored.
 type Dataset struct {
 	Name, File string
 	Step       time.Duration
-	Horizons   []time.Duration // of the reference forecasts
-	Levels     []time.Duration // of the table of levels
+	Horizons   []time.Duration // compared with reference forecasts
+	Levels     []time.Duration // compared with the simple methods
 	span       func(*Trace) Span
 }
 
-// LevelSpan is the targets that the table of levels counts.
+// LevelSpan returns the targets that are compared with the simple methods.
 func (d Dataset) LevelSpan(t *Trace) Span { return d.span(t) }
 
-// Datasets are the traces of the table of levels and of the reference forecasts.
+// Datasets returns all recorded traces.
 func Datasets() []Dataset {
 	minutes := func(m ...int) (list []time.Duration) {
 		for _, v := range m {

@@ -6,7 +6,7 @@ import (
 	json "github.com/goccy/go-json"
 )
 
-// A Reference is what other methods forecast at some origins of a series.
+// A Reference has the forecasts of other methods at some origins of a series.
 type Reference struct {
 	Series   string         `json:"series"`
 	Step     int            `json:"step"`     // seconds
@@ -14,7 +14,7 @@ type Reference struct {
 	Rows     []ReferenceRow `json:"rows"`
 }
 
-// A ReferenceRow is one origin: everything up to and with slot Index is known.
+// A ReferenceRow is one origin. The forecasts were made from the slots up to Index.
 type ReferenceRow struct {
 	Origin   int64                `json:"origin"`
 	Index    int                  `json:"index"`
@@ -22,7 +22,7 @@ type ReferenceRow struct {
 	Forecast map[string][]float64 `json:"forecast"`
 }
 
-// ParseReference reads a file of reference forecasts.
+// ParseReference parses a file of reference forecasts.
 func ParseReference(text []byte) (*Reference, error) {
 	r := &Reference{}
 	if err := json.Unmarshal(text, r); err != nil {

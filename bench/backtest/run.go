@@ -8,36 +8,36 @@ import (
 	"weir/advisor/forecast"
 )
 
-// Said is a forecast of one slot: its quantiles. NaN: nothing was said.
-type Said struct{ Q05, Q50, Q80, Q95, Q99 float64 }
+// A Forecast has the quantiles of one slot. NaN means that there is no forecast.
+type Forecast struct{ Q05, Q50, Q80, Q95, Q99 float64 }
 
-var silent = Said{math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+var none = Forecast{math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}
 
-// A Method forecasts while it is told a series.
+// A Method forecasts a series that it observes.
 type Method interface {
-	// Observe tells the mean rate of the slot that ended at at.
+	// Observe processes the mean rate of the slot that ended at at.
 	Observe(at time.Time, step time.Duration, rate float64)
-	// Ahead is the forecast for the slot that ends ahead after the newest one told.
-	Ahead(ahead time.Duration) Said
+	// Ahead returns the forecast for the slot that ends ahead after the newest observed.
+	Ahead(ahead time.Duration) Forecast
 }
 
-// A Run is what a method said about a trace: Said[h][i] of slot i + Horizons[h]/Step,
-// with everything up to slot i known.
+// A Run has the forecasts of a method for a trace: Forecasts[h][i] is of slot
+// i + Horizons[h]/Step, made from the slots up to i.
 type Run struct {
-	Trace    *Trace
-	Horizons []time.Duration
-	Said     [][]Said
+	Trace     *Trace
+	Horizons  []time.Duration
+	Forecasts [][]Forecast
 }
 
-// Replay tells a method the whole trace and asks for all horizons after every slot,
-// also after those that were not recorded. Nothing is ever told before its time.
+// Replay lets a method observe the trace, and asks for all horizons after every slot, also
+// after those that were not recorded. It fails if a horizon is not a multiple of the step.
 func Replay(t *Trace, m Method, horizons ...time.Duration) (*Run, error) {
-	r := &Run{Trace: t, Horizons: horizons, Said: make([][]Said, len(horizons))}
+	r := &Run{Trace: t, Horizons: horizons, Forecasts: make([][]Forecast, len(horizons))}
 	for h, d := range horizons {
 		if d < t.Step || d%t.Step != 0 {
 			return nil, fmt.Errorf("replay %s: horizon %s is no multiple of its step %s", t.Name, d, t.Step)
 		}
-		r.Said[h] = make([]Said, len(t.Rates))
+		r.Forecasts[h] = make([]Forecast, len(t.Rates))
 	}
 	newest := -1
 	for i, y := range t.Rates {
@@ -46,33 +46,33 @@ func Replay(t *Trace, m Method, horizons ...time.Duration) (*Run, error) {
 			newest = i
 		}
 		for h, d := range horizons {
-			r.Said[h][i] = silent
+			r.Forecasts[h][i] = none
 			if newest >= 0 {
-				r.Said[h][i] = m.Ahead(d + time.Duration(i-newest)*t.Step)
+				r.Forecasts[h][i] = m.Ahead(d + time.Duration(i-newest)*t.Step)
 			}
 		}
 	}
 	return r, nil
 }
 
-// slots is how many slots ahead horizon h is.
+// slots returns how many slots ahead horizon h is.
 func (r *Run) slots(h int) int { return int(r.Horizons[h] / r.Trace.Step) }
 
-// A forecaster is the advisor's.
+// A forecaster is the advisor's forecaster as a Method.
 type forecaster struct{ f *forecast.Forecaster }
 
-// Advisor is the advisor's own forecaster as a method.
+// Advisor returns the advisor's forecaster.
 func Advisor(s forecast.Settings) Method { return forecaster{forecast.New(s)} }
 
 func (m forecaster) Observe(at time.Time, step time.Duration, rate float64) {
 	m.f.Observe(at, step, rate)
 }
 
-func (m forecaster) Ahead(ahead time.Duration) Said {
+func (m forecaster) Ahead(ahead time.Duration) Forecast {
 	points := m.f.Outlook(ahead, ahead)
 	if len(points) == 0 {
-		return silent
+		return none
 	}
 	p := points[0]
-	return Said{p.Q05, p.Q50, p.Q80, p.Q95, p.Q99}
+	return Forecast{p.Q05, p.Q50, p.Q80, p.Q95, p.Q99}
 }

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// A Score says how good forecasts were. Rates are per second.
+// A Score has the errors of forecasts. Rates are per second.
 type Score struct {
 	N        int     // forecasts scored
 	WAPE     float64 // Σ|error of the median| / Σ truth
 	RMSE     float64
 	MASE     float64    // Σ|error of the median| / Σ|error of the last value|
-	Pinball  [5]float64 // of q05, q50, q80, q95, q99, in parts of the mean truth
+	Pinball  [5]float64 // loss of q05, q50, q80, q95, q99, relative to the mean truth
 	Within   float64    // share of truths in [q05, q95]
 	Below    [5]float64 // share of truths at or below q05, q50, q80, q95, q99
-	Width    float64    // mean of q95 - q05, in parts of the mean truth
-	Interval float64    // mean interval score of [q05, q95] in parts of the mean |error of the last value|
+	Width    float64    // mean of q95 - q05, relative to the mean truth
+	Interval float64    // mean interval score of [q05, q95], relative to the mean |error of the last value|
 }
 
-// Probabilities are those of the quantiles, in the order of a Score's arrays.
+// probabilities are those of the quantiles, in the order of a Score's arrays.
 var probabilities = [...]float64{.05, .5, .8, .95, .99}
 
-func (s Said) all() [5]float64 { return [...]float64{s.Q05, s.Q50, s.Q80, s.Q95, s.Q99} }
+func (s Forecast) all() [5]float64 { return [...]float64{s.Q05, s.Q50, s.Q80, s.Q95, s.Q99} }
 
 // Score scores horizon h over the origins in a span whose own slot and target were
 // recorded.
@@ -29,19 +29,19 @@ func (r *Run) Score(h int, span Span) Score {
 	var t tally
 	k, y := r.slots(h), r.Trace.Rates
 	for i := max(0, span.From); i < min(span.To, len(y)-k); i++ {
-		t.add(y[i+k], y[i], r.Said[h][i])
+		t.add(y[i+k], y[i], r.Forecasts[h][i])
 	}
 	return t.score()
 }
 
-// A tally gathers what a score is made of.
+// A tally has the sums behind a score.
 type tally struct {
 	n, abs, sq, last, truth, width, interval, within float64
 	pinball, below                                   [5]float64
 }
 
-// add takes in a truth, the last value when its forecast was made, and the forecast.
-func (t *tally) add(y, last float64, s Said) {
+// add adds a truth, the last value when its forecast was made, and the forecast.
+func (t *tally) add(y, last float64, s Forecast) {
 	if y != y || last != last || s.Q50 != s.Q50 {
 		return
 	}
@@ -78,17 +78,17 @@ func (t *tally) score() Score {
 	return s
 }
 
-// Stages are the ends of the windows of a cold start.
+// stages are the ends of the stages of a cold start.
 var stages = [...]time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour, 8 * 24 * time.Hour, math.MaxInt64}
 
-// A Stage is the score of the forecasts made with so much history.
+// A Stage has the score of the forecasts made with From to To of history.
 type Stage struct {
 	From, To time.Duration
 	Score    Score
 }
 
-// ColdStart scores horizon h by how much history there was: to 5 minutes, 30
-// minutes, 6 hours, 2 days, 8 days, and more. Stages without forecasts are left out.
+// ColdStart scores horizon h by the amount of history: up to 5 minutes, 30 minutes, 6
+// hours, 2 days, 8 days, and more. Stages without forecasts are left out.
 func (r *Run) ColdStart(h int) []Stage {
 	var list []Stage
 	from := time.Duration(0)

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// steady is a method that always says the same band around the last value.
+// steady forecasts the same band around the last value.
 type steady struct{ last float64 }
 
 func (s *steady) Observe(_ time.Time, _ time.Duration, rate float64) { s.last = rate }
 
-func (s *steady) Ahead(time.Duration) Said {
-	return Said{s.last - 1, s.last, s.last + .5, s.last + 1, s.last + 3}
+func (s *steady) Ahead(time.Duration) Forecast {
+	return Forecast{s.last - 1, s.last, s.last + .5, s.last + 1, s.last + 3}
 }
 
 func trace(rates ...float64) *Trace {
 	return &Trace{Name: "t", Start: time.Unix(0, 0).UTC(), Step: time.Minute, Rates: rates}
 }
 
-// Scores of forecasts known by heart: errors of the last value +1, -4, +2.
+// Scores of known forecasts: errors of the last value +1, -4, +2.
 func TestScore(t *testing.T) {
 	r, err := Replay(trace(5, 6, 2, 4), &steady{}, time.Minute)
 	if err != nil {
@@ -55,8 +55,8 @@ func TestReplayGaps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Said[0][0].Q50 == r.Said[0][0].Q50 {
-		t.Error("something was said before anything was known")
+	if r.Forecasts[0][0].Q50 == r.Forecasts[0][0].Q50 {
+		t.Error("there is a forecast before the first slot")
 	}
 	want := []time.Duration{2 * time.Minute, 3 * time.Minute, 4 * time.Minute, 2 * time.Minute}
 	for i, d := range want {
@@ -77,12 +77,12 @@ type spy struct {
 	asked *[]time.Duration
 }
 
-func (s *spy) Ahead(d time.Duration) Said {
+func (s *spy) Ahead(d time.Duration) Forecast {
 	*s.asked = append(*s.asked, d)
 	return s.steady.Ahead(d)
 }
 
-// Every stage of a cold start counts its own origins.
+// Each stage of a cold start counts its own origins.
 func TestColdStart(t *testing.T) {
 	rates := make([]float64, 600)
 	for i := range rates {
@@ -101,7 +101,7 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
-// clairvoyant says what will be, or what was.
+// clairvoyant forecasts the true value, or the last one.
 type clairvoyant struct {
 	rates []float64
 	i     int
@@ -110,13 +110,13 @@ type clairvoyant struct {
 
 func (c *clairvoyant) Observe(time.Time, time.Duration, float64) { c.i++ }
 
-func (c *clairvoyant) Ahead(d time.Duration) Said {
+func (c *clairvoyant) Ahead(d time.Duration) Forecast {
 	i := c.i - 1
 	if c.sees {
 		i = min(i+int(d/time.Minute), len(c.rates)-1)
 	}
 	y := c.rates[i]
-	return Said{y, y, y, y, y}
+	return Forecast{y, y, y, y, y}
 }
 
 func TestSpikes(t *testing.T) {
@@ -149,10 +149,10 @@ func TestSpikes(t *testing.T) {
 	}
 }
 
-// always says the same rate.
+// always forecasts the same rate.
 type always float64
 
 func (a always) Observe(time.Time, time.Duration, float64) {}
-func (a always) Ahead(time.Duration) Said {
-	return Said{float64(a), float64(a), float64(a), float64(a), float64(a)}
+func (a always) Ahead(time.Duration) Forecast {
+	return Forecast{float64(a), float64(a), float64(a), float64(a), float64(a)}
 }

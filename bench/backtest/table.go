@@ -8,8 +8,8 @@ type Table struct {
 	Rows [][]string
 }
 
-// Comparisons is the table of comparisons: our own error, the best other's and its
-// name, and the ratio of the two; and how we stand to one named method.
+// Comparisons returns the table of comparisons: our error, that of the best other method
+// with its name, the ratio of the two, and the error of one named method.
 func Comparisons(list []Comparison, named string) Table {
 	t := Table{Head: []string{"series", "horizon", "weir", "best", "its name", "ratio", "RMSE ratio", named}}
 	for _, c := range list {
@@ -29,14 +29,14 @@ func Comparisons(list []Comparison, named string) Table {
 	return t
 }
 
-// A Summary is what a list of comparisons comes to.
+// A Summary sums up a list of comparisons.
 type Summary struct {
-	Rows, Better, Above int     // rows; those with a ratio below 1; those above the bound
-	Mean                float64 // ratio to the best other, which differs from row to row
+	Rows, Better, Above int     // rows; those with a ratio below 1; those with one above the bound
+	Mean                float64 // ratio to the best other method, which differs from row to row
 	BetterThan          int     // rows better than the named method
 }
 
-// Summarise counts; bound is the largest ratio that is still fine.
+// Summarise sums up a list. bound is the largest acceptable ratio.
 func Summarise(list []Comparison, bound float64, named string) Summary {
 	s := Summary{Rows: len(list)}
 	for _, c := range list {
@@ -55,7 +55,7 @@ func Summarise(list []Comparison, bound float64, named string) Summary {
 	return s
 }
 
-// Scores is the table of a run over the origins in a span, one row per horizon.
+// Scores returns the table of a run over the origins in a span, one row per horizon.
 func (r *Run) Scores(span Span) Table {
 	t := Table{Head: []string{"series", "horizon", "N", "WAPE", "RMSE", "MASE", "in q05–q95", "≤ q80", "≤ q95", "≤ q99", "pinball .95", "width", "interval score"}}
 	for h, d := range r.Horizons {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Trace is a rate on an even grid. Slots that were not recorded are NaN.
+// A Trace is a rate in slots of equal width. Slots that were not recorded are NaN.
 type Trace struct {
 	Name  string
 	Start time.Time // when slot 0 begins
@@ -19,14 +19,14 @@ type Trace struct {
 	Rates []float64 // per second
 }
 
-// End is when slot i ends.
+// End returns the end of slot i.
 func (t *Trace) End(i int) time.Time { return t.Start.Add(time.Duration(i+1) * t.Step) }
 
 // slotsMax bounds a trace: a year of seconds.
 const slotsMax = 32 << 20
 
-// ParseCounts reads a CSV file with a head line and two columns, the time at which a
-// slot begins and the count in it. Rows ascend; slots without a row are missing.
+// ParseCounts parses a CSV file with a header and two columns, the time at which a slot
+// begins and the count in it. Times ascend. Slots without a row were not recorded.
 func ParseCounts(name string, step time.Duration, text []byte) (*Trace, error) {
 	rd := csv.NewReader(bytes.NewReader(text))
 	rd.ReuseRecord = true
@@ -63,8 +63,8 @@ func ParseCounts(name string, step time.Duration, text []byte) (*Trace, error) {
 	return t, nil
 }
 
-// put fills the slot that begins at an instant; those before it without a row are
-// missing.
+// put sets the slot that begins at an instant. Slots between it and the previous one were
+// not recorded.
 func (t *Trace) put(at time.Time, rate float64) error {
 	if len(t.Rates) == 0 {
 		t.Start = at
@@ -94,7 +94,7 @@ func parseTime(s string) (time.Time, error) {
 	return at, nil
 }
 
-// ParseRates reads a file with one rate per line; it does not say when the first slot begins.
+// ParseRates parses a file with one rate per line. Start is left zero.
 func ParseRates(name string, step time.Duration, text []byte) (*Trace, error) {
 	t := &Trace{Name: name, Step: step}
 	for i, field := range strings.Fields(string(text)) {

@@ -19,10 +19,9 @@ import (
 )
 
 const (
-	// startAhead is how far ahead the start of our generators is, so that all of
-	// them are ready.
+	// startAhead is the time until our generators start, so that all of them are ready.
 	startAhead = 1500 * time.Millisecond
-	// stopMax is how long a generator may take to end after SIGTERM.
+	// stopMax bounds the time that a generator may take to end after SIGTERM.
 	stopMax = 5 * time.Second
 	seed    = 20260119
 )
@@ -30,20 +29,20 @@ const (
 // A generator makes load at a constant rate.
 type generator struct {
 	name string
-	tool string // the program that must be there; empty: ours
-	// run sends for a while to addr and returns what the generator itself says.
+	tool string // the program that must be installed; empty for ours
+	// run sends requests to addr for a span and returns the generator's own account.
 	run func(ctx context.Context, addr string, rate int, span time.Duration) (own, error)
 }
 
-// own is what a generator says about its run, and what it was to do.
+// own is a generator's own account of its run, and its schedule.
 type own struct {
-	start time.Time // zero: it does not say
+	start time.Time // zero if unknown
 	due   []time.Duration
-	lag   *record.Spread // start − due by its own account; nil: it does not say
-	says  record.Verdict // its verdict, if it has one
+	lag   *record.Spread // start − due by its own account; nil if unknown
+	says  record.Verdict // its verdict, if any
 }
 
-// generators are ours and all peers that can hold a rate.
+// generators returns ours and all peers that can hold a rate.
 func generators() []generator {
 	return []generator{
 		{name: "weir loadgen", run: ours(1, pace.Uniform)},
@@ -80,14 +79,13 @@ const path = "/api/test"
 
 func url(addr string) string { return "http://" + addr + path }
 
-// peer runs a program that others have written; it tells nothing but that it
-// has ended. One that is far behind its schedule is ended.
+// peer returns a function that runs a third-party generator, which reports nothing about itself.
+// If it is far behind its schedule it is stopped.
 func peer(command func(addr string, rate int, span time.Duration) []string) func(context.Context, string, int, time.Duration) (own, error) {
 	return func(ctx context.Context, addr string, rate int, span time.Duration) (own, error) {
 		limited, cancel := context.WithTimeout(ctx, span+stopMax)
 		defer cancel()
-		words := command(addr, rate, span)
-		err := execute(limited, words...)
+		err := execute(limited, command(addr, rate, span)...)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			err = nil
 		}
@@ -96,8 +94,8 @@ func peer(command func(addr string, rate int, span time.Duration) []string) func
 }
 
 // execute runs a program to its end.
-func execute(ctx context.Context, words ...string) error {
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+func execute(ctx context.Context, command ...string) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = stopMax
@@ -106,13 +104,13 @@ func execute(ctx context.Context, words ...string) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, bytes.TrimSpace(out))
 	}
 	return err
 }
 
-// ours runs several of our generators on one schedule, which we can work out
-// ourselves: it is a function of the configuration.
+// ours returns a function that runs several of our generators on one schedule, which is
+// computed from the configuration.
 func ours(shards int, process pace.Process) func(context.Context, string, int, time.Duration) (own, error) {
 	return func(ctx context.Context, addr string, rate int, span time.Duration) (own, error) {
 		o := own{start: time.Now().Add(startAhead).Truncate(time.Millisecond)}
@@ -140,7 +138,7 @@ func (o *own) worse(r *rig.Loaded) {
 	o.says = record.Worse(r.Verdict, o.says)
 }
 
-// schedule is when our generators' requests are due.
+// schedule returns the due times of our generators' requests.
 func schedule(rate int, span time.Duration, process pace.Process) ([]time.Duration, error) {
 	p, err := profile.NewConstant(float64(rate))
 	if err != nil {

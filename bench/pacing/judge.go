@@ -8,11 +8,11 @@ import (
 	"weir/bench/report"
 )
 
-// settled is how much of a run is left out at its beginning: connections are
-// opened there, which is not what pacing is about.
+// settled is the length of the beginning of a run that is ignored, because connections are
+// opened then.
 const settled = time.Second
 
-// A spread is how far apart times are, in microseconds.
+// A spread describes a distribution of times, in microseconds.
 type spread struct {
 	P50 float64
 	P99 float64
@@ -25,27 +25,23 @@ func spreadOf(spans []time.Duration) spread {
 	return spread{P50: us(0.5), P99: us(0.99), Max: us(1)}
 }
 
-// A judgement compares when requests arrived with when they were due.
+// A judgement compares arrival times with due times.
 type judgement struct {
 	Requests int // that arrived
-	Missing  int // of those due
-	// RateError is by how much the rate of arrivals differs from that of the
-	// schedule, relative to it.
+	Missing  int // requests that were due and did not arrive
+	// RateError is the relative difference of the rate of arrivals from that of the schedule.
 	RateError float64
-	// Gap is by how much the time between two arrivals differs from that between
-	// the two requests in the schedule.
+	// Gap is the difference between the gap of two arrivals and that of their due times.
 	Gap spread
-	// Late is how much later than due requests arrived: than the start and the
-	// schedule say or, of a generator that does not tell its start, than the most
-	// punctual one of its requests suggests.
+	// Late is how much later than due requests arrived. If the start of the generator is unknown,
+	// it counts relative to the most punctual request.
 	Late spread
 }
 
-// judge compares arrivals, in order, with what was due, in order, both counted
-// from the start; toldStart says that it is known, not guessed. The n-th to
-// arrive is taken for the n-th that was due, whichever of several generators
-// sent it.
-func judge(arrivals, due []time.Duration, toldStart bool) judgement {
+// judge compares sorted arrival times with sorted due times, both counted from the start;
+// knownStart says that the start is known rather than guessed. The n-th arrival is taken for the
+// n-th due request, whichever of several generators sent it.
+func judge(arrivals, due []time.Duration, knownStart bool) judgement {
 	j := judgement{Requests: len(arrivals), Missing: max(0, len(due)-len(arrivals))}
 	n := min(len(arrivals), len(due))
 	first, _ := slices.BinarySearch(due[:n], settled)
@@ -62,7 +58,7 @@ func judge(arrivals, due []time.Duration, toldStart bool) judgement {
 			gaps = append(gaps, (late[i] - late[i-1]).Abs())
 		}
 	}
-	if !toldStart {
+	if !knownStart {
 		for i := range late {
 			late[i] -= least
 		}
@@ -73,7 +69,7 @@ func judge(arrivals, due []time.Duration, toldStart bool) judgement {
 	return j
 }
 
-// even is the schedule of n requests at a rate.
+// even returns the schedule of n evenly spaced requests.
 func even(n, rate int) []time.Duration {
 	due := make([]time.Duration, n)
 	for i := range due {

@@ -20,16 +20,16 @@ import (
 const (
 	rounds = 3 // runs of each generator at each rate, in turns
 	span   = 6 * time.Second
-	// quiet is between two runs: what one leaves behind is not the next one's.
+	// quiet is the pause between runs, so that one does not affect the next.
 	quiet = 300 * time.Millisecond
 
-	probes     = 3000 // requests by which the recorder itself is measured
+	probes     = 3000 // requests that measure the recorder itself
 	probeEvery = time.Millisecond
 )
 
 func rates() []int { return []int{1000, 10_000} }
 
-// A run is one run of a generator as it was seen.
+// A run is one run of a generator, as seen by the receiver.
 type run struct {
 	name    string
 	lag     *spread // by its own account
@@ -44,7 +44,7 @@ type lab struct {
 	recorder *recorder
 }
 
-// Run records, and prints Markdown.
+// Run measures the generators and prints Markdown.
 func Run(ctx context.Context, out io.Writer) error {
 	recorder, err := startRecorder()
 	if err != nil {
@@ -64,22 +64,22 @@ func Run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// calibrate says how precise the recorder is.
+// calibrate measures and prints the precision of the recorder.
 func (l *lab) calibrate() error {
-	load := loadAverage() // of what else the machine does
+	load := loadAverage() // of other programs
 	after, err := l.recorder.precision(probes, probeEvery)
 	if err != nil {
 		return fmt.Errorf("measure the recorder: %w", err)
 	}
 	s := spreadOf(after)
 	fmt.Fprintf(l.out, "### Pacing, seen at the receiving side\n\n")
-	fmt.Fprintf(l.out, "A time of arrival is the kernel's (SO_TIMESTAMPNS): with %d requests of the recorder's own it was p50 %.0f µs, p99 %.0f µs, "+
-		"at most %.0f µs after the beginning of write(2). That is what the recorder and the way through the kernel add to the figures below. "+
-		"Load average of the machine at the beginning: %s.\n\n", probes, s.P50, s.P99, s.Max, load)
+	fmt.Fprintf(l.out, "Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder itself they were p50 %.0f µs, p99 %.0f µs "+
+		"and at most %.0f µs after the start of write(2), which the recorder and the kernel add to the figures below. "+
+		"Load average of the machine at the start: %s.\n\n", probes, s.P50, s.P99, s.Max, load)
 	return nil
 }
 
-// loadAverage is the machine's over the last one, five and fifteen minutes.
+// loadAverage returns the machine's load average over one, five and fifteen minutes.
 func loadAverage() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	if fields := strings.Fields(string(text)); len(fields) > 3 {
@@ -88,7 +88,7 @@ func loadAverage() string {
 	return "unknown"
 }
 
-// pace lets the generators take turns at a rate.
+// pace runs the generators in turn at a rate.
 func (l *lab) pace(all []generator, rate int) error {
 	runs, err := rig.Turns(rounds, len(all), func(i int) (run, error) {
 		r, err := l.once(all[i], rate)
@@ -104,7 +104,7 @@ func (l *lab) pace(all []generator, rate int) error {
 	return err
 }
 
-// installed are the generators that can be run; it prints the names of the others.
+// installed returns the installed generators and prints the names of the others.
 func (l *lab) installed() (there []generator) {
 	var missing []string
 	for _, g := range generators() {
@@ -133,12 +133,12 @@ func (l *lab) once(g generator, rate int) (run, error) {
 	if err != nil {
 		return r, err
 	}
-	stamps, blind := l.recorder.take()
-	if blind > 0 {
-		return r, fmt.Errorf("the kernel did not tell when %d requests came", blind)
+	stamps, unstamped := l.recorder.take()
+	if unstamped > 0 {
+		return r, fmt.Errorf("the kernel gave no arrival time for %d requests", unstamped)
 	}
 	if len(stamps) == 0 {
-		return r, fmt.Errorf("no request came")
+		return r, fmt.Errorf("no request arrived")
 	}
 	start := o.start.UnixNano()
 	if o.start.IsZero() {
@@ -157,7 +157,7 @@ func (l *lab) once(g generator, rate int) (run, error) {
 	return r, nil
 }
 
-// table prints the runs at a rate: medians, and the greatest of all maxima.
+// table prints the runs at a rate: medians, and maxima over all runs.
 func (l *lab) table(rate int, runs [][]run) {
 	table := report.NewTable("| requests | missing | rate error | gap error p50 µs | p99 | max | late p50 µs | p99 | max | own lag p50 µs | p99 | max | verdict")
 	for _, rs := range runs {

@@ -16,13 +16,15 @@ import (
 )
 
 const (
-	readBytes  = 16 << 10
-	answerText = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nOK"
+	readBytes = 16 << 10
+	// stampedWithin bounds how long the kernel may take to switch on the times of packets.
+	stampedWithin = 30 * time.Second
+	answerText    = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nOK"
 )
 
-// A recorder is a target that notes when each request came: the time at which
-// the kernel took its last segment from the network, not the time at which this
-// process read it. Requests have no bodies, and each is answered at once.
+// A recorder is a target that records the arrival time of each request: the time at which the
+// kernel received its last segment, not the time at which this process read it. Requests have no
+// bodies, and each is answered at once.
 //
 // Safe for concurrent use: mu guards what follows it.
 type recorder struct {
@@ -30,15 +32,17 @@ type recorder struct {
 	listen  net.Listener
 	serving sync.WaitGroup
 
-	mu     sync.Mutex
-	conns  map[net.Conn]bool // nil: it was stopped
-	stamps []int64           // nanoseconds of the wall clock
-	blind  int               // requests whose time the kernel did not tell
+	mu        sync.Mutex
+	conns     map[net.Conn]bool // nil if stopped
+	stamps    []int64           // nanoseconds of the wall clock
+	unstamped int               // requests without a time from the kernel
 }
 
-// startRecorder listens on a free port of loopback.
+// startRecorder listens on a free port of loopback. It returns when requests are recorded with the
+// kernel's time: the kernel switches that on in the background when a first socket asks for it, so
+// without waiting it would be missing from the first requests.
 func startRecorder() (*recorder, error) {
-	// Connections inherit the option, so that no request is earlier than it.
+	// Connections inherit the option, so it is set before the first request.
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var set error
 		err := raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
@@ -50,7 +54,16 @@ func startRecorder() (*recorder, error) {
 	}
 	r := &recorder{addr: listen.Addr().String(), listen: listen, conns: make(map[net.Conn]bool)}
 	r.serving.Go(r.accept)
-	return r, nil
+	for begin := time.Now(); ; {
+		_, err := r.precision(1, time.Millisecond)
+		if err == nil {
+			return r, nil
+		}
+		if time.Since(begin) > stampedWithin {
+			r.stop()
+			return nil, fmt.Errorf("start the recorder: after %v: %w", stampedWithin, err)
+		}
+	}
 }
 
 func (r *recorder) accept() {
@@ -72,7 +85,7 @@ func (r *recorder) accept() {
 	}
 }
 
-// serve records and answers what comes on a connection until it ends.
+// serve records and answers the requests on a connection until it ends.
 func (r *recorder) serve(c net.Conn) {
 	defer func() {
 		r.mu.Lock()
@@ -100,27 +113,27 @@ func (r *recorder) serve(c net.Conn) {
 			r.note(ends, control[:nc])
 		}
 		for range ends {
-			_, _ = io.WriteString(c, answerText) // a client that is gone is noticed when reading
+			_, _ = io.WriteString(c, answerText) // a closed connection is noticed when reading
 		}
 	}
 }
 
 // note records requests with the time in a control message.
 func (r *recorder) note(requests int, control []byte) {
-	stamp, told := stampOf(control)
-	if !told {
+	stamp, ok := stampOf(control)
+	if !ok {
 		stamp = time.Now().UnixNano()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stamps = append(r.stamps, slices.Repeat([]int64{stamp}, requests)...)
-	if !told {
-		r.blind += requests
+	if !ok {
+		r.unstamped += requests
 	}
 }
 
-// count is how many requests end in b, behind state bytes of an empty line, and
-// the state behind it.
+// count returns how many requests end in b. state is the number of bytes of the final empty line
+// before b, after that at the end of b.
 func count(b []byte, state int) (ends, after int) {
 	const end = "\r\n\r\n"
 	for _, c := range b {
@@ -139,8 +152,8 @@ func count(b []byte, state int) (ends, after int) {
 	return ends, state
 }
 
-// stampOf reads the time from a control message SCM_TIMESTAMPNS: a header of
-// length, level and type, then seconds and nanoseconds.
+// stampOf reads the time from a control message SCM_TIMESTAMPNS: a header with length, level and
+// type, then seconds and nanoseconds.
 func stampOf(control []byte) (int64, bool) {
 	const header, size = 16, 32
 	if len(control) < size || binary.NativeEndian.Uint32(control[8:]) != unix.SOL_SOCKET ||
@@ -151,17 +164,17 @@ func stampOf(control []byte) (int64, bool) {
 	return int64(seconds)*int64(time.Second) + int64(nanos), true
 }
 
-// take returns the times recorded since it was called last, in order.
-func (r *recorder) take() (stamps []int64, blind int) {
+// take returns the sorted times recorded since the last call.
+func (r *recorder) take() (stamps []int64, unstamped int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	stamps, blind = r.stamps, r.blind
-	r.stamps, r.blind = nil, 0
+	stamps, unstamped = r.stamps, r.unstamped
+	r.stamps, r.unstamped = nil, 0
 	slices.Sort(stamps)
-	return stamps, blind
+	return stamps, unstamped
 }
 
-// stop closes all sockets and waits until nothing is served any more.
+// stop closes all sockets and waits for the goroutines.
 func (r *recorder) stop() {
 	_ = r.listen.Close()
 	r.mu.Lock()
@@ -173,10 +186,9 @@ func (r *recorder) stop() {
 	r.serving.Wait()
 }
 
-// precision measures the recorder: it sends n requests itself, and returns how
-// long after the beginning of each write its recorded time is. That is all the
-// recorder may add to what it measures of others, and the way through the kernel
-// besides.
+// precision sends n requests to the recorder and returns by how much the recorded times are
+// after the start of each write. That bounds what the recorder and the kernel add to
+// measurements.
 func (r *recorder) precision(n int, every time.Duration) ([]time.Duration, error) {
 	r.take()
 	c, err := net.Dial("tcp", r.addr)
@@ -196,9 +208,9 @@ func (r *recorder) precision(n int, every time.Duration) ([]time.Duration, error
 			return nil, fmt.Errorf("the recorder does not answer: %w", err)
 		}
 	}
-	stamps, blind := r.take()
-	if len(stamps) != n || blind > 0 {
-		return nil, fmt.Errorf("of %d requests %d were recorded, %d without the kernel's time", n, len(stamps), blind)
+	stamps, unstamped := r.take()
+	if len(stamps) != n || unstamped > 0 {
+		return nil, fmt.Errorf("of %d requests %d were recorded, %d of them without the kernel's time", n, len(stamps), unstamped)
 	}
 	after := make([]time.Duration, n)
 	for i := range after {

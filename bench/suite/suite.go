@@ -23,34 +23,32 @@ type Part struct {
 	Run  func(ctx context.Context, args []string, out io.Writer) error
 }
 
-// A Plan is what Run does.
+// A Plan says what Run runs and where the results go.
 type Plan struct {
 	Parts []Part
-	Dir   string // that the records are written to
-	// Before is the folder of the records that ratios are compared with.
+	Dir   string // for the records
+	// Before is the folder of the previous records, whose ratios are compared.
 	Before string
-	// Page is refreshed with the records; empty: none is.
+	// Page is the file that is refreshed with the records; empty for none.
 	Page string
-	// Lenient says that ratios which have become worse are shown but are no
-	// failure, as the records before may be of another machine.
+	// Lenient says that ratios that became worse are shown but are not a failure, as the
+	// previous records may be from another machine.
 	Lenient bool
 }
 
-// ErrFindings: an experiment found something that is not as it should be, or a
-// ratio has become worse.
-var ErrFindings = errors.New("not everything is as it should be")
+// ErrFindings says that an experiment failed or that a ratio became worse.
+var ErrFindings = errors.New("an experiment failed, or a ratio became worse")
 
-// A finished part is what the summary says about it.
+// finished is a part that has been run, for the summary.
 type finished struct {
 	record *result.Record
 	worse  []string
-	known  int    // ratios that were compared
+	known  int    // number of compared ratios
 	left   string // why no record was kept
 }
 
-// Run runs the parts in their order. One that fails does not stop the others;
-// the error then is ErrFindings. When ctx ends Run returns its error, and what
-// was finished is kept.
+// Run runs the parts in order. A part that fails does not stop the others; the error then is
+// ErrFindings. If ctx ends, Run returns its error; the records of finished parts are kept.
 func Run(ctx context.Context, p Plan, out io.Writer) error {
 	var done []finished
 	began := time.Now()
@@ -73,8 +71,8 @@ func Run(ctx context.Context, p Plan, out io.Writer) error {
 	return p.summary(out, done)
 }
 
-// keep compares a record with the one before, and writes it, unless the
-// experiment said that it is not to be kept.
+// keep compares a record with the previous one and writes it, unless fault wraps
+// result.ErrNotKept.
 func (p *Plan) keep(r *result.Record, fault error) (f finished, err error) {
 	f.record = r
 	if errors.Is(fault, result.ErrNotKept) {
@@ -94,8 +92,7 @@ func (p *Plan) keep(r *result.Record, fault error) (f finished, err error) {
 	return f, p.refresh(r)
 }
 
-// refresh shows the record on the page, if there is one; the error says that it
-// has no place for it.
+// refresh writes the record into the page, if there is one.
 func (p *Plan) refresh(r *result.Record) error {
 	if p.Page == "" {
 		return nil
@@ -114,7 +111,7 @@ func (p *Plan) refresh(r *result.Record) error {
 	return os.WriteFile(p.Page, fresh, 0o644)
 }
 
-// Show refreshes the page with the records as they are.
+// Show refreshes the page from the records.
 func (p *Plan) Show() error {
 	all, err := result.LoadAll(p.Dir)
 	if err != nil {
@@ -128,7 +125,7 @@ func (p *Plan) Show() error {
 	return nil
 }
 
-// summary says what came out of it all.
+// summary prints the outcome of all parts.
 func (p *Plan) summary(out io.Writer, done []finished) error {
 	bad := 0
 	fmt.Fprintf(out, "\nSummary\n\n")
@@ -139,14 +136,14 @@ func (p *Plan) summary(out io.Writer, done []finished) error {
 		case f.left != "":
 			says = "left out: " + f.left
 		case f.record.Fault != "":
-			says, bad = "not as it should be: "+strings.ReplaceAll(f.record.Fault, "\n", "; "), bad+1
+			says, bad = "failed: "+strings.ReplaceAll(f.record.Fault, "\n", "; "), bad+1
 		case len(f.worse) > 0:
 			says = "worse than before"
 			if !p.Lenient {
 				bad++
 			}
 		case f.known > 0:
-			says = fmt.Sprintf("done, none of %d ratios is worse than before", f.known)
+			says = fmt.Sprintf("done, none of %d ratios became worse", f.known)
 		}
 		fmt.Fprintf(w, "  %s\t%.0f s\t%s\n", f.record.Experiment, f.record.Took, says)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"weir/bench/result"
+	"weir/internal/testkit"
 )
 
 // printing is an experiment that prints a ratio.
@@ -26,9 +27,7 @@ func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "PAGE.md")
 	const empty = "words\n<!-- bench one -->\n<!-- /bench one -->\n<!-- bench two -->\n<!-- /bench two -->\n"
-	if err := os.WriteFile(page, []byte(empty), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, page, empty)
 	plan := Plan{Dir: dir, Before: dir, Page: page, Parts: []Part{
 		{"one", []string{"3"}, printing("**1.00** (0.90 … 1.10)", nil)},
 		{"two", nil, printing("**2.00** (2.00 … 2.00)", nil)}}}
@@ -44,9 +43,7 @@ func TestRun(t *testing.T) {
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%d records, %v", len(all), err)
 	}
-	if err := os.WriteFile(page, []byte(empty), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, page, empty)
 	if err := plan.Show(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +57,7 @@ func TestRun(t *testing.T) {
 	if err := Run(t.Context(), plan, &out); !errors.Is(err, ErrFindings) {
 		t.Fatalf("ended with %v", err)
 	}
-	for _, want := range []string{"not as it should be: lost a request", "worse than before", "worse: Speed: it, weir /s: 1.50, was 2.00"} {
+	for _, want := range []string{"failed: lost a request", "worse than before", "worse: Speed: it, weir /s: 1.50, was 2.00"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out.String())
 		}
@@ -102,9 +99,7 @@ func TestNotKeptAndLenient(t *testing.T) {
 func TestPageWithoutPlace(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "PAGE.md")
-	if err := os.WriteFile(page, []byte("words\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, page, "words\n")
 	plan := Plan{Dir: dir, Before: dir, Page: page, Parts: []Part{{"one", nil, printing("", nil)}}}
 	if err := Run(t.Context(), plan, io.Discard); err == nil || !strings.Contains(err.Error(), "<!-- bench one -->") {
 		t.Fatalf("ended with %v", err)
