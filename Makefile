@@ -9,7 +9,7 @@ LDFLAGS  := -X weir/internal/service.version=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart bench-protect chaos demo demo-deferred demo-redis demo-postgres images dashboards deploy-test cover clean tools
+.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart bench-protect chaos demo demo-deferred demo-redis demo-postgres images deploy-test cover clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,28 +34,28 @@ fmt: ## formats all Go files
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
 
-bench: build ## twenty minutes: speed beside peers, scenarios, the advisor; refreshes BENCHMARKS.md
+bench: build ## speed compared with peers, scenarios, the advisor; updates BENCHMARKS.md (twenty minutes)
 	bin/bench suite usual
 
-bench-quick: build ## the same in three minutes, for a look at one's own machine
+bench-quick: build ## a first look in three minutes
 	bin/bench suite quick
 
-bench-all: build ## everything, the whole matrix of scenarios too: nearly five hours
+bench-all: build ## all experiments with the full matrix of scenarios (nearly five hours)
 	bin/bench suite all
 
-bench-setup: ## installs the peers that bench compares with, where it can
+bench-setup: ## installs the programs that bench compares with, where possible
 	@.ci/install-tools .ci/peers
 
-bench-attack: build ## what good traffic notices of attacks on the proxy
+bench-attack: build ## the effect of attacks on good traffic
 	bin/bench attack
 
-bench-restart: build ## twenty restarts of the proxy under load, by hand-over
+bench-restart: build ## replaces the proxy twenty times under load
 	bin/bench restart
 
-bench-protect: build ## what a target answers in time when it is overrun, behind us and peers: 95 minutes, goes on where it was stopped
+bench-protect: build ## an overloaded target behind Weir and peers; resumes where it was stopped (95 minutes)
 	bin/bench suite protect
 
-chaos: build ## a million exchanges through resets, half closes, tunnels, slow peers and target restarts
+chaos: build ## a million exchanges with resets, half closes, tunnels, slow peers and target restarts
 	bin/bench chaos
 
 # Status 3: this machine was too busy for the load, which is no failure.
@@ -63,7 +63,7 @@ demo: build ## starts everything, plays the scenarios briefly and shows what hap
 	bin/bench demo || test $$? -eq 3
 
 QUEUE ?= file
-demo-deferred: build ## shops send five times their limits; what is refused is delivered later (QUEUE=file, redis or postgres)
+demo-deferred: build ## shops send five times their limits; what is refused is delivered later (QUEUE=file, redis or postgres: that queue only)
 	bin/bench demo-deferred $(QUEUE) || test $$? -eq 3
 
 demo-redis: build ## two proxies, one Redis, killed and restarted under load
@@ -74,9 +74,6 @@ demo-postgres: build ## the same with PostgreSQL
 
 images: ## container images of all programs, from scratch (needs the Docker engine)
 	@deploy/docker/build $(VERSION) latest
-
-dashboards: ## writes the dashboards of Grafana anew
-	go run ./deploy/grafana deploy/grafana/dashboards
 
 deploy-test: tools ## images, compose, Prometheus, Grafana, Kubernetes, systemd; says what could not be tried here
 	go test -count=1 -v ./deploy/...

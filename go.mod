@@ -13,7 +13,6 @@ require (
 	github.com/DeRuina/timberjack v1.4.9
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/coder/websocket v1.8.14
-	github.com/fsnotify/fsnotify v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/rueidis v1.0.79
 	go.etcd.io/bbolt v1.5.0

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"weir/internal/testkit"
 )
 
 // find checks a repository of the given files, written "name: content".
@@ -15,10 +17,7 @@ func find(t *testing.T, sources ...string) []string {
 		name, content, _ := strings.Cut(source, ": ")
 		root[name] = &fstest.MapFile{Data: []byte(content)}
 	}
-	r, err := read(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(read(root))(t)
 	var found []string
 	for _, f := range check(r, []string{"/here/weir"}, nil) {
 		found = append(found, f.String())
@@ -246,10 +245,7 @@ func TestTable(t *testing.T) {
 func TestShape(t *testing.T) {
 	f := func(want, source string, allowed map[string]int) {
 		t.Helper()
-		r, err := read(fstest.MapFS{"proxy/limit/x.go": {Data: []byte("package limit\n" + source + "\n")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testkit.Must(read(fstest.MapFS{"proxy/limit/x.go": {Data: []byte("package limit\n" + source + "\n")}}))(t)
 		found := &findings{repository: r}
 		found.checkShape(allowed)
 		if have := fmt.Sprint(found.list); have != "["+want+"]" {

@@ -89,7 +89,6 @@ var onlyIn = map[string][]string{
 	"github.com/jackc/pgx":      {"bench/postgres", "proxy/store/postgres", "proxy/store/postgres/postgrestest"},
 	"gonum.org/v1/plot":         {"internal/chart"},
 	"go.yaml.in/yaml":           {"internal/strict"},
-	"github.com/fsnotify":       {"internal/watch"},
 	"unsafe":                    {"internal/loop"},
 	"reflect":                   {"internal/strict", "proxy/store/storetest"},
 }

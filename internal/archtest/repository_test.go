@@ -5,15 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // TestRepository checks the repository that this package belongs to.
 func TestRepository(t *testing.T) {
 	root := findRoot(t)
-	r, err := read(os.DirFS(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(read(os.DirFS(root)))(t)
 	if len(r.packages) < 5 {
 		t.Fatalf("only %d packages found below %s", len(r.packages), root)
 	}
@@ -24,10 +23,7 @@ func TestRepository(t *testing.T) {
 
 // findRoot returns the folder with go.mod above this one.
 func findRoot(t *testing.T) string {
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Must(os.Getwd())(t)
 	for ; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir

@@ -28,7 +28,6 @@ var shrinking = map[string]int{
 	"parameters proxy.keepConfiguration":                    5,
 	"parameters proxy.live":                                 5,
 	"parameters proxy.serve":                                6,
-	"parameters proxy/admin.Keys.edit":                      6,
 	"parameters proxy/admin.NewRules":                       5,
 	"parameters proxy/limit/limittest.withinRate":           5,
 	"parameters proxy/session/sessiontest.world.answer":     5,

@@ -35,7 +35,7 @@ func (h *Head) hostsAgree() bool {
 	}
 	name, port := splitPort(h.Host, usual)
 	fieldName, fieldPort := splitPort(field, usual)
-	return foldEqualBytes(name, fieldName) && string(port) == string(fieldPort)
+	return EqualFold(name, fieldName) && string(port) == string(fieldPort)
 }
 
 // splitPort splits a valid host into name and port; port is empty when it is
@@ -77,7 +77,7 @@ func (h *Head) CheckSwitch(asked []byte) error {
 func listHas(list, element []byte) bool {
 	for list != nil {
 		var e []byte
-		if e, list = cutList(list); foldEqualBytes(e, element) {
+		if e, list = cutList(list); EqualFold(e, element) {
 			return true
 		}
 	}

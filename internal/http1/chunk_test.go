@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/http1/http1test"
+	"weir/internal/testkit"
 )
 
 func TestChunkSizes(t *testing.T) {
@@ -79,10 +80,7 @@ func TestTrailers(t *testing.T) {
 		{"A: b\n", "an LF without CR"}, {"A: b\rc\r\n", "a CR without LF"}, {"A: \x00\r\n", "a control character"},
 	} {
 		in := teHead + "1\r\nx\r\n0\r\n" + c.lines + "\r\n" + getHead
-		got, err := new(http1test.Conversation).ReadAllWays([]byte(in))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testkit.Must(new(http1test.Conversation).ReadAllWays([]byte(in)))(t)
 		if reason(got.Err) != c.reason {
 			t.Errorf("%q: %v, want %q", c.lines, got.Err, c.reason)
 		}

@@ -144,7 +144,7 @@ func (k *facts) option(option []byte, fields []Field) {
 		k.upgradeOffered = true
 	default:
 		for i := range fields {
-			if foldEqualBytes(fields[i].Name, option) {
+			if EqualFold(fields[i].Name, option) {
 				fields[i].Hop = true
 			}
 		}

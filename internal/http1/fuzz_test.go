@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/http1/http1test"
+	"weir/internal/testkit"
 )
 
 // seedBytesMax keeps the seeds small: long ones are for TestRequestCorpus.
@@ -39,10 +40,7 @@ func FuzzSplit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, response bool, method uint8, at uint16) {
 		talk := http1test.Conversation{Response: response, Method: http1.Method(method % 10), Closed: method%2 == 0,
 			Limits: &http1.Limits{HeadBytes: 512, Fields: 8, ChunkLineBytes: 32, TrailerBytes: 64, ChunkWasteBytes: 16}}
-		want, err := talk.ReadAllWays(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testkit.Must(talk.ReadAllWays(in))(t)
 		if got := talk.Read(http1test.SplitAt(in, min(int(at), len(in)))); got.String() != want.String() {
 			t.Fatalf("split at %d: %s\nwhole: %s", at, got, want)
 		}

@@ -118,16 +118,3 @@ const (
 	ExpectContinue               // 100-continue, and nothing else
 	ExpectOther                  // something that nobody knows: 417
 )
-
-// EqualFold compares tokens without regard to the case of ASCII letters.
-func EqualFold(b []byte, name string) bool {
-	if len(b) != len(name) {
-		return false
-	}
-	for i, c := range b {
-		if c != name[i] && lowerASCII(c) != lowerASCII(name[i]) {
-			return false
-		}
-	}
-	return true
-}

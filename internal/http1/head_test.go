@@ -6,15 +6,13 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/http1/http1test"
+	"weir/internal/testkit"
 )
 
 // readOne reads one message in every way and returns its head.
 func readOne(t *testing.T, talk http1test.Conversation, in string) (http1test.Message, error) {
 	t.Helper()
-	got, err := talk.ReadAllWays([]byte(in))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Must(talk.ReadAllWays([]byte(in)))(t)
 	if len(got.Messages) == 0 {
 		return http1test.Message{}, got.Err
 	}
@@ -273,10 +271,7 @@ func TestCheckSwitch(t *testing.T) {
 }
 
 func TestHeadField(t *testing.T) {
-	m, err := readOne(t, http1test.Conversation{}, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: 1\r\nx-KEY: 2\r\n\r\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Must(readOne(t, http1test.Conversation{}, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: 1\r\nx-KEY: 2\r\n\r\n"))(t)
 	for _, name := range []string{"X-Key", "x-key", "X-KEY"} {
 		if v, ok := m.Head.Field(name); !ok || string(v) != "1" {
 			t.Errorf("Field(%q) = %q, %t", name, v, ok)

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/http1/http1test"
+	"weir/internal/testkit"
 )
 
 // step is one call of Next, or of EOF, and what must come of it.
@@ -264,14 +265,8 @@ func TestDataDoesNotReachBeyond(t *testing.T) {
 	in := []byte("PUT http://h/p?q HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab!")
 	r := http1.NewRequestReader(nil)
 	var h http1.Head
-	ev, err := r.Next(in, &h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := r.Next(in[ev.N:], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ev := testkit.Must(r.Next(in, &h))(t)
+	data := testkit.Must(r.Next(in[ev.N:], nil))(t)
 	for _, b := range [][]byte{h.MethodText, h.Target, h.Path, h.Query, h.Host, h.Fields[0].Name, h.Fields[0].Value, data.Data} {
 		if cap(b) != len(b) {
 			t.Errorf("%q has room for %d bytes", b, cap(b))

@@ -138,14 +138,13 @@ func foldEqual(b []byte, lower string) bool {
 	return true
 }
 
-// foldEqualBytes says whether a and b are equal but for the case of ASCII
-// letters.
-func foldEqualBytes(a, b []byte) bool {
+// EqualFold reports whether a and b are equal except for the case of ASCII letters.
+func EqualFold[T ~string | ~[]byte](a []byte, b T) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i, c := range a {
-		if lowerASCII(c) != lowerASCII(b[i]) {
+		if c != b[i] && lowerASCII(c) != lowerASCII(b[i]) {
 			return false
 		}
 	}

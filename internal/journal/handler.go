@@ -16,17 +16,16 @@ import (
 	"weir/internal/strict"
 )
 
-// ComponentKey is the attribute that says which part of a program speaks.
+// ComponentKey is the attribute with the part of the program that logs.
 const ComponentKey = "component"
 
 // A textHandler writes log lines for people:
 //
 //	[2026-01-19T16:30:00Z] INFO RateLimiter - message key=value other="with spaces"
 //
-// The time is UTC, to the second. The attribute "component" of the logger goes
-// before the message. Values that are empty or contain spaces, quotes or what
-// cannot be printed are quoted as in Go, so that one record is one line
-// whatever a client sends.
+// The time is UTC, to the second. The attribute "component" of the logger precedes the
+// message. Values that are empty or contain spaces, quotes or unprintable characters are
+// quoted as in Go, so that each record is one line, even with values that clients send.
 //
 // Immutable after New. The writer it shares is guarded by its own mutex.
 type textHandler struct {
@@ -34,7 +33,7 @@ type textHandler struct {
 	level     slog.Level
 	component string
 	group     string // prefix of keys, "a.b." within WithGroup("a").WithGroup("b")
-	attrs     []byte // of With, formatted
+	attrs     []byte // attributes of With, formatted
 }
 
 // Enabled is part of slog.Handler.
@@ -42,16 +41,7 @@ func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return
 
 // Handle is part of slog.Handler.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
-	line := make([]byte, 0, 256)
-	line = append(line, '[')
-	line = r.Time.UTC().AppendFormat(line, time.RFC3339)
-	line = append(line, "] "...)
-	line = append(line, r.Level.String()...)
-	line = append(line, ' ')
-	line = append(line, h.component...)
-	line = append(line, " - "...)
-	line = append(line, oneLine(r.Message)...)
-	line = append(line, h.attrs...)
+	line := fmt.Appendf(nil, "[%s] %v %s - %s%s", r.Time.UTC().Format(time.RFC3339), r.Level, h.component, oneLine(r.Message), h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
 		line = appendAttr(line, h.group, a)
 		return true
@@ -111,7 +101,7 @@ func appendAttr(line []byte, group string, a slog.Attr) []byte {
 	return append(line, text...)
 }
 
-// valueText writes a value without quotes.
+// valueText formats a value without quotes.
 func valueText(v slog.Value) string {
 	if v.Kind() == slog.KindTime {
 		return v.Time().UTC().Format(time.RFC3339Nano)
@@ -122,7 +112,7 @@ func valueText(v slog.Value) string {
 	return v.String()
 }
 
-// mustQuote says whether a value with r must be quoted.
+// mustQuote reports whether a value with r must be quoted.
 func mustQuote(r rune) bool {
 	return r == ' ' || r == '"' || r == utf8.RuneError || !unicode.IsPrint(r)
 }
@@ -137,7 +127,7 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// NewHandler writes lines for LOG_FORMAT: "json", or else text.
+// NewHandler returns a handler for a LOG_FORMAT: "json", or otherwise text.
 func NewHandler(format string, level slog.Level, out io.Writer) slog.Handler {
 	if format == "json" {
 		return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: jsonAttr})
@@ -145,8 +135,8 @@ func NewHandler(format string, level slog.Level, out io.Writer) slog.Handler {
 	return &textHandler{out: out, level: level}
 }
 
-// jsonAttr gives times in UTC and spans of time in seconds, and numbers as
-// strict.Plain does, as all our JSON does.
+// jsonAttr formats values as in all JSON of our programs: times in UTC, durations in
+// seconds, and numbers as by strict.Plain.
 func jsonAttr(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindTime:
@@ -168,26 +158,26 @@ func parseLevel(text string) slog.Level {
 	return level
 }
 
-// A tee writes every line to all its writers. One that fails, such as a full
-// disk, does not keep the line from the others.
+// A tee writes every line to all its writers, even if one of them fails, as with a full
+// disk.
 //
-// Safe for concurrent use: a mutex lets one line through at a time.
+// Safe for concurrent use: mu serializes lines.
 type tee struct {
 	mu      sync.Mutex
 	writers []io.Writer  // the second, if any, is the file
-	alone   slog.Handler // writes to the first only, without the mutex; nil: what happens to the file is not told
-	lost    bool         // the last line is not in the file
+	alone   slog.Handler // writes to the first only, without the mutex; nil: errors of the file are not reported
+	lost    bool         // the last line could not be written to the file
 }
 
-// setFile has the lines go to that file from now on.
+// setFile replaces the file.
 func (t *tee) setFile(file io.Writer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.writers = []io.Writer{t.writers[0], file}
 }
 
-// Write is part of io.Writer; it never fails. When a line cannot be written to the file,
-// as on a full disk, the first writer is told, once until a line can be written again.
+// Write is part of io.Writer; it never fails. If a line cannot be written to the file, that
+// is reported to the first writer, once until a line can be written again.
 func (t *tee) Write(line []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 const (
 	// FileMegabytes is the size at which the file is rotated.
 	FileMegabytes = 10
-	// filesKept bounds the rotated files: the oldest beyond it goes.
+	// filesKept is the number of rotated files that are kept.
 	filesKept = 10
 )
 
@@ -26,17 +26,16 @@ type Config struct {
 
 // A Journal is the log of a program.
 //
-// Safe for concurrent use: out has a mutex; Reopen is called by one goroutine at a
-// time, and Close after it.
+// Safe for concurrent use, except that Reopen and Close must not be called concurrently.
 type Journal struct {
 	handler slog.Handler
 	out     *tee
-	name    string         // of the file
+	name    string         // LOG_FILE
 	file    io.WriteCloser // nil without one
 }
 
-// Open sets up the log. Standard output always gets every line. When the file cannot be
-// written there is a Journal all the same, without it, and the error says why.
+// Open opens the log. Every line goes to standard output. If the file cannot be written,
+// Open returns the error together with a Journal that works without the file.
 func Open(c Config, stdout io.Writer) (*Journal, error) {
 	out := &tee{writers: []io.Writer{stdout}}
 	j := &Journal{handler: NewHandler(c.Format, parseLevel(c.Level), out), out: out, name: c.File}
@@ -50,14 +49,14 @@ func Open(c Config, stdout io.Writer) (*Journal, error) {
 	return j, nil
 }
 
-// Logger logs into j.
+// Logger returns a logger that writes to j.
 func (j *Journal) Logger() *slog.Logger { return slog.New(j.handler) }
 
-// Reopen has the log go on in the file that has the name now: after logrotate has
-// renamed the one before, that is a new one. With an error the log goes on as before.
+// Reopen opens the file by its name again, which creates a new one after logrotate has
+// renamed it. If that fails, the log continues in the previous file.
 func (j *Journal) Reopen() error {
-	// The rotating writer opens the file with its first line and would then
-	// fail line after line: find out now.
+	// The rotating writer opens the file when it writes the first line. Opening it here
+	// reports an error now.
 	f, err := os.OpenFile(j.name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
 	if err == nil {
 		err = f.Close()
@@ -72,8 +71,8 @@ func (j *Journal) Reopen() error {
 	return nil
 }
 
-// Last returns the logger for what ends the program: it goes to the file, and to stderr
-// when lines are JSON.
+// Last returns the logger for errors that end the program. It writes to the file, and to
+// stderr if lines are JSON.
 func (j *Journal) Last(format string, stderr io.Writer) *slog.Logger {
 	out := new(tee)
 	if format == "json" {
@@ -92,7 +91,7 @@ func (j *Journal) Close() {
 	}
 }
 
-// cause is what the system said, without the operation and the path.
+// cause returns the error of the system call, without the operation and the path.
 func cause(err error) error {
 	if p, ok := err.(*os.PathError); ok {
 		return p.Err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/strict"
+	"weir/internal/testkit"
 )
 
 // at is the time of every record in these tests.
@@ -131,10 +132,7 @@ func sum(a, b float64) float64 { return a + b }
 // A full disk loses lines of LOG_FILE: stdout says so, once until lines are kept again.
 func TestLogFileThatCannotBeWritten(t *testing.T) {
 	var stdout strings.Builder
-	l, err := Open(Config{File: "/dev/full", Format: "text", Level: "info"}, &stdout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(Open(Config{File: "/dev/full", Format: "text", Level: "info"}, &stdout))(t)
 	defer l.Close()
 	tell := l.Logger()
 	tell.Info("one")

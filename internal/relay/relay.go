@@ -1,5 +1,5 @@
-// Package relay is a TCP relay for tests and experiments. Between two programs it delays,
-// drops or redirects what they send.
+// Package relay is a TCP relay for tests and experiments. It delays, drops or redirects
+// what two programs send each other.
 package relay
 
 import (
@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A Relay carries bytes between the connections that it accepts and those that it dials.
+// A Relay copies bytes between the connections that it accepts and those that it dials.
 //
-// Safe for concurrent use: mu guards pairs and ended, the rest is atomic.
+// Safe for concurrent use: mu guards pairs and closed, the rest is atomic.
 type Relay struct {
 	ln    net.Listener
 	to    atomic.Pointer[func() string]
@@ -20,17 +20,17 @@ type Relay struct {
 
 	mu      sync.Mutex
 	pairs   map[*pair]bool
-	ended   bool
+	closed  bool
 	running sync.WaitGroup
 }
 
-// A pair is two connections that belong together.
+// A pair is an accepted connection and the one dialled for it.
 type pair struct {
 	in, out net.Conn
-	lost    atomic.Bool // what comes is discarded
+	lost    atomic.Bool // everything received is discarded
 }
 
-// New returns a relay, which dials the address that to returns for each connection.
+// New returns a relay. For each accepted connection it dials the address that to returns.
 func New(to func() string) (*Relay, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,17 +42,17 @@ func New(to func() string) (*Relay, error) {
 	return r, nil
 }
 
-// Addr is the address listened on.
+// Addr returns the address that the relay listens on.
 func (r *Relay) Addr() string { return r.ln.Addr().String() }
 
-// To has connections from now on dial what to returns.
+// To replaces the function that returns the address to dial.
 func (r *Relay) To(to func() string) { r.to.Store(&to) }
 
-// Slow has what is answered from now on arrive so much later.
+// Slow delays the answers from now on.
 func (r *Relay) Slow(by time.Duration) { r.delay.Store(int64(by)) }
 
-// Lose has whatever is sent over connections that are open, or opened until Lose(false),
-// be lost for good, while both ends take them for open.
+// Lose(true) discards everything sent over connections that are open now or opened before
+// Lose(false), for as long as they exist. Neither end sees them close.
 func (r *Relay) Lose(on bool) {
 	r.mute.Store(on)
 	if !on {
@@ -65,7 +65,7 @@ func (r *Relay) Lose(on bool) {
 	}
 }
 
-// Cut ends all connections.
+// Cut closes all connections.
 func (r *Relay) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,11 +74,11 @@ func (r *Relay) Cut() {
 	}
 }
 
-// Close ends the relay.
+// Close stops the relay.
 func (r *Relay) Close() {
 	_ = r.ln.Close()
 	r.mu.Lock()
-	r.ended = true
+	r.closed = true
 	r.mu.Unlock()
 	r.Cut()
 	r.running.Wait()
@@ -99,11 +99,11 @@ func (r *Relay) accept() {
 	}
 }
 
-// join carries both ways.
+// join starts copying in both directions.
 func (r *Relay) join(p *pair) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended {
+	if r.closed {
 		p.close()
 		return
 	}
@@ -125,7 +125,7 @@ func (p *pair) close() {
 	_ = p.out.Close()
 }
 
-// carry carries from one connection to the other until either ends.
+// carry copies from one connection to the other until either ends.
 func (p *pair) carry(to, from net.Conn, delay func() time.Duration) {
 	defer p.close()
 	b := make([]byte, 32<<10)

@@ -21,10 +21,7 @@ func serving(t *testing.T, name string) func() string {
 // newRelay returns a relay that the test closes.
 func newRelay(t *testing.T, to func() string) *Relay {
 	t.Helper()
-	r, err := New(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(New(to))(t)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -62,10 +59,7 @@ func TestRelay(t *testing.T) {
 // What is sent over a connection that loses is lost for good; a later one does not.
 func TestLose(t *testing.T) {
 	r := newRelay(t, serving(t, "a"))
-	c, err := net.Dial("tcp", r.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(net.Dial("tcp", r.Addr()))(t)
 	defer c.Close()
 	testkit.Eventually(t, "it is carried", func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.pairs) == 1 })
 	r.Lose(true)

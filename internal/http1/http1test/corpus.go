@@ -21,7 +21,7 @@ import (
 //go:embed testdata/*.json
 var embedded embed.FS
 
-// responsesFile is the one file of a corpus that holds responses.
+// responsesFile is the file of a corpus that contains responses.
 const responsesFile = "upstream-responses.json"
 
 // A corpus is a folder of JSON files with cases.
@@ -30,8 +30,7 @@ type corpus struct {
 	files fs.FS
 }
 
-// corpora returns the corpora that there are: "embedded" and, if it lies
-// beside the repository, "shared".
+// corpora returns the corpora: "embedded" and, if it exists beside the repository, "shared".
 func corpora() ([]corpus, error) {
 	own, err := fs.Sub(embedded, "testdata")
 	if err != nil {
@@ -49,8 +48,7 @@ func corpora() ([]corpus, error) {
 	return found, nil
 }
 
-// repositoryRoot is the nearest folder from the working directory up that
-// holds a go.mod.
+// repositoryRoot returns the nearest folder with a go.mod, from the working directory upwards.
 func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -68,8 +66,8 @@ func repositoryRoot() (string, error) {
 	}
 }
 
-// Octets is the input of a case: one base64 string, or pieces with how often
-// each is repeated.
+// Octets is the input of a case: one base64 string, or pieces with the number of their
+// repetitions.
 type Octets struct {
 	Raw      *string           `json:"raw_base64"`
 	Segments []json.RawMessage `json:"segments"`
@@ -96,7 +94,7 @@ func (o *Octets) Bytes() ([]byte, error) {
 	return all, nil
 }
 
-// A RequestCase is what a client may send and what has to come of it.
+// A RequestCase is input from a client with the expected result.
 type RequestCase struct {
 	Octets
 	ID           string        `json:"id"`
@@ -109,7 +107,7 @@ type RequestCase struct {
 	MaxForwarded int           `json:"max_forwarded"`
 }
 
-// A RequestSeen is one complete request within the input of a case.
+// A RequestSeen is a complete request in the input of a case.
 type RequestSeen struct {
 	Method     string  `json:"method"`
 	Target     string  `json:"target"`
@@ -118,7 +116,7 @@ type RequestSeen struct {
 	BodySHA256 *string `json:"body_sha256"`
 }
 
-// A ResponseCase is what an upstream may send and what has to come of it.
+// A ResponseCase is input from a target with the expected result.
 type ResponseCase struct {
 	Octets
 	ID             string `json:"id"`
@@ -169,15 +167,14 @@ func all[T any](t testing.TB, wanted func(string) bool) (list []T) {
 	return list
 }
 
-// bodySum is how the corpus writes down a body: the first 16 hexadecimal
-// digits of its SHA-256.
+// bodySum returns the digest of a body in the corpus: the first 16 hexadecimal digits of its
+// SHA-256.
 func bodySum(body string) string {
 	sum := sha256.Sum256([]byte(body))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Judge compares what was read with the verdict of the case. It returns nil or
-// what is wrong.
+// Judge compares a record with the verdict of the case. The error describes a difference.
 func (c *RequestCase) Judge(got Record) error {
 	complete := 0
 	for i := range got.Messages {
@@ -284,16 +281,16 @@ func (want *RequestSeen) judge(m *Message) error {
 	return nil
 }
 
-// protocolsAsked are the Upgrade fields of the requests of those shared cases
-// that tell them in words only.
+// protocolsAsked are the Upgrade fields of the requests of shared cases that describe them only
+// in words.
 var protocolsAsked = map[string]string{
 	"llhttp:connection-010": "h2c",
 	"rfc:101-wrong-proto":   "websocket",
 	"rfc:101-ws":            "websocket",
 }
 
-// Conversation returns how the case is to be read: up to the end of the first
-// final response, a switch to a protocol that was not asked for refused.
+// Conversation returns how the case is read: up to the end of the first final response. A
+// switch to a protocol that was not requested is refused.
 func (c *ResponseCase) Conversation() *Conversation {
 	upgrade := c.RequestUpgrade
 	if upgrade == "" {
@@ -317,8 +314,7 @@ func (c *ResponseCase) Conversation() *Conversation {
 	}
 }
 
-// Judge compares what was read with the verdict of the case. It returns nil or
-// what is wrong.
+// Judge compares a record with the verdict of the case. The error describes a difference.
 func (c *ResponseCase) Judge(got Record) error {
 	var final *Message
 	interim := []int{}

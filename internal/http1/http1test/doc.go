@@ -1,12 +1,10 @@
-// Package http1test helps to test whatever reads HTTP/1.1: it splits input in
-// every way, records what an http1.Reader says about it, and knows a corpus of byte
-// strings with the verdicts that a proxy owes them. Its own Reader is a second opinion.
+// Package http1test supports tests of readers of HTTP/1.1. It splits input in various ways,
+// records the results of an http1.Reader, and has a corpus of inputs with the expected
+// verdicts. Its own Reader is an independent implementation for comparison.
 //
-// A law holds everywhere: splitting input changes nothing. ReadAllWays feeds
-// the same bytes whole, byte by byte and at random places and complains when
-// the records differ.
+// Splitting input must not change the result. ReadAllWays feeds the same bytes whole, byte by
+// byte and in random pieces, and reports differences.
 //
-// The corpus has two parts. One is embedded and always there. The other is
-// found beside the repository, in ../shared/http-corpus as seen from the
-// folder of go.mod, and used when it is.
+// The corpus has two parts. One is embedded. The other is in ../shared/http-corpus, relative
+// to the folder of go.mod, and is used if it exists.
 package http1test

@@ -21,11 +21,11 @@ func ByteByByte(b []byte) [][]byte {
 	return pieces
 }
 
-// SplitAt returns b in two pieces, the first n bytes long.
+// SplitAt returns b in two pieces, the first of n bytes.
 func SplitAt(b []byte, n int) [][]byte { return [][]byte{b[:n], b[n:]} }
 
-// RandomPieces returns b in pieces of random length, the same ones for the
-// same seed. Most are short; some are long.
+// RandomPieces returns b in pieces of random length, which depend on the seed. Most are short,
+// some are long.
 func RandomPieces(b []byte, seed uint64) [][]byte {
 	rnd := rand.New(rand.NewPCG(seed, uint64(len(b))))
 	most := 1 + rnd.IntN(64)
@@ -42,46 +42,46 @@ func RandomPieces(b []byte, seed uint64) [][]byte {
 	return pieces
 }
 
-// A Message is what a Reader said about one message, copied.
+// A Message is a copy of the results of a Reader for one message.
 type Message struct {
-	// Head has no part of the input: its slices are copies.
+	// Head does not refer to the input: its slices are copies.
 	Head http1.Head
-	// Body is the body as far as it has come.
+	// Body is the part of the body that was read.
 	Body string
-	// Complete says that End has come, or that the message is an interim
-	// response, or one after which the protocol changes.
+	// Complete says that End was returned, or that the message is an interim response or
+	// the last one before another protocol.
 	Complete bool
 }
 
-// A Record is what a Reader said about some input.
+// A Record is the results of a Reader for some input.
 type Record struct {
 	Messages []Message
 	// Err is the error that ended the reading, of the Reader or of Refuse.
 	Err error
-	// Stopped says that reading ended because a message said that the
-	// connection closes behind it, or because of Conversation.Single.
+	// Stopped says that reading ended because a message closes the connection, or because
+	// of Conversation.Single.
 	Stopped bool
-	// Upgraded says that what follows the last message is another protocol.
+	// Upgraded says that another protocol follows the last message.
 	Upgraded bool
-	// Idle is what the Reader said at the end.
+	// Idle is the result of Reader.Idle at the end.
 	Idle bool
-	// Rest is how many bytes were not done with at the end, 0 with Err.
+	// Rest is the number of bytes that were not consumed; 0 with Err.
 	Rest int
 }
 
-// A Conversation says how input is to be read. The zero Conversation reads
-// requests until one closes the connection.
+// A Conversation describes how input is read. The zero Conversation reads requests until one
+// closes the connection.
 type Conversation struct {
-	// Limits are the Reader's; nil means the default ones.
+	// Limits are those of the Reader; nil means the defaults.
 	Limits *http1.Limits
-	// Response reads responses. Method is what they answer.
+	// Response says to read responses, to requests with Method.
 	Response bool
 	Method   http1.Method
-	// Refuse looks at each head and ends the reading with its error.
+	// Refuse is called with each head; its error ends reading.
 	Refuse func(h *http1.Head) error
-	// Single ends the reading behind the first message that is not interim.
+	// Single says to end reading after the first message that is not interim.
 	Single bool
-	// Closed tells the Reader at the end that the peer has closed.
+	// Closed says to tell the Reader at the end that the peer has closed.
 	Closed bool
 }
 
@@ -94,9 +94,9 @@ func (c *Conversation) reader() http1.Reader {
 	return r
 }
 
-// Read feeds the pieces to a new Reader and records what it says. It panics
-// when the Reader breaks its contract: consumes what is not there, hands out
-// data that is not, or does not move on.
+// Read feeds the pieces to a new Reader and records the results. It panics if the Reader
+// violates its contract: it consumes more bytes than there are, returns data that is not part
+// of the input, or makes no progress.
 func (c *Conversation) Read(pieces [][]byte) Record {
 	f := feeder{c: c, r: c.reader()}
 	total := 0
@@ -128,8 +128,8 @@ type feeder struct {
 	done     bool
 }
 
-// add replaces the buffer by a new one of just the right size and spoils the
-// old one, so that no reference to it goes unnoticed.
+// add replaces the buffer by a new one of the exact size and overwrites the old one, so that
+// references to it are detected.
 func (f *feeder) add(p []byte) {
 	next := make([]byte, len(f.buf)+len(p))
 	copy(next[copy(next, f.buf):], p)
@@ -137,7 +137,7 @@ func (f *feeder) add(p []byte) {
 	f.buf = next
 }
 
-// step takes events until more bytes are needed.
+// step processes events until more bytes are needed.
 func (f *feeder) step() {
 	for idle := 0; !f.done; {
 		ev, err := f.r.Next(f.buf, &f.h)
@@ -213,8 +213,8 @@ func (f *feeder) eof() {
 	f.take(ev)
 }
 
-// ReadAllWays reads b whole, byte by byte, and at random places by some seeds,
-// and returns what was said, or an error when that was not always the same.
+// ReadAllWays reads b whole, byte by byte, and in random pieces for some seeds. It returns the
+// record, or an error if the records differ.
 func (c *Conversation) ReadAllWays(b []byte) (Record, error) {
 	want := c.Read(Whole(b))
 	if got := c.Read(ByteByByte(b)); got.String() != want.String() {
@@ -228,7 +228,7 @@ func (c *Conversation) ReadAllWays(b []byte) (Record, error) {
 	return want, nil
 }
 
-// String tells the whole record, one message to a line.
+// String formats the whole record, one message per line.
 func (r Record) String() string {
 	var s strings.Builder
 	for i := range r.Messages {
@@ -246,7 +246,7 @@ func statusOf(err error) int {
 	return http1.StatusOf(err)
 }
 
-// String tells all that is known of the message.
+// String formats all fields of the message.
 func (m *Message) String() string {
 	h := &m.Head
 	var s strings.Builder

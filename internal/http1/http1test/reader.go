@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// A Sink takes what a Reader reads. raw are the bytes of a body, or of another
-// protocol.
+// A Sink receives the results of a Reader. raw is a part of a body, or of another protocol.
 type Sink interface {
 	Head(h *Head) error
 	Body(raw []byte) error
 	Whole() error
 }
 
-// A Head is a head as received, with lower-case names.
+// A Head is a head with its field names in lower case.
 type Head struct {
 	Line   string
 	fields [][2]string
@@ -55,8 +54,8 @@ const (
 	readTunnel
 )
 
-// A Reader reads messages strictly, without package http1: a second opinion on where
-// they end.
+// A Reader reads messages strictly and does not use package http1, so it determines their ends
+// independently.
 type Reader struct {
 	Sink     Sink
 	Response bool
@@ -76,13 +75,13 @@ func (r *Reader) Close() error {
 	return r.Sink.Whole()
 }
 
-// InTunnel reports whether all that follows is of another protocol.
+// InTunnel reports whether another protocol follows.
 func (r *Reader) InTunnel() bool { return r.state == readTunnel }
 
-// Tunnel begins that.
+// Tunnel says that another protocol follows.
 func (r *Reader) Tunnel() { r.state = readTunnel }
 
-// Idle reports whether nothing of the next message was read.
+// Idle reports whether no byte of the next message was read.
 func (r *Reader) Idle() bool { return r.state == readHead && len(r.lines) == 0 }
 
 // Feed reads b.
@@ -123,7 +122,7 @@ func (r *Reader) tooLong() error {
 	return nil
 }
 
-// piece reads on in a body with a length, or in a chunk.
+// piece reads a part of a body with a length, or of a chunk.
 func (r *Reader) piece(b []byte) (int, error) {
 	n := min(r.left, len(b))
 	r.left -= n
@@ -138,7 +137,7 @@ func (r *Reader) piece(b []byte) (int, error) {
 	return n, r.Sink.Whole()
 }
 
-// line handles the line that r.lines ends with.
+// line handles the last line of r.lines.
 func (r *Reader) line() error {
 	switch r.state {
 	case readHead:
@@ -173,7 +172,7 @@ func (r *Reader) line() error {
 	return nil
 }
 
-// headDone reads a head and finds out how its body ends.
+// headDone parses a head and determines its framing.
 func (r *Reader) headDone(text string) error {
 	h := &Head{}
 	lines := strings.Split(strings.TrimSuffix(text, "\r\n\r\n"), "\r\n")
