@@ -47,7 +47,7 @@ type Backend interface {
 	CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error)
 
 	// Classify says what an error returned by another method means. It is the zero Fault
-	// for nil.
+	// for nil, and if this side has given up, which says nothing about the store.
 	Classify(err error) Fault
 	// Close closes all connections. No method is called afterwards.
 	Close()

@@ -7,23 +7,23 @@ const (
 	slotUnits = (recordBytesMax + unitBytes - 1) / unitBytes
 )
 
-// An arena hands out slots in pages, from 1 byte to recordBytesMax. A slot is
-// named by where it begins, in units; one that is given back is used again for
-// slots of the same number of units. Slots never move.
+// An arena allocates slots of 1 to recordBytesMax bytes in pages. A slot is identified by its
+// offset in units. A freed slot is reused for slots of the same number of units. Slots never
+// move.
 //
 // Owned by its stripe.
 type arena struct {
 	pages []*[pageBytes]byte
 	used  int                   // units of the last page that are taken
-	free  [slotUnits + 1]uint32 // by units: the first free slot plus 1; it holds the next in its first bytes
+	free  [slotUnits + 1]uint32 // by units: the first free slot plus 1, whose first bytes have the next one
 }
 
-// from returns the memory from where slot begins to the end of its page.
+// from returns the memory from the beginning of a slot to the end of its page.
 func (a *arena) from(slot uint32) []byte {
 	return a.pages[slot/pageUnits][slot%pageUnits*unitBytes:]
 }
 
-// take hands out a slot, with anything in it.
+// take allocates a slot with undefined content.
 func (a *arena) take(length int) uint32 {
 	units := unitsOf(length)
 	if head := a.free[units]; head != 0 {
@@ -39,7 +39,7 @@ func (a *arena) take(length int) uint32 {
 	return uint32(slot)
 }
 
-// release gives a slot of that length back.
+// release frees a slot of that length.
 func (a *arena) release(slot uint32, length int) {
 	units := unitsOf(length)
 	order.PutUint32(a.from(slot), a.free[units])

@@ -8,31 +8,27 @@ import (
 	"weir/proxy/store"
 )
 
-// documentsMax is how many documents there may be.
+// documentsMax bounds the documents.
 const documentsMax = 64
 
-// Documents keeps small documents under names such as ratelimiter:config, in
-// memory. The zero value is empty and ready.
+// Documents keeps small documents, such as ratelimiter:config, in memory. The zero value is
+// empty and ready.
 //
-// Safe for concurrent use: one lock; what it hands out is never changed.
+// Safe for concurrent use: mu guards docs; bodies are never changed.
 type Documents struct {
 	mu   sync.Mutex
 	docs map[string]store.Document
 }
 
-// Read returns the document called name; one that was never written has version
-// 0 and no body. The caller must not change the body. The error is nil: it is there
-// for stores that may be away, and this one never is.
+// Read implements [store.Documents]. The error is always nil.
 func (d *Documents) Read(name string) (store.Document, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.docs[name], nil
 }
 
-// CompareAndSet makes body the document called name if its version still is
-// version, 0 for one that was never written. It returns the document as it is
-// then, and whether it was written. The body is copied. The error is that there are
-// 64 documents already, or a store.SizeError.
+// CompareAndSet implements [store.Documents]. It copies the body. The error is a
+// store.SizeError, or says that there are too many documents.
 func (d *Documents) CompareAndSet(name string, version int64, body []byte) (store.Document, bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,8 +50,8 @@ func (d *Documents) CompareAndSet(name string, version int64, body []byte) (stor
 	return doc, true, nil
 }
 
-// Restore puts a document back as another process has read it, unless there is
-// one of the name. One that could not have been written is left out.
+// Restore adds a document that another process has read, unless there is one with that name.
+// It ignores invalid documents.
 func (d *Documents) Restore(name string, doc store.Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -2,19 +2,18 @@ package simredis
 
 import "time"
 
-// sweepStep is how many places are looked at under one hold of a stripe's lock.
+// sweepStep bounds the places that are checked while a stripe's lock is held.
 const sweepStep = 64
 
-// Expire looks at up to budget places for keys, going on where the last call
-// ended, and removes the keys which have expired at now. It returns how many.
-// Whoever owns the table calls it at a steady pace: without, expired keys still
-// read as never seen, but their memory is not used again. A table has one to
-// three places for each key.
+// Expire checks up to budget places, continuing where the last call ended, and removes keys that
+// have expired at now. It returns how many. The owner of the table calls it regularly: expired
+// keys count as new in any case, but only Expire frees their memory. A table has one to three
+// places per key.
 func (t *Table) Expire(now time.Time, budget int) int {
 	t.cycle.Lock()
 	defer t.cycle.Unlock()
 	all := len(t.stripes) + 1
-	// The stripe where we begin is passed twice: its hand may stand in the middle.
+	// The first stripe is visited twice, because its hand may be in the middle.
 	expired, passed := 0, 0
 	for budget > 0 && passed <= all {
 		s := &t.overflow
@@ -34,15 +33,15 @@ func (t *Table) Expire(now time.Time, budget int) int {
 	return expired
 }
 
-// sweep looks at up to budget places of a locked stripe's index, from its hand
-// on. done says that it came to the end, from where the hand starts again.
+// sweep checks up to budget places of a locked stripe's index, from its hand on. done says that
+// it reached the end, and the hand starts again.
 func (t *Table) sweep(s *stripe, now int64, budget int) (looked, removed int, done bool) {
 	for ; looked < budget && s.hand < len(s.index); looked++ {
 		if s.index[s.hand] == 0 || s.record(s.hand).expires() > now {
 			s.hand++
 			continue
 		}
-		s.remove(s.hand) // another may have moved into its place
+		s.remove(s.hand) // another key may have moved to this place
 		if s == &t.overflow {
 			t.buckets.Add(-1)
 		} else {

@@ -10,18 +10,18 @@ import (
 
 // A claim is one counter of an ask while the ask is decided.
 type claim struct {
-	from, to int // of the name, in the group's names
+	from, to int // range of the name in the group's names
 	hash     uint64
 	stripe   *stripe
-	record   record // nil: the stripe does not hold the name
+	record   record // nil: the stripe does not have the name
 	slot     uint32 // of record
 	state    limit.State
-	before   [limit.StateBytes]byte // of state as it was found
-	placed   bool                   // a place among the table's keys was taken for it
+	before   [limit.StateBytes]byte // bytes of state before the decision
+	placed   bool                   // counted in the table's keys
 }
 
-// A group is an ask that is being decided, with the locks of the stripes that it
-// touches. It lives on the stack, and therefore holds no slices of itself.
+// A group is an ask that is being decided, with the locks of its stripes. It is on the stack, so
+// it has no slices of itself.
 //
 // Owned by the call that made it.
 type group struct {
@@ -35,7 +35,7 @@ type group struct {
 	overflow bool // the overflow buckets are locked too
 }
 
-// takeGroup decides an ask of any number of counters, known or new.
+// takeGroup decides an ask with any number of counters, known or new.
 func (t *Table) takeGroup(now int64, ask *store.Ask, ans *store.Answer) {
 	g := group{t: t, now: now}
 	for i := range ask.Counters {
@@ -54,8 +54,8 @@ func (t *Table) takeGroup(now int64, ask *store.Ask, ans *store.Answer) {
 	g.unlock()
 }
 
-// add makes a claim for the last of counters and notes which stripe it is in. That of
-// a counter without a limit is empty.
+// add makes a claim for the last of counters, and adds its stripe. For a counter without a limit
+// the claim is empty.
 func (g *group) add(counters []store.Counter) {
 	counter := &counters[g.n]
 	for i := range g.n {
@@ -81,7 +81,7 @@ func (g *group) add(counters []store.Counter) {
 
 func (g *group) name(c *claim) []byte { return g.names[c.from:c.to] }
 
-// note adds a stripe to those to be locked, in ascending order, once.
+// note adds a stripe to those that are locked, in ascending order, unless it is there.
 func (g *group) note(number uint32) {
 	at := g.locked
 	for at > 0 && g.numbers[at-1] >= number {
@@ -110,9 +110,9 @@ func (g *group) unlock() {
 	}
 }
 
-// resolve finds the state that a claim is about: its own, or for a new key the
-// zero state, that of the rule's overflow bucket at the bound, or a copy of that
-// bucket's if there is one which is not as new.
+// resolve finds the state of a claim: that of its key, or for a new key the zero state, the
+// state of the rule's overflow bucket at the bound, or a copy of that state if the bucket is
+// not as new.
 func (g *group) resolve(c *claim, counter *store.Counter) {
 	kind := counter.Limit.Kind()
 	c.find(g.now, g.name(c), kind)
@@ -140,12 +140,11 @@ func (g *group) resolve(c *claim, counter *store.Counter) {
 		return
 	}
 	bucket.from = c.from
-	bucket.to = c.from + copy(g.names[c.from:c.to], name) // is shorter than any name of a key
+	bucket.to = c.from + copy(g.names[c.from:c.to], name) // shorter than the name of any key
 	*c = bucket
 }
 
-// find looks a name up. A key that has expired is as one never seen, in a place
-// that it has already.
+// find looks up a name. An expired key is like a new one, but has a record.
 func (c *claim) find(now int64, name []byte, kind limit.Kind) {
 	c.record, c.slot = c.stripe.find(c.hash, name, kind)
 	if c.record != nil && now < c.record.expires() {
@@ -154,8 +153,7 @@ func (c *claim) find(now int64, name []byte, kind limit.Kind) {
 	}
 }
 
-// decide grants as many of the ask's requests as every counter has room for, and
-// charges them.
+// decide grants as many of the ask's requests as every counter admits, and charges them.
 func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 	n := int64(ask.N)
 	granted := n
@@ -165,7 +163,7 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 	}
 	for i := range ask.Counters {
 		counter, c := &ask.Counters[i], &g.claims[i]
-		if c.stripe == &g.t.overflow { // a counter before it may have changed the bucket
+		if c.stripe == &g.t.overflow { // an earlier counter may have changed the bucket
 			c.find(g.now, g.name(c), counter.Limit.Kind())
 		}
 		if ask.Traced {
@@ -182,8 +180,8 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 	ans.Tightest = store.Tightest(ask.Counters, ans.Decisions)
 }
 
-// ask is what the state of a claim must have room for: the cost of the counter, and of the
-// others whose keys share its overflow bucket.
+// ask returns what the state of a claim must admit: the cost of the counter, and of the others
+// whose keys share its overflow bucket.
 func (g *group) ask(counters []store.Counter, i int, n int64) limit.Ask {
 	ask, c := counters[i].Ask(n), &g.claims[i]
 	if c.stripe != &g.t.overflow {
@@ -197,7 +195,7 @@ func (g *group) ask(counters []store.Counter, i int, n int64) limit.Ask {
 	return ask
 }
 
-// trace is what a claim's decision is worked out from.
+// trace returns the state before the decision.
 func (g *group) trace(c *claim) store.Trace {
 	if c.stripe == nil {
 		return store.Trace{}
@@ -205,7 +203,7 @@ func (g *group) trace(c *claim) store.Trace {
 	return store.Trace{At: g.now, Before: c.state.Clone()}
 }
 
-// keep writes a claim's state into the table if it changed.
+// keep writes the state of a claim to the table if it has changed.
 func (g *group) keep(c *claim, d limit.Decision) {
 	if c.state.Is(&c.before) {
 		if c.placed {

@@ -7,16 +7,15 @@ import (
 	"weir/proxy/store"
 )
 
-// A record is what the table knows of one key, in an arena, so that a lookup
-// touches one place in memory:
+// A record has the data of one key, contiguous in an arena:
 //
 //	0   state
-//	32  expires: µs since the epoch; from then on the key is as one never seen
-//	40  length of the name, and in the highest bit whether the state has a rest, which
-//	    the stripe keeps beside
+//	32  expires: µs since the epoch; from then on the key is like a new one
+//	40  length of the name, and in the highest bit whether the stripe has a rest of the
+//	    state
 //	42  name
 //
-// It goes on to the end of its page, behind the name with other records.
+// The slice extends to the end of the page, so other records may follow the name.
 type record []byte
 
 const (
@@ -36,7 +35,7 @@ func (r record) nameLength() int { return int(order.Uint16(r[atLength:]) &^ rest
 
 func (r record) name() []byte { return r[atName : atName+r.nameLength()] }
 
-// length is how many bytes of the arena the record takes.
+// length returns the size of the record.
 func (r record) length() int { return atName + r.nameLength() }
 
 func (r record) hasRest() bool { return order.Uint16(r[atLength:])&restBit != 0 }
@@ -49,17 +48,16 @@ func (r record) setRest(has bool) {
 	order.PutUint16(r[atLength:], length)
 }
 
-// state is what the record says, without the rest.
+// state returns the state without the rest.
 func (r record) state() (s limit.State) {
 	s.Read(r.bytes())
 	return s
 }
 
-// kind is the kind of limits under which the record is kept. With the name it tells
-// records apart.
+// kind returns the kind of limits of the record. Kind and name identify a record.
 func (r record) kind() limit.Kind { return limit.KindIn(r.bytes()) }
 
-// bytes is that as bytes.
+// bytes returns the bytes of the state.
 func (r record) bytes() *[limit.StateBytes]byte { return (*[limit.StateBytes]byte)(r) }
 
 func (r record) set(s *limit.State, expires int64) {

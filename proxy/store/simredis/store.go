@@ -10,14 +10,12 @@ import (
 	"weir/proxy/store"
 )
 
-// expireBudget is how many keys a store looks at each second to see whether they have
-// expired.
+// expireBudget is the number of places that a store checks for expired keys each second.
 const expireBudget = 200_000
 
-// A Store is a [store.Store] that only one process has: a Table and Documents. It is never
-// unavailable, its lanes answer at once, and it holds every lease. It takes any time of
-// this machine for now and makes it steady: a wall clock that is set back would lock
-// exhausted keys for so long.
+// A Store is a [store.Store] of one process: a Table and Documents. It is always available, its
+// lanes answer immediately, and it grants every lease. It uses monotonic time, because keys
+// would stay exhausted for too long after the wall clock is set back.
 //
 // Safe for concurrent use: table and documents are, epoch is atomic; mu guards the rest.
 type Store struct {
@@ -32,7 +30,7 @@ type Store struct {
 	lanes []*lane
 }
 
-// NewStore returns an empty store, which lets keys expire until it is closed.
+// NewStore returns an empty store, which removes expired keys until it is closed.
 func NewStore(cfg Config) (*Store, error) {
 	table, err := New(cfg)
 	if err != nil {
@@ -48,8 +46,8 @@ func (s *Store) keepExpiring() {
 	every.Pause(s.stop, time.Second, func(now time.Time) { s.table.Expire(s.steady(now), expireBudget) })
 }
 
-// steady is now on a clock that is never set: it began with the wall clock's time and
-// goes with the monotonic one.
+// steady converts now to a clock that is never set: it started with the wall clock's time and
+// follows the monotonic one.
 func (s *Store) steady(now time.Time) time.Time { return s.began.Add(now.Sub(s.began)) }
 
 // Close ends the removal of keys.
@@ -58,16 +56,16 @@ func (s *Store) Close() {
 	s.ended.Wait()
 }
 
-// Name returns the word for health.
+// Name returns the name in health.
 func (s *Store) Name() string { return "simulated" }
 
-// Mode is Exact.
+// Mode returns Exact.
 func (s *Store) Mode() store.Mode { return store.Exact }
 
-// Forgetful changes Epoch; in this process nobody remembers refusals.
+// Forgetful changes Epoch; the lanes remember no refusals.
 func (s *Store) Forgetful() { s.epoch.Add(1) }
 
-// Epoch is another number after each Forgetful and each edit.
+// Epoch returns a number that changes with each Forgetful and each edit.
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // Forget is [Table.Forget]; the error is nil.
@@ -84,32 +82,32 @@ func (s *Store) Add(rule string, key []byte, n int64) (bool, error) {
 	return changed, nil
 }
 
-// Watch does nothing: nobody else writes.
+// Watch does nothing: no other process writes.
 func (s *Store) Watch(string, func(store.Document)) {}
 
-// Lease reports that owner holds the lease: there is nobody else.
+// Lease reports that owner holds the lease, since there are no others.
 func (s *Store) Lease(string, string, time.Duration) (bool, error) { return true, nil }
 
 // Release does nothing.
 func (s *Store) Release(string, string) error { return nil }
 
-// Keys returns how many keys there are now; see [Stats].
+// Keys returns the number of keys; see [Stats].
 func (s *Store) Keys() int { return s.table.Stats().Keys }
 
-// Register adds the metrics of a store that decides to set.
+// Register adds the metrics to set.
 func (s *Store) Register(set *metric.Set) {
-	set.Counter("ratelimiter_store_commands_total", "commands that the store was given", s.decisions)
+	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", s.decisions)
 	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", s.decisions)
 	for _, m := range []string{"normal", "failopen", "local", "closed"} {
 		inForce := 0.0
 		if m == "normal" {
-			inForce = 1 // the store in the process is never away
+			inForce = 1 // this store is always available
 		}
 		set.Gauge("ratelimiter_mode"+metric.Labels("type", m), "1 for the mode in force", func() float64 { return inForce })
 	}
 }
 
-// decisions is how many asks were decided.
+// decisions returns how many asks were decided.
 func (s *Store) decisions() (sum uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +117,7 @@ func (s *Store) decisions() (sum uint64) {
 	return sum
 }
 
-// NewLane returns a lane that decides on the spot; post is not used.
+// NewLane returns a lane that decides immediately; post is not used.
 func (s *Store) NewLane(func(func(now time.Time))) store.Lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,13 +126,13 @@ func (s *Store) NewLane(func(func(now time.Time))) store.Lane {
 	return l
 }
 
-// A lane is one loop's way to the table. It stays counted when it is closed.
+// A lane is one loop's access to the table. Its count remains after Close.
 //
-// Owned by its loop, but for decisions, which others read.
+// Owned by its loop, except decisions, which others read.
 type lane struct {
 	store     *Store
 	decisions metric.Counter
-	_         [112]byte // a cache line behind it is not another loop's
+	_         [112]byte // no other loop shares the cache line
 }
 
 // Ask decides.
@@ -149,7 +147,7 @@ func (l *lane) Release(now time.Time, c *store.Counter, slot int64, _ store.Mode
 	l.store.table.Release(l.store.steady(now), c, slot)
 }
 
-// Next is never: nothing waits.
+// Next returns zero: nothing waits.
 func (l *lane) Next() time.Time { return time.Time{} }
 
 // Expire does nothing.

@@ -9,20 +9,19 @@ import (
 
 const (
 	indexMin     = 8 // places
-	indexFillMax = 7 // eighths of the places that may be taken
+	indexFillMax = 7 // eighths of the places that may be used
 )
 
-// A stripe is one part of the table: records, and an index of them by hash with
-// linear probing.
+// A stripe is one part of the table: records, and an index by hash with linear probing.
 //
 // Safe for concurrent use: its callers hold mu.
 type stripe struct {
 	mu      sync.Mutex
 	index   []uint64 // hash<<32 | slot of the record plus 1; 0: empty
 	records arena
-	rests   map[uint32]limit.Rest // by slot, of the few records which have one
-	live    int                   // records
-	hand    int                   // place in the index where sweep goes on
+	rests   map[uint32]limit.Rest // by slot, of the few records that have one
+	live    int                   // number of records
+	hand    int                   // place in the index where sweep continues
 }
 
 // find returns the record with that name and kind and its slot, or nil.
@@ -33,7 +32,7 @@ func (s *stripe) find(hash uint64, name []byte, kind limit.Kind) (r record, slot
 	return nil, 0
 }
 
-// state returns what a record says.
+// state returns the state of a record.
 func (s *stripe) state(r record, slot uint32) limit.State {
 	state := r.state()
 	if r.hasRest() {
@@ -58,7 +57,7 @@ func (s *stripe) set(r record, slot uint32, state *limit.State, expires int64) {
 	}
 }
 
-// place returns where in the index the record with that name and kind is, or -1.
+// place returns the place in the index of the record with that name and kind, or -1.
 func (s *stripe) place(hash uint64, name []byte, kind limit.Kind) int {
 	if len(s.index) == 0 {
 		return -1
@@ -88,14 +87,14 @@ func (s *stripe) kinds(hash uint64, name []byte) (kinds []limit.Kind) {
 	return kinds
 }
 
-// record returns the record of a place that is not empty.
+// record returns the record of a used place.
 func (s *stripe) record(place int) record { return s.records.from(s.slot(place)) }
 
-// slot returns where that record is.
+// slot returns the slot of that record.
 func (s *stripe) slot(place int) uint32 { return uint32(s.index[place]) - 1 }
 
-// insert adds a record for a name and a kind that the stripe does not hold. Its state,
-// which says the kind, and its expiry are not set.
+// insert adds a record for a name and a kind that the stripe does not have. It does not set the
+// state, which contains the kind, nor the expiry.
 func (s *stripe) insert(hash uint64, name []byte) (r record, slot uint32) {
 	if 8*(s.live+1) > indexFillMax*len(s.index) {
 		s.grow()
@@ -108,7 +107,7 @@ func (s *stripe) insert(hash uint64, name []byte) (r record, slot uint32) {
 	return r, slot
 }
 
-// link puts a value into the first empty place from where it belongs.
+// link puts a value into the first empty place from its home on.
 func (s *stripe) link(value uint64) {
 	mask := len(s.index) - 1
 	i := home(value) & mask
@@ -129,8 +128,8 @@ func (s *stripe) grow() {
 	}
 }
 
-// remove frees the record of a place, and moves those behind it up so that no
-// search ends early. When none is left, all memory goes back.
+// remove frees the record of a place, and moves following entries so that no search ends early.
+// When no record is left, it frees all memory.
 func (s *stripe) remove(place int) {
 	if s.record(place).hasRest() {
 		delete(s.rests, s.slot(place))
@@ -150,5 +149,5 @@ func (s *stripe) remove(place int) {
 	}
 }
 
-// home is where a value of the index belongs, in an index without bounds.
+// home returns the place where a value belongs, before the mask.
 func home(value uint64) int { return int(value >> 32) }

@@ -21,21 +21,21 @@ const (
 
 // A Config sizes a table. Zero fields mean the defaults.
 type Config struct {
-	// KeysMax is the bound on the number of keys; 10,000,000. A key costs less than
-	// 100 bytes if its name is short, and the log of sliding_log more.
+	// KeysMax bounds the number of keys; 10,000,000. A key takes less than 100 bytes if its
+	// name is short, and more with sliding_log.
 	KeysMax int
-	// Stripes is the number of parts with a lock of their own, a power of two; 256.
+	// Stripes is the number of separately locked parts, a power of two; 256.
 	Stripes int
 }
 
 // A Table keeps the states of keys.
 //
-// Safe for concurrent use: each stripe has a lock; who needs several takes them
-// in ascending order, that of the overflow buckets last.
+// Safe for concurrent use: each stripe has a lock; several are locked in ascending order, that
+// of the overflow buckets last.
 type Table struct {
 	seed     maphash.Seed
 	keysMax  int64
-	shift    uint // of a hash, to get a stripe's number
+	shift    uint // shift of a hash to the number of its stripe
 	stripes  []stripe
 	overflow stripe // one bucket per rule, beyond keysMax
 
@@ -68,8 +68,7 @@ func New(cfg Config) (*Table, error) {
 	}, nil
 }
 
-// Take decides ask at now and writes what came of it into ans. It fulfils the
-// contract of package store; the answer's mode is Exact.
+// Take decides ask at now and writes the answer, with mode Exact, to ans; see package store.
 func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
 	at := now.UnixMicro()
 	*ans = store.Answer{Decisions: ans.Decisions[:0], At: at, Traces: traces(ask, ans)}
@@ -79,7 +78,7 @@ func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
 	t.takeGroup(at, ask, ans)
 }
 
-// traces is memory for those of an answer; nil unless they are wanted.
+// traces returns memory for the traces of an answer, or nil if they are not requested.
 func traces(ask *store.Ask, ans *store.Answer) []store.Trace {
 	if !ask.Traced {
 		return nil
@@ -87,8 +86,8 @@ func traces(ask *store.Ask, ans *store.Answer) []store.Trace {
 	return ans.Traces[:0]
 }
 
-// takeKnown decides an ask of one counter if the table holds its key, which is
-// what nearly every ask is.
+// takeKnown decides an ask with one counter whose key is in the table, as most asks are. It
+// returns false if the key is not there.
 func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	var space [store.KeyBytesMax]byte
 	c := &ask.Counters[0]
@@ -115,10 +114,9 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	return true
 }
 
-// Release gives back the place that a request had booked in the queue of a leaky
-// counter, if it was the last and its slot is still to come; see
-// [limit.Limit.Release] and [limit.Decision]. Places in a queue that a rule's keys
-// share at the bound stay booked. It reports whether it gave one back.
+// Release gives back the place that a request had booked in the queue of a leaky counter, if it
+// was the last and its slot is still to come; see [limit.Limit.Release]. Places in an overflow
+// bucket stay booked. It reports whether it gave one back.
 func (t *Table) Release(now time.Time, c *store.Counter, slot int64) bool {
 	var space [store.KeyBytesMax]byte
 	name := store.AppendKey(space[:0], c.Rule, c.Key)
@@ -138,10 +136,9 @@ func (t *Table) Release(now time.Time, c *store.Counter, slot int64) bool {
 	return true
 }
 
-// Add gives a key n permits more than it has at now, under every kind of limits and at
-// most until it is as new, and reports whether it could use some; see
-// [limit.State.Add]. A key without a place of its own gets nothing: it shares the
-// overflow bucket of its rule.
+// Add gives a key n more permits at now under every kind of limits, but no more than a new key
+// has, and reports whether it could use any; see [limit.State.Add]. A key in the overflow
+// bucket gets nothing.
 func (t *Table) Add(now time.Time, rule string, key []byte, n int64) (changed bool) {
 	t.each(rule, key, func(s *stripe, place int) {
 		r, slot := s.record(place), s.slot(place)
@@ -156,9 +153,8 @@ func (t *Table) Add(now time.Time, rule string, key []byte, n int64) (changed bo
 	return changed
 }
 
-// Forget removes a key under all kinds of limits, so that it is as one never seen, and
-// reports whether the table held it. A key without a place of its own still shares the
-// overflow bucket of its rule.
+// Forget removes a key under all kinds of limits, and reports whether it was there. A key in the
+// overflow bucket stays there.
 func (t *Table) Forget(rule string, key []byte) (known bool) {
 	t.each(rule, key, func(s *stripe, place int) {
 		s.remove(place)

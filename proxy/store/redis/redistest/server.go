@@ -100,9 +100,13 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
-// Signal sends the server a signal.
+// Signal sends the server a signal. After SIGSTOP it returns when the server has stopped.
 func (s *Server) Signal(sig os.Signal) {
 	s.T.Helper()
+	if sig == syscall.SIGSTOP {
+		testkit.Freeze(s.T, s.cmd.Process.Pid)
+		return
+	}
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		s.T.Fatal(err)
 	}
