@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"weir/internal/testkit"
 )
 
 // filled is a histogram of n random spans around milliseconds.
@@ -24,10 +26,7 @@ func filled(seed uint64, n int) Histogram {
 func TestHistogramText(t *testing.T) {
 	for _, n := range []int{0, 1, 10_000} {
 		want := filled(1, n)
-		text, err := want.MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(want.MarshalText())(t)
 		if !strings.HasPrefix(string(text), "HISTF") {
 			t.Errorf("%d spans: the text begins with %.10q, as no other tool would write it", n, text)
 		}
@@ -49,14 +48,8 @@ func TestHistogramText(t *testing.T) {
 }
 
 func TestHistogramRefused(t *testing.T) {
-	other, err := Histogram{hdrhistogram.New(1, 1000, 2)}.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	good, err := filled(1, 100).MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := testkit.Must(Histogram{hdrhistogram.New(1, 1000, 2)}.MarshalText())(t)
+	good := testkit.Must(filled(1, 100).MarshalText())(t)
 	for text, want := range map[string]string{
 		string(other):                           "must hold 1000 to 400000000000 ns with 3 digits, holds 1 to 1000 with 2",
 		"HISTFAAA":                              "histogram: ",
@@ -74,10 +67,7 @@ func TestHistogramRefused(t *testing.T) {
 // Whatever the text, it is a histogram that comes back the same or an error.
 func FuzzHistogramText(f *testing.F) {
 	for _, n := range []int{0, 3, 500} {
-		text, err := filled(3, n).MarshalText()
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := testkit.Must(filled(3, n).MarshalText())(f)
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -85,10 +75,7 @@ func FuzzHistogramText(f *testing.F) {
 		if h.UnmarshalText([]byte(text)) != nil || h.counts == nil {
 			return
 		}
-		second, err := h.MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := testkit.Must(h.MarshalText())(t)
 		if err := again.UnmarshalText(second); err != nil || again.Spread() != h.Spread() {
 			t.Errorf("%q comes back otherwise, error %v", text, err)
 		}

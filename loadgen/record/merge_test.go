@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 func ExampleMerge() {
@@ -37,17 +39,14 @@ func shardFacts(index, of int, due uint64) Result {
 	return Result{
 		TestID: fmt.Sprintf("t%d", index), Profile: "constant (rps=2)", StartedAt: t0.UTC(), Duration: 1, Elapsed: 1,
 		End: EndCompleted, Due: due, TargetRps: float64(due), Loops: 1, Connections: Connections{Max: 10, Peak: 1},
-		Shards: []Shard{{index, of}}, ScheduleHash: "5a7e", Peaks: []Peak{{0.5, 1, 20}},
+		Shards: []Shard{{Index: index, Of: of}}, ScheduleHash: "5a7e", Peaks: []Peak{{0.5, 1, 20}},
 	}
 }
 
 // reread is a result that was written to a file and read again.
 func reread(t *testing.T, r *Result) *Result {
 	t.Helper()
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(json.Marshal(r))(t)
 	back := new(Result)
 	if err := json.Unmarshal(text, back); err != nil {
 		t.Fatal(err)
@@ -61,10 +60,7 @@ func reread(t *testing.T, r *Result) *Result {
 func TestMergeLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const shards, seconds = 3, 4
-	demand, err := ParseThreshold("latency.p99", "<1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	demand := testkit.Must(ParseThreshold("latency.p99", "<1"))(t)
 	thresholds := []Threshold{demand}
 	one := NewTotals()
 	parts := []*Totals{NewTotals(), NewTotals(), NewTotals()}
@@ -91,10 +87,7 @@ func TestMergeLaw(t *testing.T) {
 		results = append([]*Result{reread(t, part.Result(shardFacts(i, shards, due[i]), due[i], thresholds))}, results...)
 	}
 	before := reread(t, results[0])
-	got, err := Merge(results...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Must(Merge(results...))(t)
 	if !reflect.DeepEqual(before, results[0]) {
 		t.Error("merging changed what it was given")
 	}
@@ -187,10 +180,7 @@ func TestMergeDescribes(t *testing.T) {
 	a.Thresholds = []Checked{{Name: "latency.max", Demand: "<1"}}
 	b.Thresholds = []Checked{{Name: "latency.max", Demand: "<1"}, {Name: "throughput", Demand: ">9"}}
 	b.LastFault = "no route"
-	r, err := Merge(b, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(Merge(b, a))(t)
 	if r.End != EndStopped || r.Elapsed != 1 || len(r.Peaks) != 1 || !r.StartedAt.Equal(t0) || r.LastFault != "no route" || r.TestID != "t0+t1" {
 		t.Errorf("%+v", r)
 	}

@@ -59,11 +59,11 @@ const (
 	ConnectFailed
 	// TLSFailed: connected, but the TLS handshake failed; the log says why.
 	TLSFailed
-	// Reset: the connection broke before the answer was complete.
+	// Reset: the connection was reset before the answer was complete.
 	Reset
 	// Timeout: no complete answer within the timeout.
 	Timeout
-	// BadResponse: what came back is not HTTP/1.1.
+	// BadResponse: the answer is not HTTP/1.1.
 	BadResponse
 	// Closed: the target closed the connection before the answer was complete.
 	Closed
@@ -75,7 +75,7 @@ const (
 	Reasons = iota
 )
 
-// String is the reason as the metrics and the result spell it.
+// String returns the reason as spelled in metrics and results.
 func (r Reason) String() string {
 	return [Reasons]string{
 		"", "http_4xx", "http_5xx", "connect_refused", "connect_timeout", "connect_failed", "tls_failed",
@@ -83,7 +83,7 @@ func (r Reason) String() string {
 	}[r]
 }
 
-// Words is the reason as the log spells it.
+// Words returns the reason as spelled in the log.
 func (r Reason) Words() string {
 	return [Reasons]string{
 		"", "HTTP status 4xx", "HTTP status 5xx", "connection refused", "connect timeout", "connect failed", "TLS handshake failed",
@@ -94,13 +94,13 @@ func (r Reason) Words() string {
 // StatusMax is the greatest status that an answer can have.
 const StatusMax = 599
 
-// An Outcome is how one request ended.
+// An Outcome is the outcome of one request.
 type Outcome struct {
 	Status int    // of the answer; 0 without one
 	Reason Reason // why there is no answer; NoError when there is one
 	Due    time.Time
-	Start  time.Time // zero: it never left
-	Done   time.Time // when the answer was complete, or it was known that none comes
+	Start  time.Time // zero if it was never sent
+	Done   time.Time // when the answer was complete, or the request failed
 }
 
 // Class returns the class of the outcome.

@@ -286,7 +286,7 @@ func TestResult(t *testing.T) {
 	if row := r.Series.Rows[0]; len(row.ErrorsByReason) != 1 || row.ErrorsByReason["http_5xx"] != 1 || row.LatencyP95 == 0 || row.SentLate != 0 {
 		t.Errorf("the row is %+v", row)
 	}
-	if len(r.Shards) != 1 || r.Shards[0] != (Shard{0, 1}) || r.Peaks == nil || !r.Histograms.present() || r.Histograms.Lag.Spread() != r.Lag {
+	if len(r.Shards) != 1 || r.Shards[0] != (Shard{Of: 1}) || r.Peaks == nil || !r.Histograms.present() || r.Histograms.Lag.Spread() != r.Lag {
 		t.Errorf("shards %v, peaks %v, histograms %+v", r.Shards, r.Peaks, r.Histograms)
 	}
 }

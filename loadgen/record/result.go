@@ -3,35 +3,34 @@ package record
 import (
 	"strconv"
 	"time"
+
+	"weir/loadgen/pace"
 )
 
 // An End says why a run ended.
 type End string
 
 const (
-	// EndCompleted: the schedule was over.
+	// EndCompleted: the schedule was completed.
 	EndCompleted End = "completed"
-	// EndStopped: by request.
+	// EndStopped: the run was stopped.
 	EndStopped End = "stopped"
 )
 
-// A Shard says which of several generators on one schedule it was.
-type Shard struct {
-	Index int `json:"index"`
-	Of    int `json:"of"`
-}
+// A Shard identifies one of several generators that share a schedule.
+type Shard = pace.Shard
 
-// A Peak is a stretch of the schedule in which it asked for more than usual:
-// what an observer of the target ought to notice. Start and End are in seconds
-// after the start of the run, the rate is that of all generators together.
+// A Peak is a part of the schedule with a rate far above usual, which an observer of the target
+// should notice. Start and End are in seconds after the start of the run; the rate is that of all
+// generators together.
 type Peak struct {
 	Start float64 `json:"start"`
 	End   float64 `json:"end"`
 	Rps   float64 `json:"rps"`
 }
 
-// A Result is everything there is to say about a run, and the form in which it
-// is written to a file. Spans are in seconds, rates per second.
+// A Result is the result of a run, in the form that is written to files. Spans are in seconds, rates
+// per second.
 type Result struct {
 	Schema    int       `json:"schema"`
 	TestID    string    `json:"testId"`
@@ -45,13 +44,12 @@ type Result struct {
 	Elapsed   float64   `json:"elapsedTime"`
 
 	ScheduleHash string  `json:"scheduleHash"`
-	Shards       []Shard `json:"shards"` // whose result this is
-	Peaks        []Peak  `json:"peaks"`  // of the schedule, not of what was sent
+	Shards       []Shard `json:"shards"` // of the generators
+	Peaks        []Peak  `json:"peaks"`  // of the schedule, not of the sent requests
 
-	// Due requests either were Sent, or Dropped after waiting too long for a
-	// connection, or left Unsent by a stop. Sent and Dropped ones have
-	// Completed, but for those that a stop Abandoned. Completed is the sum of
-	// Success, RateLimited and Errors.
+	// Due requests were Sent, Dropped after waiting too long for a connection, or left Unsent by
+	// a stop. Sent and Dropped ones have Completed, except for those Abandoned by a stop. Completed
+	// is the sum of Success, RateLimited and Errors.
 	Due         uint64 `json:"requestsDue"`
 	Sent        uint64 `json:"requestsSent"`
 	Dropped     uint64 `json:"dropped"`
@@ -69,12 +67,12 @@ type Result struct {
 
 	TargetRps  float64 `json:"targetRps"`
 	SentRps    float64 `json:"sentRps"`
-	RateError  float64 `json:"rateError"`  // share of what was due that did not leave in time
+	RateError  float64 `json:"rateError"`  // share of the due requests that were not sent in time
 	Throughput float64 `json:"throughput"` // answers per second until the end of the schedule
 	SentLate   uint64  `json:"sentLate"`   // missed their time: more than 10 ms late through the generator's fault
 	Received   uint64  `json:"receivedBytes"`
 
-	Latency            Spread `json:"latency"` // of everything that completed
+	Latency            Spread `json:"latency"` // of all completed requests
 	LatencySuccess     Spread `json:"latencySuccess"`
 	LatencyRateLimited Spread `json:"latencyRateLimited"`
 	LatencyErrors      Spread `json:"latencyErrors"`
@@ -100,12 +98,11 @@ type Connections struct {
 	Failed uint64 `json:"failed"` // dials
 }
 
-// schema counts changes of Result that a reader must know of.
+// schema is incremented with incompatible changes of Result.
 const schema = 1
 
-// Result completes r, which says what is known of the run besides what was counted, and
-// judges it: settled of the requests due were due up to CatchUp before a stop. Nothing may
-// be added any more.
+// Result completes r, which holds what is not counted, and judges it; settled is the number of
+// requests that were due up to CatchUp before a stop. Nothing may be added afterwards.
 func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Result {
 	a := s.all
 	e := a.Evidence()
@@ -131,7 +128,7 @@ func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Resul
 	return &r
 }
 
-// spread makes the spreads those of the histograms.
+// spread sets the spreads from the histograms.
 func (r *Result) spread() {
 	h := &r.Histograms
 	r.Latency, r.LatencySuccess = h.Latency().Spread(), h.LatencySuccess.Spread()
@@ -148,7 +145,7 @@ func (r *Result) check(thresholds []Threshold) {
 	}
 }
 
-// ThresholdsHeld says whether all thresholds were met.
+// ThresholdsHeld reports whether all thresholds were met.
 func (r *Result) ThresholdsHeld() bool {
 	for _, t := range r.Thresholds {
 		if !t.Held {
@@ -158,7 +155,7 @@ func (r *Result) ThresholdsHeld() bool {
 	return true
 }
 
-// Share is n as a share of everything that completed.
+// Share returns n as a share of all completed requests.
 func (r *Result) Share(n uint64) float64 {
 	if r.Completed == 0 {
 		return 0

@@ -10,9 +10,9 @@ import (
 // every second; a longer one has rows of two seconds, of four, and so on.
 const rowsMax = 3600
 
-// A Row is one step of a run. Its time is where the step begins, in seconds
-// after the start. Percentiles of a step longer than a second are those of its
-// worst second, and those of several generators are those of the worst one.
+// A Row is one step of a run, which starts T seconds after the start of the run. Percentiles of a
+// step longer than a second are those of its worst second; those of several generators are those of
+// the worst one.
 type Row struct {
 	T           float64 `json:"t"`
 	Due         uint64  `json:"due"`
@@ -29,8 +29,8 @@ type Row struct {
 	ErrorsByReason map[string]uint64 `json:"errorsByReason,omitempty"`
 }
 
-// merge adds the step that follows, or the same step of another generator. What
-// others have of the row's map stays as it is.
+// merge adds the next step, or the same step of another generator. It does not change maps that
+// are shared with others.
 func (r *Row) merge(next *Row) {
 	r.Due += next.Due
 	r.Sent += next.Sent
@@ -45,7 +45,7 @@ func (r *Row) merge(next *Row) {
 	r.ErrorsByReason = addCounts(r.ErrorsByReason, next.ErrorsByReason)
 }
 
-// addCounts is the sum of two maps of counts; neither is changed.
+// addCounts returns the sum of two maps of counts and changes neither.
 func addCounts(a, b map[string]uint64) map[string]uint64 {
 	switch {
 	case len(b) == 0:
@@ -60,7 +60,7 @@ func addCounts(a, b map[string]uint64) map[string]uint64 {
 	return sum
 }
 
-// A Series is the course of a run in even steps.
+// A Series is the course of a run in steps of equal length.
 //
 // Owned by one goroutine.
 type Series struct {
@@ -88,7 +88,7 @@ func (s *Series) add(r Row) {
 	}
 }
 
-// coarser merges each k rows into one.
+// coarser returns the series with each k rows merged into one.
 func (s Series) coarser(k int) Series {
 	c := Series{Step: s.Step * float64(k), Rows: make([]Row, 0, len(s.Rows)/k+1)}
 	for i := range s.Rows {
@@ -101,7 +101,7 @@ func (s Series) coarser(k int) Series {
 	return c
 }
 
-// AtMost is the series in n rows or fewer: neighbours are merged.
+// AtMost returns the series in at most n rows, by merging neighbours.
 func (s Series) AtMost(n int) Series {
 	if len(s.Rows) <= n {
 		return s
@@ -109,7 +109,7 @@ func (s Series) AtMost(n int) Series {
 	return s.coarser((len(s.Rows) + n - 1) / n)
 }
 
-// After is the part of the series that begins later than t.
+// After returns the part of the series that starts later than t.
 func (s Series) After(t float64) Series {
 	i, _ := slices.BinarySearchFunc(s.Rows, t, func(r Row, t float64) int {
 		if r.T <= t {
@@ -120,14 +120,14 @@ func (s Series) After(t float64) Series {
 	return Series{Step: s.Step, Rows: s.Rows[i:]}
 }
 
-// clone is a series that does not change when s does.
+// clone returns a copy of s.
 func (s Series) clone() Series {
 	s.Rows = slices.Clone(s.Rows)
 	return s
 }
 
-// plus adds the course of another generator on the same schedule. Of different
-// steps the longer is a multiple of the shorter.
+// plus returns the sum with the series of another generator on the same schedule. If the steps
+// differ, the longer is a multiple of the shorter.
 func (s Series) plus(other Series) Series {
 	if s.Step == 0 || other.Step == 0 {
 		if s.Step == 0 {

@@ -1,6 +1,6 @@
 package record
 
-// A Phase says how far a run has come.
+// A Phase is the phase of a run.
 type Phase string
 
 const (
@@ -10,8 +10,8 @@ const (
 	PhaseOver      Phase = "over"
 )
 
-// A Status is what a run looks like at a moment. Spans are in seconds; the
-// percentiles are those of the run so far, up to a second old.
+// A Status is the state of a run at a moment. Spans are in seconds. Percentiles are those of the run
+// so far, up to a second old.
 type Status struct {
 	Running bool   `json:"running"`
 	TestID  string `json:"testId"`
@@ -51,13 +51,13 @@ type Status struct {
 	Course Series `json:"-"`
 }
 
-// Count fills in what c counted.
+// Count sets the counts from c.
 func (s *Status) Count(c *Counts) {
 	s.Sent, s.Completed = c.Sent, c.Completed()
 	s.Success, s.RateLimited, s.Errors = c.Class[Success], c.Class[RateLimited], c.Class[Failed]
 }
 
-// Spread fills in the percentiles.
+// Spread sets the percentiles.
 func (s *Status) Spread(latency, lag Spread) {
 	s.Latency.Mean, s.Latency.P50, s.Latency.P95, s.Latency.P99 = latency.Mean, latency.P50, latency.P95, latency.P99
 	s.Lag.P99 = lag.P99

@@ -2,27 +2,26 @@ package record
 
 import "time"
 
-// CatchUp is how much later than due a request may leave before it is counted
-// as late: ten milliseconds, the length of a short pause of the scheduler or
-// the garbage collector. A late request is sent all the same.
+// CatchUp is how much later than due a request may be sent before it counts as late: the length of a
+// short pause of the scheduler or the garbage collector. Late requests are sent, too.
 const CatchUp = 10 * time.Millisecond
 
-// What the histograms hold: nanoseconds with three digits, from a microsecond
-// to more than the longest wait for a connection and the longest timeout
-// together. A greater value is recorded as the greatest.
+// The range of the histograms: nanoseconds with three digits, from a microsecond to more than the
+// longest wait for a connection plus the longest timeout. Greater values are recorded as the
+// greatest.
 const (
 	spanMin = int64(time.Microsecond)
 	spanMax = int64(400 * time.Second)
 	digits  = 3
 )
 
-// Counts are what a Tally counts. They add up.
+// Counts are the counters of a Tally.
 type Counts struct {
-	Sent       uint64 // started, or tried to: a refused connection counts
+	Sent       uint64 // started or attempted, including refused connections
 	SentLate   uint64 // missed their time: a pacer lag beyond CatchUp
 	SentBehind uint64 // later than CatchUp after the end of the schedule
 	Retried    uint64 // sent again because a kept connection had been closed
-	Abandoned  uint64 // started, and cut off without an outcome
+	Abandoned  uint64 // started and cut off without an outcome
 	Unsent     uint64 // due but not sent when the run was stopped
 	InSpan     uint64 // answered before the end of the schedule
 	Received   uint64 // bytes
@@ -35,13 +34,13 @@ type Counts struct {
 	DialsFailed uint64
 }
 
-// Completed is the number of outcomes.
+// Completed returns the number of outcomes.
 func (c *Counts) Completed() uint64 { return c.Class[Success] + c.Class[RateLimited] + c.Class[Failed] }
 
-// Dropped is the number of requests that waited too long to be sent at all.
+// Dropped returns the number of requests that waited too long and were never sent.
 func (c *Counts) Dropped() uint64 { return c.Reason[QueueFull] }
 
-// Add adds what d counts.
+// Add adds the counts of d.
 func (c *Counts) Add(d *Counts) {
 	c.Sent += d.Sent
 	c.SentLate += d.SentLate
@@ -64,14 +63,13 @@ func addAll(into, from []uint64) {
 	}
 }
 
-// A Tally counts what happens on one loop. When the numbers are wanted the loop
-// goes on with a fresh one and gives this one away.
+// A Tally counts what happens on one loop. When its numbers are needed, the loop hands it over and
+// continues with another one.
 //
-// Owned by its loop, then by whom it was given to.
+// Owned by its loop, and then by the receiver.
 type Tally struct {
 	Counts
-	// Keep says that outcomes are kept one by one as well; Kept are these, in
-	// the order of their ends.
+	// Keep says to keep each outcome in Kept as well, in the order of their ends.
 	Keep bool
 	Kept []Outcome
 
@@ -87,10 +85,9 @@ func NewTally() *Tally {
 	return t
 }
 
-// Start counts a request that left lag after it was due; pacerLag of it was
-// the generator's fault, for the rest the request waited for a connection that
-// was busy. sinceEnd is how long the schedule has been over, negative while it
-// runs.
+// Start counts a request that was sent with a lag, of which pacerLag is due to the generator; for the
+// rest the request waited for a busy connection. sinceEnd is the time since the end of the schedule,
+// negative before it.
 func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration) {
 	t.start(lag, pacerLag, sinceEnd)
 	if lag > pacerLag {
@@ -98,8 +95,7 @@ func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration) {
 	}
 }
 
-// StartFresh is Start for a request that left as the first one on its
-// connection: what it waited for was the dial.
+// StartFresh is Start for the first request on its connection, which waited for the dial.
 func (t *Tally) StartFresh(lag, pacerLag, sinceEnd time.Duration) {
 	t.start(lag, pacerLag, sinceEnd)
 	if lag > pacerLag {
@@ -119,9 +115,9 @@ func (t *Tally) start(lag, pacerLag, sinceEnd time.Duration) {
 	t.PacerLag.observe(pacerLag)
 }
 
-// Refuse counts a request for which there is no connection, o.Reason says why.
-// Unless it has waited too long it counts as sent: it was tried in time, and
-// what became of it is the target's doing.
+// Refuse counts a request for which there is no connection because of o.Reason. Unless it has waited
+// too long it counts as sent: it was attempted in time, and the target is responsible for the
+// outcome.
 func (t *Tally) Refuse(o *Outcome, end time.Time) {
 	if o.Reason != QueueFull {
 		t.Sent++
@@ -129,7 +125,7 @@ func (t *Tally) Refuse(o *Outcome, end time.Time) {
 	t.Finish(o, end)
 }
 
-// Finish counts how a request ended; end is when the schedule is over.
+// Finish counts the outcome of a request; end is the end of the schedule.
 func (t *Tally) Finish(o *Outcome, end time.Time) {
 	if t.Keep {
 		t.Kept = append(t.Kept, *o)
@@ -149,12 +145,12 @@ func (t *Tally) Finish(o *Outcome, end time.Time) {
 	}
 }
 
-// Merge adds what u counted; what it kept stays there.
+// Merge adds the counts of u, but not its kept outcomes.
 func (t *Tally) Merge(u *Tally) {
 	t.Counts.Add(&u.Counts)
 	from := u.all()
 	for i, h := range t.all() {
-		if !from[i].empty() { // merging takes time however little there is
+		if !from[i].empty() { // merging is slow even for few values
 			h.counts.Merge(from[i].counts)
 		}
 	}

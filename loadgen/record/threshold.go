@@ -22,7 +22,7 @@ type Threshold struct {
 	value  func(r *Result) float64
 }
 
-// figures are what a threshold can be about, by name.
+// figures are the possible figures of a threshold, by name.
 var figures = []struct {
 	name string
 	of   func(r *Result) float64
@@ -84,7 +84,7 @@ func isSpan(name string) bool {
 	return strings.HasPrefix(name, "latency.") || strings.HasPrefix(name, "lag.")
 }
 
-// holds says whether v meets the demand.
+// holds reports whether v meets the demand.
 func (t Threshold) holds(v float64) bool {
 	switch {
 	case t.equal && v == t.bound:

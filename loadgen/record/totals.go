@@ -2,7 +2,7 @@ package record
 
 import "time"
 
-// Totals gather the tallies of all loops over a run.
+// Totals sum the tallies of all loops of a run.
 //
 // Owned by one goroutine.
 type Totals struct {
@@ -13,17 +13,17 @@ type Totals struct {
 	course Series // as of the last row, for others
 }
 
-// NewTotals returns Totals of a run in which nothing happened yet.
+// NewTotals returns empty Totals.
 func NewTotals() *Totals { return &Totals{all: NewTally(), second: NewTally()} }
 
-// Add takes over what t counted, and empties it.
+// Add adds the counts of t and empties it.
 func (s *Totals) Add(t *Tally) {
 	s.all.Merge(t)
 	s.second.Merge(t)
 	t.Reset()
 }
 
-// All is everything so far. It is borrowed until the next Add.
+// All returns the sum so far. It is valid until the next Add.
 func (s *Totals) All() *Tally { return s.all }
 
 // Row ends a second of the series, which began at t; due is how many requests
@@ -41,9 +41,8 @@ func (s *Totals) Row(t time.Duration, due uint64) {
 	s.second.Reset()
 }
 
-// Course is the series up to the last Row. It does not change any more: it may be
-// given to other goroutines.
+// Course returns the series up to the last Row. It is immutable, so other goroutines may read it.
 func (s *Totals) Course() Series { return s.course }
 
-// Pending says whether something was counted since the last Row.
+// Pending reports whether something was counted since the last Row.
 func (s *Totals) Pending() bool { return s.second.Sent > 0 || s.second.Completed() > 0 }

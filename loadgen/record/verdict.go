@@ -5,18 +5,16 @@ import (
 	"slices"
 )
 
-// A Verdict says whether the run was what the plan asked for. It judges the
-// generator, never the target: a run with nothing but errors is valid when all
-// requests left on time.
+// A Verdict says whether the load was as planned. It is about the generator, not the target: a run
+// with only errors is valid if all requests were sent on time.
 type Verdict string
 
 const (
-	// Valid: the schedule was kept, the figures can be believed.
+	// Valid: the schedule was kept, so the figures are reliable.
 	Valid Verdict = "VALID"
-	// Degraded: some requests were late; look at the lag before believing the
-	// last digits.
+	// Degraded: some requests were late; consider the lag before relying on the figures.
 	Degraded Verdict = "DEGRADED"
-	// Invalid: this was another load than the plan's.
+	// Invalid: the load was not as planned.
 	Invalid Verdict = "INVALID"
 )
 
@@ -41,7 +39,7 @@ const (
 	// latency includes lag. Up to a millisecond it does not change what is
 	// seen.
 	lagValid = 0.001
-	// lagInvalid: beyond, requests bunch up as no user of the plan would.
+	// lagInvalid: with more lag, requests are bunched in a way that was not planned.
 	lagInvalid = 0.010
 	// rateErrorValid: a tenth of a percent is less than two runs of the same
 	// target differ.
@@ -51,7 +49,7 @@ const (
 	rateErrorInvalid = 0.01
 )
 
-// Evidence is what a Verdict is founded on.
+// Evidence is the basis of a Verdict.
 type Evidence struct {
 	// Due is the number of requests due up to CatchUp ago.
 	Due uint64
@@ -67,7 +65,7 @@ type Evidence struct {
 	Dialled bool
 }
 
-// Evidence is what the histograms of t say.
+// Evidence returns the evidence in the histograms of t.
 func (t *Tally) Evidence() Evidence {
 	return Evidence{
 		PacerLagP99: t.PacerLag.Spread().P99, LagP99: t.Lag.Spread().P99,
@@ -80,7 +78,7 @@ func (e *Evidence) Count(c *Counts, due uint64) {
 	e.Due, e.Sent, e.Late = due, c.Sent-min(c.Sent, c.SentBehind), c.SentLate
 }
 
-// RateError is the share of what was due that did not leave in time.
+// RateError returns the share of the due requests that were not sent in time.
 func (e Evidence) RateError() float64 {
 	if e.Sent >= e.Due {
 		return 0

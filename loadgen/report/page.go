@@ -14,7 +14,7 @@ import (
 	"weir/loadgen/record"
 )
 
-// pageText is the template of the report, with its style sheet.
+// pageText is the template of the report.
 //
 //go:embed page.html
 var pageText string
@@ -22,7 +22,7 @@ var pageText string
 // peaksShown bounds the peaks in the table.
 const peaksShown = 100
 
-// A page is what the template shows.
+// A page holds the data of the template.
 type page struct {
 	Result   *record.Result
 	Facts    []fact
@@ -38,26 +38,25 @@ type page struct {
 	Config   string
 }
 
-// A fact is a line about what was run.
+// A fact is a line about the run.
 type fact struct{ Name, Value string }
 
-// A figure is a number for the eye.
+// A figure is a highlighted number.
 type figure struct{ Name, Value, Note, Tone string }
 
-// A spreadRow is a line of the table of percentiles.
+// A spreadRow is a row of the table of percentiles.
 type spreadRow struct {
 	Name   string
 	Spread record.Spread
 }
 
-// A countRow is a line of the table of outcomes.
+// A countRow is a row of the table of outcomes.
 type countRow struct {
 	Name, Count, Share string
-	Part               bool // of the line above
+	Part               bool // of the row above
 }
 
-// HTML is the result as a page that needs nothing but a browser: no script, no
-// other file, no network.
+// HTML returns the result as a self-contained page without scripts.
 func HTML(r *record.Result) ([]byte, error) {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"span": record.Span, "thousands": Thousands, "decimal": decimal, "word": word,
@@ -89,7 +88,7 @@ func HTML(r *record.Result) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// facts are what was run.
+// facts describes the run.
 func facts(r *record.Result) []fact {
 	all := []fact{
 		{"Target", r.URL}, {"Profile", r.Profile}, {"Duration", record.Span(r.Duration)},
@@ -110,7 +109,7 @@ func facts(r *record.Result) []fact {
 		fact{"Event loops", strconv.Itoa(r.Loops)})
 }
 
-// figures are the numbers that one looks for first.
+// figures returns the most important numbers.
 func figures(r *record.Result) []figure {
 	share := func(n uint64) string { return fmt.Sprintf("%.1f %%", 100*r.Share(n)) }
 	lag := figure{"Lag p99", record.Span(r.Lag.P99), Thousands(r.SentLate) + " requests missed their time", "violet"}
@@ -137,7 +136,7 @@ func spreads(r *record.Result) []spreadRow {
 	return withCounts(append(rows, spreadRow{"Service time", r.ServiceTime}, spreadRow{"Lag", r.Lag}))
 }
 
-// causes are the parts of the lag.
+// causes returns the lag by cause.
 func causes(r *record.Result) []spreadRow {
 	return withCounts([]spreadRow{
 		{"the generator was late while connections were idle", r.PacerLag},
@@ -156,7 +155,7 @@ func outcomeRows(r *record.Result) []countRow {
 	return append(rows, counts(r, r.ErrorsByReason)...)
 }
 
-// counts are the parts of what the lines above have, the greatest first.
+// counts returns rows for the parts of the rows above, the greatest first.
 func counts(r *record.Result, parts map[string]uint64) (rows []countRow) {
 	for _, name := range byCount(parts) {
 		row := countOf(r, name, parts[name])

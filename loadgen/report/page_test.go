@@ -12,15 +12,13 @@ import (
 
 	"weir/internal/chart"
 	"weir/internal/chart/charttest"
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 )
 
 func written(t *testing.T, r *record.Result) string {
 	t.Helper()
-	b, err := HTML(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Must(HTML(r))(t)
 	return string(b)
 }
 
@@ -74,10 +72,7 @@ func TestPageSelfContained(t *testing.T) {
 func TestPageSameBytes(t *testing.T) {
 	r := burst(t, 30)
 	want := written(t, burst(t, 30))
-	wantJSON, err := JSON(burst(t, 30))
-	if err != nil {
-		t.Fatal(err)
-	}
+	wantJSON := testkit.Must(JSON(burst(t, 30)))(t)
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
@@ -283,10 +278,7 @@ func BenchmarkHTML(b *testing.B) {
 	r := burst(b, 30)
 	var size int
 	for b.Loop() {
-		text, err := HTML(r)
-		if err != nil {
-			b.Fatal(err)
-		}
+		text := testkit.Must(HTML(r))(b)
 		size = len(bytes.TrimSpace(text))
 	}
 	b.ReportMetric(float64(size), "bytes")

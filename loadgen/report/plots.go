@@ -9,23 +9,23 @@ import (
 	"weir/loadgen/record"
 )
 
-// columnsMax is how many steps a plot of the course shows: more are not to be
-// told apart, and make the page heavy.
+// columnsMax bounds the steps of a plot over time: more cannot be distinguished and make the page
+// large.
 const columnsMax = 600
 
 // spansMax bounds the peaks that are drawn.
 const spansMax = 200
 
-// reasonsDrawn bounds the reasons of errors that are drawn apart.
+// reasonsDrawn bounds the reasons of errors that are drawn separately.
 const reasonsDrawn = 5
 
-// The size of a plot in pixels: two stand side by side on a wide page.
+// The size of a plot in pixels; two fit side by side on a wide page.
 const (
 	plotWidth  = 590
 	plotHeight = 250
 )
 
-// plots are the plots of a report, in the order of the page.
+// plots returns the plots of a report, in the order of the page.
 func plots(r *record.Result) []chart.Chart {
 	c := newCourse(r)
 	all := []chart.Chart{c.rate(), c.outcomes()}
@@ -36,13 +36,13 @@ func plots(r *record.Result) []chart.Chart {
 	for i := range all {
 		all[i].Width, all[i].Height = plotWidth, plotHeight
 	}
-	if len(all)%2 == 1 { // the first has a row to itself
+	if len(all)%2 == 1 { // the first plot fills a row
 		all[0].Width = 2*plotWidth + 50
 	}
 	return all
 }
 
-// A course is the run second by second, in the form that plots want.
+// A course is the series of a run in the form that plots need.
 type course struct {
 	result *record.Result
 	rows   []record.Row
@@ -61,8 +61,8 @@ func newCourse(r *record.Result) course {
 	reach := r.Elapsed
 	for _, row := range c.rows {
 		length := series.Step
-		// Of a second in which the schedule ended only the part before counts,
-		// unless it is so short that a rate says nothing.
+		// In the second in which the schedule ended only the part before counts, unless it is too
+		// short for a rate.
 		if rest := r.Elapsed - row.T; rest > series.Step/20 && rest < length {
 			length = rest
 		}
@@ -74,9 +74,8 @@ func newCourse(r *record.Result) course {
 	return c
 }
 
-// withoutTail are the rows up to the end of the schedule, and those in which the
-// last answers were awaited, unless there were so few that the plots would only
-// show how everything drops to nothing.
+// withoutTail returns the rows up to the end of the schedule. Rows after it, in which the last
+// answers arrived, are included only if they contain at least a hundredth of all answers.
 func withoutTail(r *record.Result, rows []record.Row) []record.Row {
 	end := len(rows)
 	for end > 0 && rows[end-1].T >= r.Elapsed {
@@ -92,8 +91,7 @@ func withoutTail(r *record.Result, rows []record.Row) []record.Row {
 	return rows
 }
 
-// asked is what f counts, as a rate; after the end of the schedule nothing is
-// asked or sent.
+// asked is perSecond with gaps after the end of the schedule, when nothing is due or sent.
 func (c *course) asked(f func(r *record.Row) uint64) []float64 {
 	values := c.perSecond(f)
 	for i := range values {
@@ -104,7 +102,7 @@ func (c *course) asked(f func(r *record.Row) uint64) []float64 {
 	return values
 }
 
-// each is what f says of every row.
+// each returns f of every row.
 func (c *course) each(f func(r *record.Row) float64) []float64 {
 	values := make([]float64, len(c.rows))
 	for i := range c.rows {
@@ -113,7 +111,7 @@ func (c *course) each(f func(r *record.Row) float64) []float64 {
 	return values
 }
 
-// perSecond is what f counts, as a rate.
+// perSecond returns f of every row as a rate.
 func (c *course) perSecond(f func(r *record.Row) uint64) []float64 {
 	values := c.each(func(r *record.Row) float64 { return float64(f(r)) })
 	for i := range values {
@@ -122,8 +120,7 @@ func (c *course) perSecond(f func(r *record.Row) uint64) []float64 {
 	return values
 }
 
-// measured is what f says of the rows in which something was measured, as zero
-// is no latency.
+// measured returns f of every row, with gaps for zero, which is not a latency.
 func (c *course) measured(f func(r *record.Row) float64) []float64 {
 	return c.each(func(r *record.Row) float64 {
 		if v := f(r); v > 0 {
@@ -133,7 +130,7 @@ func (c *course) measured(f func(r *record.Row) float64) []float64 {
 	})
 }
 
-// over is a plot over time.
+// over returns a plot over time.
 func (c *course) over(title, label string) chart.Chart {
 	return chart.Chart{Title: title, X: c.axis, Y: chart.Axis{Label: label}, Steps: true}
 }
@@ -207,11 +204,11 @@ func (c *course) lag() chart.Chart {
 	return p
 }
 
-// perDecade is how many bars of a distribution share a factor of ten.
+// perDecade is the number of bars of a distribution per factor of ten.
 const perDecade = 10
 
-// intervals are the edges of bars that hold spans from low to high (seconds),
-// evenly on a logarithmic axis.
+// intervals returns the edges of bars from low to high (seconds), evenly spaced on a logarithmic
+// axis.
 func intervals(low, high float64) []float64 {
 	low = max(low, 1e-6)
 	high = max(high, low)
@@ -224,14 +221,14 @@ func intervals(low, high float64) []float64 {
 	return edges
 }
 
-// A part is one histogram of several that are shown together.
+// A part is one of several histograms in a plot.
 type part struct {
 	name  string
 	tone  chart.Tone
 	spans record.Histogram
 }
 
-// stacked are bars of all parts on top of each other, the first at the bottom.
+// stacked returns stacked bars of all parts, the first at the bottom.
 func stacked(parts []part) []chart.Bars {
 	low, high := math.Inf(1), 0.0
 	for _, p := range parts {
@@ -254,7 +251,7 @@ func stacked(parts []part) []chart.Bars {
 			sum[i] += float64(n)
 			heights[i] = sum[i]
 		}
-		// What lies on top is drawn first, and covered by what is below.
+		// The sum of all parts is drawn first, and covered by the lower ones.
 		bars = append([]chart.Bars{{Name: p.name, Tone: p.tone, Edges: edges, Heights: heights}}, bars...)
 	}
 	return bars
@@ -270,8 +267,8 @@ func distribution(r *record.Result) chart.Chart {
 	}
 }
 
-// lagByCause shows how many requests were later than that, as the few that wait
-// long would not be seen in bars.
+// lagByCause shows how many requests had more than each lag, because in bars the few with a long
+// one would not be visible.
 func lagByCause(r *record.Result) chart.Chart {
 	h := &r.Histograms
 	p := chart.Chart{
@@ -289,7 +286,7 @@ func lagByCause(r *record.Result) chart.Chart {
 	return p
 }
 
-// later is the line of how many spans of p are longer than each edge.
+// later returns a line of how many spans of p are longer than each edge.
 func later(p part, edges []float64) chart.Series {
 	line := chart.Series{Name: p.name, Tone: p.tone, X: edges[1:]}
 	rest := float64(p.spans.Spread().Count)
@@ -302,19 +299,18 @@ func later(p part, edges []float64) chart.Series {
 	return line
 }
 
-// upward are edges the first of which holds what lies below it as well.
+// upward returns edges whose first interval includes everything below.
 func upward(edges []float64) []float64 {
 	e := slices.Clone(edges)
 	e[0] = 0
 	return e
 }
 
-// percentilePoints is how many points a curve of percentiles has for each
-// further nine.
+// percentilePoints is the number of points of a curve of percentiles per further nine.
 const percentilePoints = 40
 
-// percentiles is the curve that shows the tail: a straight line is a tail that
-// grows by the same factor with each nine.
+// percentiles plots the tail of the latency: a straight line means that it grows by the same factor
+// with each nine.
 func percentiles(r *record.Result) chart.Chart {
 	h := &r.Histograms
 	p := chart.Chart{
@@ -327,7 +323,7 @@ func percentiles(r *record.Result) chart.Chart {
 			continue
 		}
 		line := chart.Series{Name: c.name, Tone: c.tone}
-		nines := min(max(math.Log10(float64(count)), 2), 7) // beyond there is one request only
+		nines := min(max(math.Log10(float64(count)), 2), 7) // beyond is a single request
 		for i := range int(nines*percentilePoints) + 1 {
 			line.X = append(line.X, 1-math.Pow(10, -float64(i)/percentilePoints))
 		}

@@ -9,7 +9,7 @@ import (
 	"weir/loadgen/record"
 )
 
-// Progress is one line about a run under way.
+// Progress returns a line about a current run.
 func Progress(s *record.Status) string {
 	switch s.Phase {
 	case record.PhaseWaiting:
@@ -22,14 +22,14 @@ func Progress(s *record.Status) string {
 
 func outcomes(s *record.Status) string {
 	counts := fmt.Sprintf("ok %s  limited %s  errors %s", Thousands(s.Success), Thousands(s.RateLimited), Thousands(s.Errors))
-	if s.Latency.P99 == 0 { // the first second is not over
+	if s.Latency.P99 == 0 { // the first second has not ended
 		return counts
 	}
 	return fmt.Sprintf("%s  p50 %s  p99 %s  lag p99 %s  generator %s",
 		counts, record.Span(s.Latency.P50), record.Span(s.Latency.P99), record.Span(s.Lag.P99), word(s.Verdict))
 }
 
-// whole writes seconds without a fraction, unless all of it is one.
+// whole formats seconds, with tenths below ten.
 func whole(s float64) string {
 	if s < 10 {
 		return fmt.Sprintf("%.1f s", math.Floor(s*10)/10)
@@ -37,14 +37,14 @@ func whole(s float64) string {
 	return fmt.Sprintf("%.0f s", math.Floor(s))
 }
 
-// Bar is the share s of a bar of n places; it fits before a Progress.
+// Bar draws the share s in a bar of n places, for use before a Progress.
 func Bar(share float64, n int) string {
 	full := int(min(max(share, 0), 1) * float64(n))
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", n-full) + "]"
 }
 
-// Spark draws the rate of sending over the last n steps of a run, from zero to
-// the highest of them; empty before there is anything to compare.
+// Spark draws the sent rate of the last n steps of a run, scaled to the highest of them; empty if
+// there is nothing to draw.
 func Spark(course *record.Series, n int) string {
 	const blocks = "▁▂▃▄▅▆▇█"
 	rows := course.Rows
@@ -63,7 +63,7 @@ func Spark(course *record.Series, n int) string {
 	return b.String()
 }
 
-// Fit cuts a line to width places, so that it can be drawn over.
+// Fit truncates a line to width places, so that it can be overwritten.
 func Fit(line string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(line) <= width {
 		return line

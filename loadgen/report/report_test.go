@@ -95,10 +95,7 @@ func TestJSONRoundTrip(t *testing.T) {
 }
 
 func TestJSONGolden(t *testing.T) {
-	text, err := JSON(troubled())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(JSON(troubled()))(t)
 	testkit.Golden(t, "troubled.json", string(text))
 }
 

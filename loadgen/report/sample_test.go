@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 )
 
@@ -37,14 +38,8 @@ func burst(t testing.TB, seconds int) *record.Result {
 		totals.Add(tally)
 		totals.Row(time.Duration(s)*time.Second, due)
 	}
-	p95, err := record.ParseThreshold("latency.p95", "<0.05")
-	if err != nil {
-		t.Fatal(err)
-	}
-	share, err := record.ParseThreshold("rejectedShare", "<0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p95 := testkit.Must(record.ParseThreshold("latency.p95", "<0.05"))(t)
+	share := testkit.Must(record.ParseThreshold("rejectedShare", "<0.1"))(t)
 	return totals.Result(record.Result{
 		TestID: "20260119T163000-a1b2c3", Profile: "burst (baseRps=100, spikeRps=500, spikeDuration=8, spikePeriod=30)",
 		URL: "http://proxy:8082/api/test", StartedAt: start, Duration: length.Seconds(), Elapsed: length.Seconds(), End: record.EndCompleted,

@@ -1,7 +1,5 @@
-// Package report writes what a run did for people and for programs: a line of
-// progress, a summary, the result as JSON, a page with plots.
-//
-// It is told everything and asks nothing: the same result gives the same bytes.
+// Package report formats the results of a run: a line of progress, a summary, JSON, and a page with
+// plots. The same result gives the same bytes.
 package report
 
 import (
@@ -18,7 +16,7 @@ import (
 	"weir/loadgen/record"
 )
 
-// JSON is the result as it is written to a file.
+// JSON returns the result in the form that is written to files.
 func JSON(r *record.Result) ([]byte, error) {
 	b, err := json.MarshalIndentWithOption(r, "", "  ", json.DisableHTMLEscape())
 	if err != nil {
@@ -27,8 +25,8 @@ func JSON(r *record.Result) ([]byte, error) {
 	return append(strict.Plain(b), '\n'), nil
 }
 
-// Summary is the result for people: first how the target did, then whether that can be
-// believed, what was sent, what came back, and how long it took.
+// Summary returns the result as text: the health of the target, the verdict on the run, the
+// requests, their outcomes, and times.
 func Summary(r *record.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nLoad test %s: %s for %s on %s\n", r.TestID, r.Profile, record.Span(r.Duration), r.URL)
@@ -47,7 +45,7 @@ func Summary(r *record.Result) string {
 	return b.String()
 }
 
-// shardsOf says whose result it is; empty when there was one generator only.
+// shardsOf describes the shards of the result; empty if there was a single generator.
 func shardsOf(r *record.Result) string {
 	if len(r.Shards) == 0 || r.Shards[0].Of <= 1 {
 		return ""
@@ -55,7 +53,7 @@ func shardsOf(r *record.Result) string {
 	return fmt.Sprintf("%s %s of %d", plural("shard", len(r.Shards)), r.Indices(), r.Shards[0].Of)
 }
 
-// row begins a line with a word in the first column.
+// row writes a line with a word in the first column.
 func row(b *strings.Builder, word, format string, args ...any) {
 	fmt.Fprintf(b, "%-14s "+format+"\n", append([]any{word}, args...)...)
 }
@@ -71,7 +69,7 @@ func verdict(b *strings.Builder, r *record.Result) {
 	b.WriteString("\n")
 }
 
-// word is a verdict in a sentence.
+// word returns a verdict as used in a sentence.
 func word(v record.Verdict) string { return strings.ToLower(string(v)) }
 
 func requests(b *strings.Builder, r *record.Result) {
@@ -91,7 +89,7 @@ func requests(b *strings.Builder, r *record.Result) {
 	b.WriteString("\n")
 }
 
-// extras are sentences about what is no outcome.
+// extras returns sentences about what is not an outcome.
 func extras(r *record.Result) (sentences []string) {
 	missed := fmt.Sprintf("missed their time: sent more than 10 ms late (at most %s) through the generator's fault", record.Span(r.PacerLag.Max))
 	for _, extra := range []struct {
@@ -136,7 +134,7 @@ func times(b *strings.Builder, r *record.Result) {
 	row(b, "", "latency counts from when a request was due, service time from when it left; lag is between")
 }
 
-// mixed says whether there are outcomes of several classes.
+// mixed reports whether there are outcomes of several classes.
 func mixed(r *record.Result) bool {
 	return max(r.Success, r.RateLimited, r.Errors) < r.Completed
 }
@@ -165,7 +163,7 @@ func thresholds(b *strings.Builder, r *record.Result) {
 	}
 }
 
-// share is a count with its share of everything that completed.
+// share formats a count with its share of all completed requests.
 func share(r *record.Result, n uint64) string {
 	return fmt.Sprintf("%12s  %5.1f %%", Thousands(n), 100*r.Share(n))
 }
@@ -184,7 +182,7 @@ func plural(word string, n int) string {
 	return word + "s"
 }
 
-// Thousands writes a number with commas: 1,234,567.
+// Thousands formats a number with commas: 1,234,567.
 func Thousands(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -193,7 +191,7 @@ func Thousands(n uint64) string {
 	return s
 }
 
-// decimal writes a rate: whole from 100 on, with three digits below.
+// decimal formats a rate: whole from 100 on, with three digits below.
 func decimal(v float64) string {
 	if v >= 100 {
 		return Thousands(uint64(v + 0.5))
