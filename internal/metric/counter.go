@@ -7,8 +7,8 @@ import (
 
 // A Counter counts events; it only grows. The zero value is ready.
 //
-// Two loops that write the same Counter make each other wait for its cache
-// line: give each loop its own and let the reading function add them up.
+// Loops that write the same Counter contend for its cache line. Give each loop its own, and sum
+// them in the reading function.
 //
 // Safe for concurrent use: one atomic word.
 type Counter struct {

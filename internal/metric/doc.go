@@ -6,12 +6,12 @@
 // functions, or from parts, only when they are scraped. A metric of several loops is
 // therefore one counter per loop, summed by the reading function.
 //
-// The Set is built over the one of github.com/VictoriaMetrics/metrics, which
-// also brings the metrics of the Go runtime and of the process. Its histograms
-// take a mutex per update, which a loop must not wait for; ours do not, and are
-// written out through a metrics writer of the library's Set.
+// The Set uses that of github.com/VictoriaMetrics/metrics, which also has the metrics of the Go
+// runtime and of the process. The histograms of that package take a mutex per update, for
+// which a loop must not wait; ours do not, and are written by a metrics writer of the
+// library's Set.
 //
 // Names and labels are those of the text exposition format, version 0.0.4
-// (https://prometheus.io/docs/instrumenting/exposition_formats/). A label never
-// carries anything that clients choose: its values must be few and bounded.
+// (https://prometheus.io/docs/instrumenting/exposition_formats/). Labels never have values that
+// clients choose, since they must be few and bounded.
 package metric

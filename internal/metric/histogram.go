@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Latency returns the bounds, in seconds, for anything a user waits for: from
-// 100 µs to 10 s in steps of 1, 2 and 5, with 25 ms in between.
+// Latency returns the bounds, in seconds, for waits of users: from 100 µs to 10 s in steps of 1,
+// 2 and 5, and 25 ms.
 func Latency() []float64 {
 	return []float64{
 		0.0001, 0.0002, 0.0005,
@@ -21,8 +21,8 @@ func Latency() []float64 {
 	}
 }
 
-// Decision returns the bounds, in seconds, for steps that take microseconds
-// when all is well and milliseconds when something is not: from 1 µs to 1 s.
+// Decision returns the bounds, in seconds, for operations that normally take microseconds: from
+// 1 µs to 1 s.
 func Decision() []float64 {
 	return []float64{
 		0.000001, 0.000002, 0.000005,
@@ -37,27 +37,26 @@ func Decision() []float64 {
 // their sum. A duration equal to a bound belongs to that bound, as the label le
 // ("less or equal") says.
 //
-// It is meant one per loop: Observe is then two uncontended atomic additions.
-// Set.Histogram sums the parts when it is scraped.
+// Each loop should have its own: then Observe is two uncontended atomic additions. Set.Histogram
+// sums them when it is scraped.
 //
-// Safe for concurrent use: every field that changes is one atomic word, and the
-// count is computed from the buckets, so that a reader sees no count without
-// its bucket. The sum may be ahead of the buckets by the durations in between.
+// Safe for concurrent use: fields that change are atomic, and the count is computed from the
+// buckets, so that a reader sees no count without its bucket. The sum may include durations
+// that the buckets do not.
 type Histogram struct {
 	bounds []int64 // nanoseconds, ascending
-	// first[k] is the first bound that a duration of k significant bits can
-	// belong to: it replaces most of the search by one look-up.
+	// first[k] is the index of the first bound that a duration with k significant bits can
+	// belong to. It replaces most of the search.
 	first  [65]uint8
-	counts []atomic.Uint64 // one per bound, then one for what is larger
+	counts []atomic.Uint64 // one per bound, and one for larger durations
 	sum    atomic.Int64    // nanoseconds
 }
 
-// boundsMax keeps an index of a bound within a byte.
+// boundsMax bounds the number of bounds, so that an index fits into a byte.
 const boundsMax = 255
 
-// NewHistogram returns a Histogram with the given bounds in seconds, which must
-// be positive and ascending. It panics when they are not, or are more than 255:
-// bounds are part of the program.
+// NewHistogram returns a Histogram with the given bounds in seconds. It panics if they are not
+// positive and ascending, or are more than 255.
 func NewHistogram(bounds []float64) *Histogram {
 	if len(bounds) == 0 || len(bounds) > boundsMax {
 		panic(fmt.Sprintf("bug: histogram with %d bounds", len(bounds)))
@@ -105,7 +104,7 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum.Add(ns)
 }
 
-// Count returns how many durations were observed.
+// Count returns the number of observed durations.
 func (h *Histogram) Count() uint64 {
 	var n uint64
 	for i := range h.counts {
@@ -114,10 +113,10 @@ func (h *Histogram) Count() uint64 {
 	return n
 }
 
-// Sum returns the sum of the durations observed.
+// Sum returns the sum of the observed durations.
 func (h *Histogram) Sum() time.Duration { return time.Duration(h.sum.Load()) }
 
-// sameBounds says whether the counts of h and other can be added up.
+// sameBounds reports whether the counts of h and other can be added.
 func (h *Histogram) sameBounds(other *Histogram) bool {
 	return slices.Equal(h.bounds, other.bounds)
 }

@@ -8,29 +8,28 @@ import (
 const (
 	// maxWindow is how far back Max looks, in seconds.
 	maxWindow = 60
-	// maxSlots is the number of slots of one second: the power of two above
-	// the window, so that a slot is found by a mask.
+	// maxSlots is the number of slots of one second: the power of two above the window, so
+	// that the index is a mask of the second.
 	maxSlots = 64
-	// The word of a slot: the second, modulo 2^24, above the duration in
-	// nanoseconds in 40 bits (up to 18 minutes; longer ones count as that).
+	// A slot has the second, modulo 2^24, and in the lower 40 bits the duration in
+	// nanoseconds (up to 18 minutes; longer ones count as that).
 	maxValueBits = 40
 	maxValueMask = 1<<maxValueBits - 1
 	maxStampMask = 1<<(64-maxValueBits) - 1
 )
 
-// A Max is the largest duration observed within the last minute, by the clock
-// of its owner. It keeps the largest of each of the last 60 seconds and forgets
-// whole seconds. The zero value is ready.
+// A Max is the largest duration observed within the last minute. It keeps the maximum of each of
+// the last 60 seconds. The zero value is ready.
 //
-// Each second is one atomic word that holds both which second it is and its
-// largest duration, so that a reader never takes an old duration for a new one.
+// One atomic word has both the second and its maximum, so that a reader never mistakes an old
+// duration for a new one.
 //
-// Safe for concurrent use: Observe by one goroutine (its loop), Read by any.
+// Safe for concurrent use: Observe by one goroutine, Read by any.
 type Max struct {
 	slots [maxSlots]atomic.Uint64
 }
 
-// Observe takes note of d, which ended at now. A negative d is ignored.
+// Observe records d, which ended at now. A negative d is ignored.
 func (m *Max) Observe(now time.Time, d time.Duration) {
 	if d <= 0 {
 		return
@@ -45,8 +44,7 @@ func (m *Max) Observe(now time.Time, d time.Duration) {
 	slot.Store(stamp<<maxValueBits | value)
 }
 
-// Read returns the largest duration of the last minute before now; 0 when there
-// was none.
+// Read returns the largest duration of the last minute before now, or 0 if there is none.
 func (m *Max) Read(now time.Time) time.Duration {
 	second := uint64(now.Unix())
 	var largest uint64

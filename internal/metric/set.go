@@ -11,17 +11,14 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// A Set is the metrics of one program: which names there are, what they mean
-// and where their values are read.
+// A Set has the metrics of one program: their names, help texts, and functions that read their
+// values.
 //
-// Names are given in full, with their labels, as they appear in the answer to a
-// scrape: `ratelimiter_requests_total{decision="forwarded"}`. Samples of one
-// family (the name without labels) share the help text of the first and must be
-// of one type. A malformed name, or the same one twice, panics: names are part
-// of the program; Labels escapes values that are not.
+// Names include their labels: `ratelimiter_requests_total{decision="forwarded"}`. Samples of
+// one family (the name without labels) have the help text of the first one and must have the
+// same type. A malformed name, or one that is registered twice, panics. Labels escapes values.
 //
-// The reading functions are called at every scrape, on the goroutine that asks;
-// they must be safe to call at any time.
+// Reading functions are called at every scrape, on the goroutine that scrapes.
 //
 // Safe for concurrent use: a mutex guards the lists; values are read without it.
 type Set struct {
@@ -39,7 +36,7 @@ func New() *Set {
 	return s
 }
 
-// Counter registers a value that only grows.
+// Counter registers a value that only increases.
 func (s *Set) Counter(name, help string, read func() uint64) {
 	s.register(name, help, typeCounter, func(b *lines, labels string) {
 		b.uint(labels, read())
@@ -53,9 +50,8 @@ func (s *Set) Gauge(name, help string, read func() float64) {
 	})
 }
 
-// Counters registers a family whose labels are known only while the program
-// runs, such as one sample per rule. name is without labels; each yields the
-// labels of a sample, made by Labels, and its value.
+// Counters registers a family whose labels change while the program runs, such as one sample per
+// rule. name has no labels; each yields the labels of a sample, made by Labels, and its value.
 func (s *Set) Counters(name, help string, each iter.Seq2[string, uint64]) {
 	s.register(name, help, typeCounter, func(b *lines, _ string) {
 		for labels, value := range each {
@@ -73,8 +69,7 @@ func (s *Set) Gauges(name, help string, each iter.Seq2[string, float64]) {
 	})
 }
 
-// Histogram registers the sum of parts, which must have the same bounds: one
-// `_bucket` line per bound and one for +Inf, `_sum` in seconds, `_count`.
+// Histogram registers the sum of parts, which must have the same bounds.
 func (s *Set) Histogram(name, help string, parts ...*Histogram) {
 	if len(parts) == 0 {
 		panic("bug: histogram " + name + " has no parts")
@@ -91,11 +86,10 @@ func (s *Set) Histogram(name, help string, parts ...*Histogram) {
 	})
 }
 
-// Runtime adds the metrics of the Go runtime and of the process: memory,
-// garbage collection, goroutines, processor time, descriptors.
+// Runtime adds the metrics of the Go runtime and of the process.
 //
-// It turns on the library's type lines, which are a switch of the whole
-// process, so that these families are typed like ours.
+// It enables the library's TYPE lines for the whole process, so that these families have types
+// like ours.
 func (s *Set) Runtime() {
 	metrics.ExposeMetadata(true)
 	s.library.RegisterMetricsWriter(metrics.WriteGoMetrics)
@@ -103,16 +97,14 @@ func (s *Set) Runtime() {
 	s.library.RegisterMetricsWriter(metrics.WriteFDMetrics)
 }
 
-// Write writes all metrics to w in the text exposition format. Errors of w are
-// not reported: give it a buffer.
+// Write writes all metrics to w, which should be a buffer, since its errors are not reported.
 func (s *Set) Write(w io.Writer) { s.library.WritePrometheus(w) }
 
-// ContentType is what Write's text is called in HTTP.
+// ContentType is the media type of the text that Write writes.
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// Labels returns the label part of a name, `{rule="api",decision="forwarded"}`,
-// from names and values in turn; the values are escaped. Without pairs it
-// returns the empty string.
+// Labels returns the labels of a name, such as `{rule="api",decision="forwarded"}`, from
+// alternating names and values. It escapes the values. Without pairs it returns "".
 func Labels(pairs ...string) string {
 	if len(pairs)%2 != 0 {
 		panic("bug: label " + pairs[len(pairs)-1] + " has no value")
@@ -151,7 +143,7 @@ func (s *Set) register(name, help string, kind familyType, write sampleWriter) {
 	f.samples = append(f.samples, sample{labels: labels, write: write})
 }
 
-// family returns the family called name; it appears when it is not there yet.
+// family returns the family with that name, and adds it if there is none.
 func (s *Set) family(name, help string, kind familyType) *family {
 	for _, f := range s.families {
 		if f.name == name {
@@ -163,7 +155,7 @@ func (s *Set) family(name, help string, kind familyType) *family {
 	return f
 }
 
-// split parts a name from its labels, which keep their braces.
+// split splits a name from its labels, which keep their braces.
 func split(name string) (family, labels string) {
 	if i := strings.IndexByte(name, '{'); i >= 0 {
 		return name[:i], name[i:]

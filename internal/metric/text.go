@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -40,9 +41,9 @@ type lines struct {
 	text []byte
 }
 
-// writeFamilies is the metrics writer that the library's Set calls. The lines
-// are made here rather than by the library's WriteCounterUint64 and similar:
-// those repeat the family's type before every sample and know no help text.
+// writeFamilies is the metrics writer that the library's Set calls. It does not use the library's
+// WriteCounterUint64 and similar functions, because they repeat the type before every sample and
+// write no help text.
 func (s *Set) writeFamilies(w io.Writer) {
 	s.mu.Lock()
 	families := make([]family, len(s.families))
@@ -56,23 +57,15 @@ func (s *Set) writeFamilies(w io.Writer) {
 	for i := range families {
 		families[i].appendTo(&b)
 	}
-	_, _ = w.Write(b.text) // whoever scrapes may be gone; there is nobody to tell
+	_, _ = w.Write(b.text) // see Write
 }
 
-// appendTo appends the family: its help, its type, its samples. A family that
-// has no sample at the moment is left out.
+// appendTo appends the family with its help text, its type and its samples. A family without
+// samples is omitted.
 func (f *family) appendTo(b *lines) {
 	b.name = f.name
 	start := len(b.text)
-	b.text = append(b.text, "# HELP "...)
-	b.text = append(b.text, f.name...)
-	b.text = append(b.text, ' ')
-	b.text = append(b.text, escapeHelp(f.help)...)
-	b.text = append(b.text, "\n# TYPE "...)
-	b.text = append(b.text, f.name...)
-	b.text = append(b.text, ' ')
-	b.text = append(b.text, f.kind...)
-	b.text = append(b.text, '\n')
+	b.text = fmt.Appendf(b.text, "# HELP %s %s\n# TYPE %s %s\n", f.name, escapeHelp(f.help), f.name, f.kind)
 	empty := len(b.text)
 	for _, s := range f.samples {
 		s.write(b, s.labels)
@@ -84,21 +77,19 @@ func (f *family) appendTo(b *lines) {
 
 // uint appends a sample with a whole value.
 func (b *lines) uint(labels string, value uint64) {
-	b.head("", labels)
-	b.text = strconv.AppendUint(b.text, value, 10)
-	b.text = append(b.text, '\n')
+	b.text = fmt.Appendf(b.text, "%s%s %d\n", b.name, labels, value)
 }
 
-// float appends a sample with any value; NaN and the infinities have names in
-// the format, the ones that strconv gives them.
+// float appends a sample with any value. strconv writes NaN and the infinities as the format
+// requires.
 func (b *lines) float(labels string, value float64) {
-	b.head("", labels)
-	b.text = strconv.AppendFloat(b.text, value, 'g', -1, 64)
-	b.text = append(b.text, '\n')
+	b.text = fmt.Appendf(b.text, "%s%s %s\n", b.name, labels, number(value))
 }
 
-// histogram appends the lines of the sum of parts. les are the `le` labels of
-// the bounds.
+func number(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
+
+// histogram appends the sum of parts: a `_bucket` line for each bound, whose labels are les,
+// `_sum` in seconds, and `_count`.
 func (b *lines) histogram(labels string, les []string, parts []*Histogram) {
 	var count uint64
 	var sum time.Duration
@@ -106,41 +97,24 @@ func (b *lines) histogram(labels string, les []string, parts []*Histogram) {
 		for _, p := range parts {
 			count += p.counts[i].Load()
 		}
-		b.head("_bucket", withLabel(labels, le))
-		b.text = strconv.AppendUint(b.text, count, 10)
-		b.text = append(b.text, '\n')
+		b.text = fmt.Appendf(b.text, "%s_bucket%s %d\n", b.name, withLabel(labels, le), count)
 	}
 	for _, p := range parts {
 		sum += p.Sum()
 	}
-	b.head("_sum", labels)
-	b.text = strconv.AppendFloat(b.text, sum.Seconds(), 'g', -1, 64)
-	b.text = append(b.text, '\n')
-	b.head("_count", labels)
-	b.text = strconv.AppendUint(b.text, count, 10)
-	b.text = append(b.text, '\n')
+	b.text = fmt.Appendf(b.text, "%s_sum%s %s\n%s_count%s %d\n", b.name, labels, number(sum.Seconds()), b.name, labels, count)
 }
 
-// head appends the start of a line, up to its value.
-func (b *lines) head(suffix, labels string) {
-	b.text = append(b.text, b.name...)
-	b.text = append(b.text, suffix...)
-	b.text = append(b.text, labels...)
-	b.text = append(b.text, ' ')
-}
-
-// leLabels returns the label of every bound, given in nanoseconds, and of what
-// is above them.
+// leLabels returns the labels of all bounds, which are in nanoseconds, and of +Inf.
 func leLabels(bounds []int64) []string {
 	les := make([]string, 0, len(bounds)+1)
 	for _, ns := range bounds {
-		seconds := strconv.FormatFloat(time.Duration(ns).Seconds(), 'g', -1, 64)
-		les = append(les, `le="`+seconds+`"`)
+		les = append(les, `le="`+number(time.Duration(ns).Seconds())+`"`)
 	}
 	return append(les, `le="+Inf"`)
 }
 
-// withLabel adds one label to labels.
+// withLabel adds a label to labels.
 func withLabel(labels, label string) string {
 	if labels == "" || labels == "{}" {
 		return "{" + label + "}"
@@ -148,12 +122,12 @@ func withLabel(labels, label string) string {
 	return labels[:len(labels)-1] + "," + label + "}"
 }
 
-// escapeLabel writes a label's value as the format wants it.
+// escapeLabel escapes the value of a label.
 func escapeLabel(value string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(value)
 }
 
-// escapeHelp writes a help text as the format wants it.
+// escapeHelp escapes a help text.
 func escapeHelp(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(text)
 }

@@ -1,6 +1,6 @@
-// Package pump carries the plaintext of TLS connections between crypto/tls and one of a
-// pair of Unix sockets, so that the owner of the other socket treats a TLS connection like
-// any other.
+// Package pump copies the plaintext of TLS connections between crypto/tls and one socket of
+// a pair of Unix sockets, so that the owner of the other socket treats a TLS connection
+// like any other.
 package pump
 
 import (
@@ -18,56 +18,57 @@ import (
 )
 
 const (
-	// pumpBytes is how much is carried at a time: two full records.
+	// pumpBytes is how much is copied at a time: two full records.
 	pumpBytes = 32 << 10
-	// idleBytes is what a connection reads into while little comes: tens of
-	// thousands of idle connections hold this much each, not pumpBytes.
+	// idleBytes is the size of the buffer that a connection reads into while it receives
+	// little. With tens of thousands of idle connections pumpBytes each would be too much.
 	idleBytes = 1 << 10
-	// pairBytes is asked for as the pair's buffer in each direction; the
-	// kernel doubles it for its own needs.
+	// pairBytes is the requested buffer of the pair in each direction. The kernel doubles
+	// it for its own bookkeeping.
 	pairBytes = 64 << 10
 )
 
-// A Pump carries the plaintext of one TLS connection, by two goroutines that
-// block: inward from TLS to the pair, outward from the pair to TLS. What the
-// one side does not take, the other is not asked for.
+// A Pump copies the plaintext of one TLS connection with two goroutines that block: inward
+// from TLS to the pair, outward from the pair to TLS. Neither side reads more than the
+// other accepts.
 //
-// The ends of either side become those of the other: a close_notify half closes
-// the pair, a half close of the pair sends a close_notify. When the owner of the
-// other socket lets go, what it had written is sent, then all is closed. An end
-// that was no proper one leaves its cause (Reason) before the pair is half closed.
+// The end of one side becomes that of the other: a close_notify half closes the pair, and a
+// half close of the pair sends a close_notify. When the owner of the other socket closes
+// it, what it has written is sent before everything is closed. The cause of an improper
+// end is available from Reason before the pair is half closed.
 //
-// Safe for concurrent use: fields are fixed before the goroutines start, atomic
-// or of those named. Moved is the owner's until LetGo.
+// Safe for concurrent use: fields are fixed before the goroutines start, atomic, or used
+// as noted. Moved belongs to the owner until LetGo.
 type Pump struct {
-	set   *Set
-	ended func()   // everything is closed
-	room  func()   // there is room in the pair, after Want
-	wire  net.Conn // the TCP connection
-	tls   *tls.Conn
-	pair  *net.UnixConn // the end that is not the owner's
+	set      *Set
+	ended    func()   // called when everything is closed
+	writable func()   // called when the pair is writable, after Want
+	wire     net.Conn // the TCP connection
+	tls      *tls.Conn
+	pair     *net.UnixConn // the pump's end
 
+	// Used by the outward goroutine only:
 	pairRead syscall.RawConn
-	fill     func(fd uintptr) bool // reads from the pair into buf: the outward goroutine's
+	fill     func(fd uintptr) bool // reads from the pair into buf
 	buf      *[pumpBytes]byte
 	n        int
 
-	cause   atomic.Pointer[error] // why nothing more comes, if that is no proper end
-	wanting atomic.Bool           // the owner waits for room in the pair
-	halves  atomic.Int32          // goroutines still carrying
-	unsent  int                   // of Moved: the owner's, then the timer's
+	cause   atomic.Pointer[error] // of an improper end of the peer's data
+	wanting atomic.Bool           // the owner waits until the pair is writable
+	halves  atomic.Int32          // running goroutines
+	unsent  int                   // at the last call of Moved
 
 	mu    sync.Mutex // guards the rest
-	let   bool       // the owner is gone
+	let   bool       // the owner has closed its socket
 	over  bool
-	stall *time.Timer // looks whether the peer still takes what is left
+	stall *time.Timer // checks that the peer still accepts the rest
 }
 
 // New returns the pump of a TCP connection, or nil after Refuse. session makes its TLS
-// session; room is called, by the pump, when there is room again after Want; ended when
-// the last of its sockets is closed. The caller has it Shake hands, Join and Run, or End.
-func (s *Set) New(wire net.Conn, session func(net.Conn) *tls.Conn, room, ended func()) *Pump {
-	p := &Pump{set: s, wire: wire, tls: session(Whole{wire}), room: room, ended: ended}
+// session. The pump calls writable when the pair is writable again after Want, and ended
+// when its last socket is closed. The caller then calls Shake, Join and Run, or End.
+func (s *Set) New(wire net.Conn, session func(net.Conn) *tls.Conn, writable, ended func()) *Pump {
+	p := &Pump{set: s, wire: wire, tls: session(Whole{wire}), writable: writable, ended: ended}
 	p.halves.Store(2)
 	if !s.add(p) {
 		return nil
@@ -75,8 +76,8 @@ func (s *Set) New(wire net.Conn, session func(net.Conn) *tls.Conn, room, ended f
 	return p
 }
 
-// Shake has to have shaken hands by the given time; the zero time is never. An error is
-// of crypto/tls or of the connection.
+// Shake performs the TLS handshake, with a deadline unless by is zero. An error is that of
+// crypto/tls or of the connection.
 func (p *Pump) Shake(by time.Time) error {
 	_ = p.wire.SetDeadline(by)
 	if err := p.tls.Handshake(); err != nil {
@@ -85,16 +86,16 @@ func (p *Pump) Shake(by time.Time) error {
 	return p.wire.SetDeadline(time.Time{})
 }
 
-// Verified reports whether the peer has shown a certificate that the session trusts. It is
-// called after Shake.
+// Verified reports whether the peer has presented a certificate that the session trusts. It
+// is called after Shake.
 func (p *Pump) Verified() bool { return len(p.tls.ConnectionState().VerifiedChains) > 0 }
 
-// AnswerPlain answers a client whose Shake failed with err because it does not speak
-// TLS, with what plain says to the first bytes that it sent. What it still sends is
-// discarded, bytes at most and for no longer than the time given.
+// AnswerPlain answers a client whose Shake failed with err because it does not speak TLS.
+// plain returns the answer to the client's first bytes. Further bytes are discarded, up to
+// the given number and for at most the given time.
 func (p *Pump) AnswerPlain(err error, plain func(first [5]byte) []byte, bytes int64, most time.Duration) {
 	var not tls.RecordHeaderError
-	if !errors.As(err, &not) || not.Conn == nil { // nil: TLS has been spoken
+	if !errors.As(err, &not) || not.Conn == nil { // nil: the client spoke TLS before
 		return
 	}
 	answer := plain(not.RecordHeader)
@@ -108,8 +109,8 @@ func (p *Pump) AnswerPlain(err error, plain func(first [5]byte) []byte, bytes in
 	_, _ = io.CopyN(io.Discard, tcp, bytes)
 }
 
-// Join makes the pair and returns the owner's end of it. When the owner has it, or has
-// let go, the caller says so by Settle.
+// Join makes the pair and returns the owner's end. The caller calls Settle when the owner
+// has it or has closed it.
 func (p *Pump) Join() (net.Conn, error) {
 	ours, theirs, err := Pair()
 	if err != nil {
@@ -123,7 +124,7 @@ func (p *Pump) Join() (net.Conn, error) {
 	return ours, nil
 }
 
-// attach gives the pump its end of the pair.
+// attach sets the pump's end of the pair.
 func (p *Pump) attach(pair *net.UnixConn) error {
 	raw, err := pair.SyscallConn()
 	if err != nil {
@@ -135,19 +136,18 @@ func (p *Pump) attach(pair *net.UnixConn) error {
 	return nil
 }
 
-// Run carries both ways until both directions have ended. It takes a goroutine beside
-// the caller's.
+// Run copies in both directions until both have ended. It starts a second goroutine.
 func (p *Pump) Run() {
 	go p.outward()
 	p.inward()
 }
 
-// inward carries what the peer sends.
+// inward copies what the peer sends.
 func (p *Pump) inward() {
 	defer p.half()
 	err := p.carryIn()
 	if err == nil {
-		return // the owner is gone
+		return // the owner has closed its socket
 	}
 	if err != io.EOF {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -158,7 +158,7 @@ func (p *Pump) inward() {
 	_ = p.pair.CloseWrite()
 }
 
-// carryIn returns how the peer's bytes ended; nil when nobody takes them.
+// carryIn returns why the peer's data ended, or nil if the owner has closed its socket.
 func (p *Pump) carryIn() error {
 	idle := make([]byte, idleBytes)
 	var big *[pumpBytes]byte
@@ -176,20 +176,20 @@ func (p *Pump) carryIn() error {
 		case n < idleBytes:
 			p.set.put(big)
 			b, big = idle, nil
-		case big == nil: // filled the small one: there is probably more
+		case big == nil: // the small buffer was filled: there is probably more
 			big = p.set.take()
 			b = big[:]
 		}
 	}
 }
 
-// outward carries what the owner writes.
+// outward copies what the owner writes.
 func (p *Pump) outward() {
 	defer p.half()
 	for {
 		if err := p.pairRead.Read(p.fill); err != nil || p.n <= 0 {
 			p.set.put(p.buf)
-			// The owner half closed or is gone. This waits 5 s at most.
+			// The owner has half closed or closed its socket. CloseWrite waits 5 s at most.
 			_ = p.tls.CloseWrite()
 			return
 		}
@@ -197,16 +197,15 @@ func (p *Pump) outward() {
 		p.set.put(p.buf)
 		p.buf = nil
 		if err != nil {
-			// The owner finds it out by its next write; what the peer sent
-			// before is still carried.
+			// The owner's next write fails. What the peer sent before is still copied.
 			_ = p.pair.CloseRead()
 			return
 		}
 	}
 }
 
-// readPair reads from the pair and reports whether that is to be taken as it
-// is; it is not when there is nothing yet. An idle connection has no buffer.
+// readPair reads from the pair. It returns false if there is nothing to read yet. An idle
+// connection has no buffer.
 func (p *Pump) readPair(fd uintptr) bool {
 	if p.buf == nil {
 		p.buf = p.set.take()
@@ -221,19 +220,19 @@ func (p *Pump) readPair(fd uintptr) bool {
 		return false
 	}
 	if p.wanting.Load() && p.wanting.Swap(false) {
-		p.room()
+		p.writable()
 	}
 	return true
 }
 
-// half notes the end of one goroutine; the last one closes.
+// half is called at the end of each goroutine; the second call closes everything.
 func (p *Pump) half() {
 	if p.halves.Add(-1) == 0 {
 		p.End()
 	}
 }
 
-// End closes what is left and gives back what was counted.
+// End closes everything and removes the pump from its set.
 func (p *Pump) End() {
 	p.mu.Lock()
 	p.over = true
@@ -246,7 +245,7 @@ func (p *Pump) End() {
 	p.set.remove(p)
 }
 
-// Abort closes both sides at once, which ends the goroutines.
+// Abort closes both sides immediately, which ends the goroutines.
 func (p *Pump) Abort() {
 	_ = p.wire.Close()
 	if p.pair != nil {
@@ -254,7 +253,7 @@ func (p *Pump) Abort() {
 	}
 }
 
-// Reset closes both sides by a reset of the TCP connection.
+// Reset closes both sides, and resets the TCP connection.
 func (p *Pump) Reset() {
 	if tc, ok := p.wire.(*net.TCPConn); ok {
 		_ = tc.SetLinger(0)
@@ -262,8 +261,8 @@ func (p *Pump) Reset() {
 	p.Abort()
 }
 
-// LetGo handles the end of the owner: what it has written is still
-// sent, as the kernel does for a closed socket, as long as the peer takes it.
+// LetGo handles the close of the owner's socket: what it has written is still sent, as the
+// kernel does for a closed socket, for as long as the peer accepts it.
 func (p *Pump) LetGo() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,7 +274,7 @@ func (p *Pump) LetGo() {
 	p.stall = time.AfterFunc(p.set.WriteStall, p.look)
 }
 
-// look ends a pump whose peer has taken nothing since the last look.
+// look ends a pump whose peer has accepted nothing since the last call.
 func (p *Pump) look() {
 	if !p.Moved() {
 		p.Abort()
@@ -288,10 +287,9 @@ func (p *Pump) look() {
 	}
 }
 
-// Moved reports whether the peer has taken anything since the last call: the
-// kernel knows what it has not acknowledged (tcp(7), SIOCOUTQ). That the pair
-// or a blocked write moves says less, as both wait until a good part of a
-// buffer is free. A peer that has taken everything does not hold us up.
+// Moved reports whether the peer has acknowledged anything since the last call, or
+// everything (tcp(7), SIOCOUTQ). Progress of the pair or of a blocked write would say less,
+// because both wait until a good part of a buffer is free.
 func (p *Pump) Moved() bool {
 	sc, ok := p.wire.(syscall.Conn)
 	if !ok {
@@ -310,11 +308,11 @@ func (p *Pump) Moved() bool {
 	return true
 }
 
-// Want has room called when there is room in the pair: it is small, so that trying again
-// by the clock would be slow.
+// Want requests a call of writable when the pair is writable. The pair is small, so polling
+// would be slow.
 func (p *Pump) Want() { p.wanting.Store(true) }
 
-// Reason is why the peer sends no more; nil for a proper end.
+// Reason returns why the peer sends no more, or nil for a proper end.
 func (p *Pump) Reason() error {
 	if cause := p.cause.Load(); cause != nil {
 		return *cause
@@ -322,8 +320,8 @@ func (p *Pump) Reason() error {
 	return nil
 }
 
-// A truncated connection ended without a close_notify: what it sent last may
-// have been cut off by an attacker.
+// truncated is the error of a connection that ended without a close_notify: an attacker may
+// have cut off the end of the data.
 type truncated struct{}
 
 func (truncated) Error() string { return "the connection ended without a close_notify" }
@@ -331,12 +329,11 @@ func (truncated) Error() string { return "the connection ended without a close_n
 // Unwrap makes it an unexpected end.
 func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 
-// A Whole is the TCP connection below a tls.Conn. crypto/tls takes an end at the
-// border of a record for a proper one; here it is an error (RFC 8446 section
-// 6.1: the truncation attack).
+// A Whole is the TCP connection below a tls.Conn. crypto/tls accepts an end between two
+// records as proper; here it is an error (RFC 8446 section 6.1: the truncation attack).
 type Whole struct{ net.Conn }
 
-// Read is net.Conn's, with a truncated end as an error.
+// Read is that of net.Conn, with an error for a truncated connection.
 func (w Whole) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if err == io.EOF {

@@ -10,20 +10,10 @@ import (
 
 // Progress is what the peer's kernel acknowledges.
 func TestMovedIsWhatThePeerTakes(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	ours, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := testkit.Listen(t)
+	ours := testkit.Must(net.Dial("tcp", ln.Addr().String()))(t)
 	defer ours.Close()
-	theirs, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := testkit.Must(ln.Accept())(t)
 	defer theirs.Close()
 	p := &Pump{wire: ours}
 	if !p.Moved() {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// stopGrace is how long Stop lets pumps send what was written before.
+	// stopGrace is how long Stop lets pumps send what their owners have written.
 	stopGrace = time.Second
 	// stopMax is how long Refuse and Stop wait for pumps to end.
 	stopMax = 5 * time.Second
@@ -18,18 +18,18 @@ const (
 
 // A Set is pumps that are stopped together.
 //
-// Safe for concurrent use: mu guards all, stopped and what the groups wait for.
+// Safe for concurrent use: mu guards all, stopped and additions to the groups.
 type Set struct {
-	// WriteStall is how long the peer of an owner that is gone may take nothing. It does
-	// not change.
+	// WriteStall is how long a peer may accept nothing after the owner has closed its
+	// socket. It does not change.
 	WriteStall time.Duration
 
 	buffers sync.Pool
 
 	mu       sync.Mutex
-	all      map[*Pump]bool // false until its owner has it
+	all      map[*Pump]bool // false until Settle
 	stopped  bool
-	settling sync.WaitGroup // those that shake hands or join
+	settling sync.WaitGroup // pumps before Settle
 	running  sync.WaitGroup // all
 }
 
@@ -48,7 +48,7 @@ func (s *Set) add(p *Pump) bool {
 	return true
 }
 
-// Settle notes that the pump's owner has its end of the pair, or has let go.
+// Settle records that the owner has its end of the pair, or has closed it.
 func (p *Pump) Settle() {
 	s := p.set
 	s.mu.Lock()
@@ -67,8 +67,8 @@ func (s *Set) remove(p *Pump) {
 	s.running.Done()
 }
 
-// Refuse ends the handshakes and begins no more. It is called while the owners
-// still take their ends of pairs, as those that are on their way wait for it.
+// Refuse ends all handshakes and makes New return nil. It waits for pumps that have shaken
+// hands, so it is called while owners still accept their ends of pairs.
 func (s *Set) Refuse() {
 	s.mu.Lock()
 	s.stopped = true
@@ -81,7 +81,7 @@ func (s *Set) Refuse() {
 	Await(&s.settling, stopMax)
 }
 
-// Stop ends all pumps, after a grace for what their owners had written.
+// Stop ends all pumps, after a grace period for what their owners have written.
 func (s *Set) Stop() {
 	Await(&s.running, stopGrace)
 	s.mu.Lock()
@@ -99,14 +99,14 @@ func (s *Set) take() *[pumpBytes]byte {
 	return new([pumpBytes]byte)
 }
 
-// put gives a buffer back; nil is nothing.
+// put returns a buffer to the pool; nil is allowed.
 func (s *Set) put(b *[pumpBytes]byte) {
 	if b != nil {
 		s.buffers.Put(b)
 	}
 }
 
-// Await waits for the group, but no longer than most.
+// Await waits for the group, for at most the given time.
 func Await(wg *sync.WaitGroup, most time.Duration) {
 	done := make(chan struct{})
 	go func() {
@@ -136,7 +136,7 @@ func Pair() (ours, theirs net.Conn, err error) {
 	return ours, theirs, nil
 }
 
-// FileConn makes a net.Conn of a descriptor, which it takes over.
+// FileConn makes a net.Conn from a descriptor, which it takes over.
 func FileConn(fd int) (net.Conn, error) {
 	f := os.NewFile(uintptr(fd), "socket")
 	defer f.Close()
