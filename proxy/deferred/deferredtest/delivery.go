@@ -245,6 +245,9 @@ func crashDelivering(t *testing.T, p Place) {
 			t.Fatalf("with a key it is claimed again as %+v", again.Entry)
 		}
 		w.read(plain, deferred.Unknown)
+		if given := w.q.Stats().GivenUp; given[deferred.Loss{Rule: "orders", To: deferred.Unknown}] != 1 || len(given) != 1 {
+			t.Errorf("given up: %v, want the one without a key", given)
+		}
 		if err := w.settle(deferred.Settlement{Lease: claimed[withKey].Lease, To: deferred.Done}); again.Lease != claimed[withKey].Lease && !errors.Is(err, deferred.ErrLease) {
 			t.Errorf("settled under a lease of before: %v", err)
 		}

@@ -36,20 +36,22 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 		q.missed(append(given, strconv.FormatUint(token, 10))...)
 		return nil, now.Add(retryEvery), err
 	}
-	told := reader{list(a.answer.result)}
+	answer := reader{list(a.answer.result)}
 	next := now.Add(lookEvery)
-	if at := told.int(); at > 0 && time.Duration(at-a.answer.now)*time.Microsecond < lookEvery {
+	if at := answer.int(); at > 0 && time.Duration(at-a.answer.now)*time.Microsecond < lookEvery {
 		next = now.Add(time.Duration(at-a.answer.now) * time.Microsecond)
 	}
+	entries := list(answer.value())
+	q.gone(list(answer.value()))
 	var claimed []deferred.Claimed
-	for _, v := range list(told.value()) {
+	for _, v := range entries {
 		r := reader{list(v)}
 		id, _ := r.id()
 		lease := deferred.Lease{ID: id, Token: token}
 		expired := r.text() == "1"
 		e, err := q.codec.entry(id, r.value())
 		if err != nil {
-			q.setAside(now, lease, err)
+			q.setAside(now, lease, r.text(), err)
 			continue
 		}
 		if expired && e.Expires.After(now) { // by the server's clock
@@ -85,10 +87,20 @@ func (q *Queue) unclaimed() bool {
 	return len(q.lost) > 0
 }
 
+// gone counts the rules of entries that a claim has made unknown.
+func (q *Queue) gone(rules []any) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for r := (reader{rules}); len(r.left) > 0; {
+		q.givenUp[deferred.Loss{Rule: r.text(), To: deferred.Unknown}]++
+	}
+}
+
 // setAside ends an entry that cannot be read.
-func (q *Queue) setAside(now time.Time, lease deferred.Lease, why error) {
+func (q *Queue) setAside(now time.Time, lease deferred.Lease, rule string, why error) {
 	q.mu.Lock()
 	q.damaged++
+	q.givenUp[deferred.Loss{Rule: rule, To: deferred.Failed}]++
 	q.mu.Unlock()
 	q.log.Warn("An entry cannot be read and is not delivered", "id", lease.ID, "reason", why)
 	q.Settle(now, &deferred.Settlement{Lease: lease, To: deferred.Failed, Keep: q.cfg.Limits.DeadKeep,

@@ -83,6 +83,7 @@ type Queue struct {
 	synced  bool     // ahead is known
 	asked   time.Time
 	damaged int // entries that cannot be read
+	givenUp deferred.Losses
 	durable string
 	evicts  bool
 }
@@ -109,8 +110,8 @@ func (q *Queue) now() time.Time {
 	return time.Now()
 }
 
-// told is how scripts are told the time; empty: they ask the server.
-func (q *Queue) told() string {
+// clockArgument is the time that scripts use; empty: that of the server.
+func (q *Queue) clockArgument() string {
 	if q.cfg.clock == nil {
 		return ""
 	}
@@ -162,7 +163,7 @@ func (q *Queue) send(ctx context.Context, within time.Duration, asks []*ask) {
 	runs := make([]redis.Run, len(asks))
 	until := q.until(within)
 	for i, a := range asks {
-		runs[i] = redis.Run{Script: a.script, Args: append([]string{q.codec.key(), q.told(), ""}, a.args...)}
+		runs[i] = redis.Run{Script: a.script, Args: append([]string{q.codec.key(), q.clockArgument(), ""}, a.args...)}
 		if a.until {
 			runs[i].Args[2] = until
 		}

@@ -13,8 +13,7 @@
 //
 // # Time
 //
-// Leases and when entries are due follow the server's clock: scripts are told times from now,
-// and tell such. The clocks of the proxies may differ by any amount. When the server's clock is set back, the
+// Leases and when entries are due follow the server's clock: scripts take and return times relative to now. The clocks of the proxies may differ by any amount. When the server's clock is set back, the
 // queue's clock goes on from where it was.
 //
 // # What was not answered

@@ -158,7 +158,7 @@ func list(v any) []any {
 
 func decimal[N int | int64 | uint64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
-// bit is how scripts are told whether something is so.
+// bit is a boolean as an argument of scripts.
 func bit(is bool) string {
 	if is {
 		return "1"

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -123,36 +122,20 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// In a Cluster the queue is on one node.
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	s, log := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(redistest.FreePort(t))), new(testkit.Log)
-	s.Do("cluster", "addslotsrange", "0", "16383")
-	testkit.Eventually(t, "the cluster is formed", func() bool {
-		out, err := s.Try("set", "k", "1")
-		return err == nil && out == "OK"
-	})
-	q := opened(t, s, log)
-	e := accepts(t, q, "a")
-	if err := deferredtest.Settle(t, q, claims(t, q), deferred.Done); err != nil {
-		t.Error(err)
+// documentedRights are those of the documentation.
+func documentedRights(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/deferred.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, _, err := q.Read(t.Context(), e.ID); err != nil || got.State != deferred.Done {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if d := q.Stats().Durability; d != "memory" {
-		t.Errorf("durability %q", d)
-	}
+	return strings.Fields(string(regexp.MustCompile(`(?m)^ACL SETUSER weir (.*)$`).FindSubmatch(text)[1]))
 }
 
 // With exactly the documented rights everything works, and none of them is too many.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/deferred.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rights := strings.Fields(string(regexp.MustCompile(`(?m)^ACL SETUSER weir (.*)$`).FindSubmatch(text)[1]))
+	rights := documentedRights(t)
 	s, log := redistest.Start(t, append([]string{"--databases", "4", "--user", "weir"}, rights...)...), new(testkit.Log)
 	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Username: "weir", Password: "secret", DB: 3}, Limits: deferredtest.Roomy, Log: log.Logger()})
 	if err != nil {
@@ -193,10 +176,25 @@ func TestRights(t *testing.T) {
 	}
 	used := s.Do("info", "commandstats")
 	for _, right := range rights {
-		if command, ok := strings.CutPrefix(right, "+"); ok && !slices.Contains([]string{"ping", "role"}, command) && !strings.Contains(used, "cmdstat_"+command+":") {
+		if command, ok := strings.CutPrefix(right, "+"); ok && !slices.Contains([]string{"ping", "role", "cluster|shards", "cluster|slots"}, command) && !strings.Contains(used, "cmdstat_"+command+":") {
 			t.Errorf("the right to %s is not used", command)
 		}
 	}
+}
+
+// A queue of another version is left alone, and its version is told.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	q := opened(t, s, log)
+	accepts(t, q, "a")
+	s.Do("hset", namespace+"about", "version", "2")
+	testkit.Eventually(t, "it is refused", func() bool { return deferredtest.Put(q, order("b")).Outcome == deferred.Unstored })
+	const want = "the queue was made by a newer version of the proxy"
+	if _, err := Open(q.cfg); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("opened: %v", err)
+	}
+	testkit.Eventually(t, "it is told", func() bool { return log.Count(want) == 1 })
 }
 
 // An entry that cannot be read is a dead letter and holds nobody up.
@@ -209,8 +207,9 @@ func TestDamaged(t *testing.T) {
 	if c := claims(t, q); c.Entry.ID != good.ID {
 		t.Errorf("claimed %s", c.Entry.ID)
 	}
-	if n := q.Stats().Unreadable; n != 1 || log.Count("cannot be read") != 1 {
-		t.Errorf("%d are unreadable\n%s", n, log)
+	given := deferred.Loss{Rule: "orders", To: deferred.Failed}
+	if s := q.Stats(); s.Unreadable != 1 || s.GivenUp[given] != 1 || log.Count("cannot be read") != 1 {
+		t.Errorf("%d are unreadable, given up: %v\n%s", s.Unreadable, s.GivenUp, log)
 	}
 	page, err := q.List(t.Context(), deferred.Query{State: deferred.Failed, Limit: 10})
 	if err != nil || len(page.Entries) != 1 || page.Entries[0].ID != bad.ID {

@@ -109,13 +109,13 @@ func (f *figures) takeIn(a *answer, now time.Time) {
 	f.idle, f.next = a.next == 0, now.Add(time.Duration(a.next-a.now)*time.Microsecond)
 }
 
-// keep forgets rules of which a complete answer does not tell.
+// keep forgets rules that a complete answer does not list.
 func (f *figures) keep(a *answer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name, known := range f.rules {
-		told := slices.ContainsFunc(a.rules, func(s deferred.RuleStats) bool { return s.Rule == name })
-		if !told && known.number <= a.number {
+		listed := slices.ContainsFunc(a.rules, func(s deferred.RuleStats) bool { return s.Rule == name })
+		if !listed && known.number <= a.number {
 			delete(f.rules, name)
 		}
 	}

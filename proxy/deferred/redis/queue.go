@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"weir/proxy/deferred"
@@ -19,7 +20,7 @@ var _ deferred.Queue = (*Queue)(nil)
 // error is one that only a person can end.
 func Open(cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, scripts: newScripts(), log: cfg.Log, about: cfg.Redis.KeyPrefix + namespace + "about",
-		began: time.Now(), box: inbox.New[*op](), durable: durabilityUnknown}
+		began: time.Now(), box: inbox.New[*op](), durable: durabilityUnknown, givenUp: make(deferred.Losses)}
 	if q.log == nil {
 		q.log = slog.New(slog.DiscardHandler)
 	}
@@ -57,7 +58,7 @@ func (q *Queue) Stats() deferred.Stats {
 	s.Err = q.box.Err()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s.Unreadable, s.Durability = q.damaged, q.durable
+	s.Unreadable, s.Durability, s.GivenUp = q.damaged, q.durable, maps.Clone(q.givenUp)
 	return s
 }
 

@@ -116,7 +116,7 @@ func (q *Queue) appendPut(args []string, o *op) []string {
 		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), digest(names.Scope), digest(names.Print), decimal(o.put.PerKey), bit(o.put.Follows), q.codec.fixed(&e), q.codec.request(&e))
 }
 
-// digest is a name as scripts are told it; empty: there is none.
+// digest is a name as an argument of scripts; empty: there is none.
 func digest(name seal.Name) string {
 	if name == (seal.Name{}) {
 		return ""

@@ -6,13 +6,15 @@
 --   ARGV[9]   how many tokens follow, of claims whose answers never came: their entries go back
 --             to their lines; behind them the rules that are left out
 --
--- Returns when there is more to do but for these rules, and for each entry claimed: id, whether
--- it has expired, its fields.
+-- Returns when there is more to do but for these rules; for each entry claimed: id, whether it has
+-- expired, its fields, its rule; and the rule of each entry that has become unknown.
 
 local SWEEP = 256
 local CUT_OFF = 'the delivery was cut off'
 
 roomy()
+
+local gone = {}
 
 local function cutOff(e)
   if e.o == '1' then
@@ -28,6 +30,7 @@ local function cutOff(e)
     set(e, 'a', e.a + 1, 'w', now, 'd', tonumber(ARGV[7]))
   else
     finish(e, UNKNOWN, ARGV[8])
+    gone[#gone + 1] = e.r
   end
   count(e, 1)
 end
@@ -88,7 +91,7 @@ local function take(rule, line)
       end
       call('ZADD', K .. 'leases', num(now + LEASE), e.id)
       local x = call('HMGET', K .. 'e:' .. e.id, unpack(ROW))
-      claimed[#claimed + 1] = {e.id, e.o, x}
+      claimed[#claimed + 1] = {e.id, e.o, x, e.r}
       bytes = bytes + size(e)
       break
     end
@@ -110,5 +113,5 @@ while #claimed < tonumber(ARGV[4]) and (bytes == 0 or bytes < tonumber(ARGV[5]))
 end
 
 local told = commit(0)
-told[6] = {nextAt(except), claimed}
+told[6] = {nextAt(except), claimed, gone}
 return told
