@@ -8,10 +8,10 @@ import (
 	"weir/bench/report"
 )
 
-// A tally is what came of the exchanges of one kind.
+// A tally counts the exchanges of one kind.
 type tally struct {
 	ok      int
-	across  int // of all, how many were under way when the proxy was replaced
+	across  int // exchanges in progress when the proxy was replaced
 	faults  [faults]int
 	longest time.Duration
 }
@@ -19,12 +19,12 @@ type tally struct {
 // A change is one replacement of the proxy.
 type change struct {
 	number  int
-	handed  time.Duration // from the successor's start until the first answer of its
-	drained time.Duration // from then until the one before had ended
-	problem string        // why the one before did not end as it should
+	handed  time.Duration // from the start of the successor until its first answer
+	drained time.Duration // from then until the predecessor had ended
+	problem string        // why the predecessor did not end normally
 }
 
-// A result is what came of a run.
+// A result is the result of a run.
 type result struct {
 	kinds      []kind
 	tallies    map[string]*tally
@@ -33,15 +33,15 @@ type result struct {
 	details    []string // of the first failures
 }
 
-// expect says what must not be.
+// expect adds the expectations.
 func (r *result) expect(e *report.Expectations) {
 	for _, k := range r.kinds {
 		t := r.tallies[k.name]
 		for f := none + 1; f < faults; f++ {
 			e.Never(t.faults[f] > 0, "%s: %d %v", k.name, t.faults[f], f)
 		}
-		e.Never(t.ok == 0, "%s: no exchange at all", k.name)
-		e.Never(k.long && t.across == 0, "%s: none was under way when the proxy was replaced, so nothing is proved", k.name)
+		e.Never(t.ok == 0, "%s: no exchange succeeded", k.name)
+		e.Never(k.long && t.across == 0, "%s: none was in progress when the proxy was replaced, so nothing is proved", k.name)
 	}
 	for _, c := range r.changes {
 		e.Never(c.problem != "", "restart %d: %s", c.number, c.problem)
@@ -51,7 +51,7 @@ func (r *result) expect(e *report.Expectations) {
 	}
 }
 
-// show prints the tables and judges.
+// show prints the tables and the conclusion.
 func (r *result) show(out io.Writer) error {
 	table := report.NewTable("exchanges | answered | across a restart | refused | reset | cut | wrong | longest ms |")
 	for _, k := range r.kinds {
@@ -67,9 +67,9 @@ func (r *result) show(out io.Writer) error {
 		s := report.SpreadOf(r.changes, f.of)
 		times.Add("%s | %.0f | %.0f | %.0f", f.name, 1e3*s.Least, 1e3*s.Median, 1e3*s.Most)
 	}
-	fmt.Fprintf(out, "\n%v\n%v\nA hand-over lasts from the start of the new process until the first answer that came through it.\n"+
-		"%d connections were found closed before anything was sent on them, which is no failure.\n", table, times, r.idleClosed)
+	fmt.Fprintf(out, "\n%v\n%v\nA hand-over lasts from the start of the new process until its first answer.\n"+
+		"%d connections were found closed before anything was sent on them, which is not a failure.\n", table, times, r.idleClosed)
 	var e report.Expectations
 	r.expect(&e)
-	return e.Conclude(out, "no connect was refused, every request was answered and no answer was cut.", nil)
+	return e.Conclude(out, "no connection was refused, every request was answered and no answer was truncated.", nil)
 }

@@ -19,18 +19,18 @@ import (
 const (
 	restartsUsual = 20
 	restartsMax   = 1000
-	// calm is the time before the first restart, between two, and behind the
-	// last. The old process may still be draining when the next one comes.
+	// calm is the time before the first restart, between two, and after the last. The old
+	// process may still be draining when the next one starts.
 	calm = 1500 * time.Millisecond
-	// handedMax is how long a successor may take until it answers, drainMax
-	// how long the one before may take to end: longer than any exchange.
+	// handedMax bounds the time until a successor answers, drainMax the time until its
+	// predecessor has ended, which is longer than any exchange.
 	handedMax = 10 * time.Second
 	drainMax  = 25 * time.Second
-	// detailsMax is how many failures are shown one by one.
+	// detailsMax bounds the failures that are shown individually.
 	detailsMax = 10
 )
 
-// A run is one load with its restarts.
+// A run is a load with restarts of the proxy.
 //
 // Safe for concurrent use: mu guards what follows it, counters are atomic.
 type run struct {
@@ -41,11 +41,11 @@ type run struct {
 	mu       sync.Mutex
 	tallies  map[string]*tally
 	details  []string
-	answered map[string]chan struct{} // closed with the first answer through a proxy
+	answered map[string]chan struct{} // by proxy; closed with the first answer through it
 }
 
-// Run restarts the proxy 20 times, or as often as args say. The error says
-// that a client has noticed.
+// Run restarts the proxy 20 times, or the number of times in args. It fails if a client
+// noticed.
 func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	n, err := rig.Number{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args)
 	if err != nil {
@@ -76,7 +76,7 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 		first.Kill()
 		return err
 	}
-	fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes the port over and the old one drains\n\n", n, calm)
+	fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old one drains\n\n", n, calm)
 	working, enough := context.WithCancel(ctx)
 	workers := r.startWorkers(working, list)
 	changes, last, err := r.changes(ctx, first, n, out)
@@ -85,7 +85,7 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	enough()
 	if err != nil {
-		cancel() // whatever workers wait for
+		cancel() // workers may be waiting
 	}
 	workers.Wait()
 	if err != nil {
@@ -98,8 +98,8 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return (&result{kinds: list, tallies: r.tallies, changes: changes, idleClosed: r.idleClosed.Load(), details: r.details}).show(out)
 }
 
-// launch starts the proxy of a generation; all but the first take over.
-// answered is closed with the first answer that comes through it.
+// launch starts the proxy of a generation; all but the first take over the port. answered is
+// closed with the first answer through it.
 func (r *run) launch(generation int) (p *rig.Process, answered <-chan struct{}, err error) {
 	env := []string{"TARGET_URL=http://" + r.target, "RATE_LIMIT_LIMIT=1000000000", "VIA_NAME=" + name(generation),
 		fmt.Sprintf("TAKEOVER=%t", generation > 0)}
@@ -108,7 +108,7 @@ func (r *run) launch(generation int) (p *rig.Process, answered <-chan struct{}, 
 	return p, answered, err
 }
 
-// expect returns what is closed with the first answer through the proxy of a
+// expect returns a channel that is closed with the first answer through the proxy of a
 // generation.
 func (r *run) expect(generation int) <-chan struct{} {
 	answered := make(chan struct{})
@@ -118,7 +118,7 @@ func (r *run) expect(generation int) <-chan struct{} {
 	return answered
 }
 
-// name is how the proxy of a generation calls itself in Via.
+// name returns the name of the proxy of a generation in Via.
 func name(generation int) string { return fmt.Sprintf("proxy-%d", generation) }
 
 func (r *run) startWorkers(ctx context.Context, list []kind) *sync.WaitGroup {
@@ -131,8 +131,7 @@ func (r *run) startWorkers(ctx context.Context, list []kind) *sync.WaitGroup {
 	return all
 }
 
-// changes replaces the proxy n times. It returns when all but the last have
-// ended.
+// changes replaces the proxy n times. It returns when all but the last one have ended.
 func (r *run) changes(ctx context.Context, current *rig.Process, n int, out io.Writer) (list []change, last *rig.Process, err error) {
 	var drains sync.WaitGroup
 	defer drains.Wait()
@@ -178,19 +177,19 @@ func awaitAnswer(ctx context.Context, p *rig.Process, answered <-chan struct{}) 
 		return nil
 	case <-ctx.Done():
 		_, how := p.Ended()
-		return fmt.Errorf("no answer came through the new process within %v (%w); its end: %v; its last words:\n%s", handedMax, ctx.Err(), how, p.Output())
+		return fmt.Errorf("no answer came through the new process within %v (%w); its end: %v; its output:\n%s", handedMax, ctx.Err(), how, p.Output())
 	}
 }
 
-// An exchange is what came of one.
+// An exchange is the outcome of an exchange.
 type exchange struct {
-	via    string // the proxy that it came through
+	via    string // the proxy that carried it
 	took   time.Duration
 	across bool // the proxy was replaced meanwhile
 	err    error
 }
 
-// note takes in an exchange.
+// note counts an exchange.
 func (r *run) note(k *kind, x exchange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,7 +217,7 @@ func (r *run) note(k *kind, x exchange) {
 	}
 }
 
-// failures is how many there are so far.
+// failures returns the number of failures so far.
 func (r *run) failures() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
 func well() *result {
@@ -31,13 +31,13 @@ func TestReport(t *testing.T) {
 		change  func(r *result)
 		problem string
 	}{
-		{"as it should be", func(*result) {}, ""},
+		{"a success", func(*result) {}, ""},
 		{"a refused connect", func(r *result) { r.tallies["fresh"].faults[refused] = 1 }, "fresh: 1 refused"},
 		{"a reset", func(r *result) { r.tallies["kept"].faults[reset] = 2 }, "kept: 2 reset"},
 		{"a cut stream", func(r *result) { r.tallies["events"].faults[cut] = 3 }, "events: 3 cut"},
 		{"a wrong answer", func(r *result) { r.tallies["upload"].faults[wrong] = 4 }, "upload: 4 wrong"},
-		{"nothing happened", func(r *result) { r.tallies["rare"].ok = 0 }, "rare: no exchange at all"},
-		{"nothing was under way", func(r *result) { r.tallies["slow"].across = 0 }, "slow: none was under way"},
+		{"nothing happened", func(r *result) { r.tallies["rare"].ok = 0 }, "rare: no exchange succeeded"},
+		{"nothing was in progress", func(r *result) { r.tallies["slow"].across = 0 }, "slow: none was in progress"},
 		{"an old process that stays", func(r *result) { r.changes[0].problem = "did not end" }, "restart 1: did not end"},
 	} {
 		r := well()
@@ -92,10 +92,7 @@ func TestFaults(t *testing.T) {
 		{"another status", "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", wrong},
 		{"all", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK", none},
 	} {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ln := testkit.Listen(t)
 		var server sync.WaitGroup
 		server.Go(func() {
 			conn, err := ln.Accept()
@@ -107,7 +104,7 @@ func TestFaults(t *testing.T) {
 			_ = conn.Close()
 		})
 		w := newWorker(t, kinds()[0], ln.Addr().String())
-		_, err = w.exchange()
+		_, err := w.exchange()
 		got := none
 		if f, ok := errors.AsType[*failure](err); ok {
 			got = f.fault
@@ -121,11 +118,8 @@ func TestFaults(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = newWorker(t, kinds()[0], addr).exchange()
+	addr := testkit.FreeAddr(t)
+	_, err := newWorker(t, kinds()[0], addr).exchange()
 	if f, ok := errors.AsType[*failure](err); !ok || f.fault != refused {
 		t.Errorf("where nobody listens: %v", err)
 	}
@@ -158,19 +152,10 @@ func TestClosedWhileIdle(t *testing.T) {
 
 // An answer too many is found before the next request.
 func TestUnasked(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
+	ln := testkit.Listen(t)
 	w := newWorker(t, kinds()[0], ln.Addr().String())
-	if w.conn, err = net.Dial("tcp", w.run.addr); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.conn = testkit.Must(net.Dial("tcp", w.run.addr))(t)
+	conn := testkit.Must(ln.Accept())(t)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\n"); err != nil {
 		t.Fatal(err)
@@ -183,7 +168,7 @@ func TestUnasked(t *testing.T) {
 			t.Fatal("what was sent does not show")
 		}
 	}
-	_, err = w.exchange()
+	_, err := w.exchange()
 	if f, ok := errors.AsType[*failure](err); !ok || f.fault != wrong {
 		t.Errorf("got %v", err)
 	}

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// patience is how long any single step of an exchange may take.
+	// patience bounds each step of an exchange.
 	patience = 20 * time.Second
-	// uploads and downloads are of streamBytes, in pieces with a pause behind
-	// each: some are always under way.
+	// Uploads and downloads have streamBytes, in pieces followed by a pause, so that some are
+	// always in progress.
 	streamBytes = 4 << 20
 	pieceBytes  = 64 << 10
 	piecePause  = 10 * time.Millisecond
@@ -32,59 +32,59 @@ const (
 	slowAnswer  = 2 * time.Second
 )
 
-// A kind of exchange, and how many workers have it how often.
+// A kind is a kind of exchange, with its number of workers and rate.
 type kind struct {
 	name, about string
 	workers     int
-	pause       time.Duration // between two exchanges of a worker; ± half of it
-	fresh       bool          // each on a connection of its own
-	long        bool          // it is meant to be under way when the proxy is replaced
+	pause       time.Duration // between two exchanges of a worker; ± 50 %
+	fresh       bool          // each on a new connection
+	long        bool          // should be in progress when the proxy is replaced
 	method      string
 	path        string
 	body        []byte
-	check       func(body io.Reader) error // reads all of an answer's body
+	check       func(body io.Reader) error // reads and checks the body of an answer
 }
 
-// kinds are all of them. The rare ones find their connections closed by a
-// draining proxy, the others get Connection: close before.
+// kinds returns all kinds. The rare exchanges find their connections closed by a draining
+// proxy; the others receive Connection: close before.
 func kinds() []kind {
 	return []kind{
-		{name: "kept", about: "on a connection that is kept", workers: 32, pause: 50 * time.Millisecond, path: "/api/test", check: checkOK},
+		{name: "kept", about: "on a connection that is kept alive", workers: 32, pause: 50 * time.Millisecond, path: "/api/test", check: checkOK},
 		{name: "rare", about: "the same, 3 s apart", workers: 16, pause: 3 * time.Second, path: "/api/test", check: checkOK},
 		{name: "fresh", about: "each on a new connection", workers: 8, pause: 50 * time.Millisecond, fresh: true, path: "/api/test", check: checkOK},
-		{name: "upload", about: "4 MiB in two thirds of a second", workers: 2, long: true, method: "POST", path: "/hash",
+		{name: "upload", about: "4 MiB in about 0.7 s", workers: 2, long: true, method: "POST", path: "/hash",
 			body: rig.AppendPattern(nil, 0, streamBytes), check: checkHash},
 		{name: "download", about: "the same", workers: 2, long: true, path: fmt.Sprintf("/bytes/%d", streamBytes), check: checkPattern(piecePause)},
 		{name: "events", about: "40 in 4 s", workers: 2, long: true, path: fmt.Sprintf("/events/%d/%v", events, eventPause), check: checkEvents},
-		{name: "slow", about: "the answer begins after 2 s", workers: 2, long: true, path: fmt.Sprintf("/after/%v", slowAnswer), check: checkOK},
+		{name: "slow", about: "the answer starts after 2 s", workers: 2, long: true, path: fmt.Sprintf("/after/%v", slowAnswer), check: checkOK},
 	}
 }
 
-// A fault is how an exchange went wrong.
+// A fault classifies the failure of an exchange.
 type fault int
 
 const (
 	none    fault = iota
 	refused       // no connection
 	reset         // no answer to what was sent
-	cut           // the answer breaks off
+	cut           // the answer is truncated
 	wrong         // another status or body
 	faults
 )
 
-// String is the fault in a word.
+// String returns the fault in one word.
 func (f fault) String() string { return [...]string{"none", "refused", "reset", "cut", "wrong"}[f] }
 
-// A failure is a fault and what is known of it.
+// A failure is a fault with its cause.
 type failure struct {
 	fault fault
 	err   error
 }
 
-// Error tells both.
+// Error returns both.
 func (f *failure) Error() string { return f.fault.String() + ": " + f.err.Error() }
 
-// A worker has one exchange after the other, of one kind.
+// A worker plays exchanges of one kind, one after another.
 //
 // Owned by its goroutine.
 type worker struct {
@@ -94,7 +94,7 @@ type worker struct {
 	in   *bufio.Reader
 }
 
-// work goes on until ctx ends, and finishes what is under way then.
+// work plays exchanges until ctx ends, and finishes the last one.
 func (w *worker) work(ctx context.Context) {
 	for rig.Wait(ctx, w.pause/2+rand.N(w.pause+1)) == nil {
 		began, generation := time.Now(), w.run.generation.Load()
@@ -111,16 +111,15 @@ func (w *worker) hangUp() {
 	}
 }
 
-// exchange sends a request and reads the answer. via is the proxy that it came
-// through.
+// exchange sends a request and reads the answer. via names the proxy that carried it.
 func (w *worker) exchange() (via string, err error) {
 	if w.conn != nil {
 		switch closed, unasked := look(w.conn); {
 		case unasked:
 			w.hangUp()
-			return "", &failure{wrong, errors.New("an answer that nobody has asked for")}
+			return "", &failure{wrong, errors.New("an unsolicited answer")}
 		case closed:
-			w.hangUp() // nothing was sent: no failure
+			w.hangUp() // not a failure, as nothing was sent
 			w.run.idleClosed.Add(1)
 		}
 	}
@@ -131,15 +130,15 @@ func (w *worker) exchange() (via string, err error) {
 		}
 		w.in = bufio.NewReader(w.conn)
 	}
-	via, goes, err := w.ask()
-	if err != nil || !goes || w.fresh {
+	via, open, err := w.ask()
+	if err != nil || !open || w.fresh {
 		w.hangUp()
 	}
 	return via, err
 }
 
-// ask has one exchange on the connection, and reports whether that goes on.
-func (w *worker) ask() (via string, goes bool, err error) {
+// ask plays one exchange on the connection. open says whether the connection can be used again.
+func (w *worker) ask() (via string, open bool, err error) {
 	w.patient()
 	if err := w.send(); err != nil {
 		return "", false, &failure{reset, err}
@@ -161,7 +160,7 @@ func (w *worker) ask() (via string, goes bool, err error) {
 	return resp.Header.Get("X-Via"), !resp.Close, nil
 }
 
-// patient moves the deadline on.
+// patient extends the deadline.
 func (w *worker) patient() { _ = w.conn.SetDeadline(time.Now().Add(patience)) }
 
 func (w *worker) send() error {
@@ -185,7 +184,7 @@ func (w *worker) send() error {
 	return nil
 }
 
-// request is the head.
+// request returns the head of the request.
 func (k *kind) request() []byte {
 	if k.method == "POST" {
 		return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: weir\r\nContent-Length: %d\r\n\r\n", k.path, len(k.body))
@@ -193,14 +192,14 @@ func (k *kind) request() []byte {
 	return []byte("GET " + k.path + " HTTP/1.1\r\nHost: weir\r\n\r\n")
 }
 
-// watched is a body; err is why it broke off.
+// watched is a body that extends the deadline while it is read; err is why it was truncated.
 type watched struct {
 	w    *worker
 	from io.Reader
 	err  error
 }
 
-// Read reads on.
+// Read implements io.Reader.
 func (b *watched) Read(p []byte) (int, error) {
 	b.w.patient()
 	n, err := b.from.Read(p)
@@ -210,8 +209,8 @@ func (b *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// look says, without reading, whether the other side has closed, and whether it
-// has sent something.
+// look reports, without reading, whether the peer has closed the connection, and whether it has
+// sent data.
 func look(c net.Conn) (closed, unasked bool) {
 	raw, err := c.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -243,7 +242,7 @@ func checkEvents(body io.Reader) error {
 	return same(body, want.String())
 }
 
-// same makes sure that a body is the text wanted.
+// same checks that a body is want.
 func same(body io.Reader, want string) error {
 	got, err := io.ReadAll(body)
 	if err == nil && string(got) != want {
@@ -252,14 +251,14 @@ func same(body io.Reader, want string) error {
 	return err
 }
 
-// checkPattern reads with a pause behind each piece.
+// checkPattern reads and checks the pattern with a pause after each piece.
 func checkPattern(pause time.Duration) func(body io.Reader) error {
 	return func(body io.Reader) error {
 		piece := make([]byte, pieceBytes)
 		for at := 0; ; {
 			n, err := io.ReadFull(body, piece)
 			if !bytes.Equal(piece[:n], rig.AppendPattern(nil, int64(at), n)) {
-				return fmt.Errorf("some of the bytes %d to %d are not what was sent", at, at+n)
+				return fmt.Errorf("some of the bytes %d to %d differ from what was sent", at, at+n)
 			}
 			at += n
 			switch {

@@ -9,18 +9,18 @@ import (
 	"weir/bench/report"
 )
 
-// A Ratio is ours to a peer's in the same run: all that can be compared between
-// two runs on two days.
+// A Ratio compares two programs in the same run. Unlike absolute figures, ratios can be
+// compared between runs.
 type Ratio struct {
 	Name                string // heading, row and column
 	Median, Least, Most float64
 	LessIsBetter        bool
 }
 
-// ratioCell is how tables show a ratio: the median of pairs with its ends.
+// ratioCell matches a ratio in a table: the median of pairs with minimum and maximum.
 var ratioCell = regexp.MustCompile(`^\*\*([0-9.]+)\*\* \(([0-9.]+) … ([0-9.]+)\)$`)
 
-// Ratios are the ratios in a record's tables.
+// Ratios returns the ratios in a record's tables.
 func (r *Record) Ratios() (all []Ratio) {
 	for _, s := range r.Sections {
 		for _, t := range s.Tables {
@@ -48,8 +48,8 @@ func ratiosIn(heading string, t report.Table) (all []Ratio) {
 	return all
 }
 
-// about names a cell by its row, its column, and the figure to the left that a
-// column which is only called a ratio is about.
+// about names a cell by its row and column. A column that is only called "ratio" refers to
+// the figure to its left, so it gets that column's name.
 func about(t report.Table, row []string, column int) string {
 	name := row[0]
 	if column == 0 {
@@ -61,7 +61,7 @@ func about(t report.Table, row []string, column int) string {
 	return name + ", " + t.Columns[column]
 }
 
-// costs says whether a figure is one of which less is better.
+// costs reports whether less of a figure is better.
 func costs(about string) bool {
 	for _, word := range []string{"CPU", "µs", " ms", "bytes", "memory"} {
 		if strings.Contains(about, word) {
@@ -71,11 +71,11 @@ func costs(about string) bool {
 	return false
 }
 
-// slack is by how much a median may be worse than the worst pair of the run
-// before until it counts: the pairs' own spread says how much runs differ.
+// slack is the share by which a median may be worse than the worst pair of the previous run
+// before it is reported. The spread of the pairs shows how much runs differ.
 const slack = 0.05
 
-// Worse are the ratios of now that have become worse than in before, in words.
+// Worse describes the ratios of now that are worse than in before.
 func Worse(before, now *Record) (list []string) {
 	old := make(map[string]Ratio)
 	for _, r := range before.Ratios() {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A Machine is where something was measured.
+// A Machine describes the machine of a measurement.
 type Machine struct {
 	Processor string `json:"processor"`
 	Cores     int    `json:"cores"`
@@ -17,12 +17,12 @@ type Machine struct {
 	Go        string `json:"go"`
 }
 
-// String is the machine for a page.
+// String returns the description for a page.
 func (m Machine) String() string {
 	return fmt.Sprintf("%s, %d cores, Linux %s, %s", m.Processor, m.Cores, m.Kernel, m.Go)
 }
 
-// ThisMachine is the one we run on.
+// ThisMachine describes the current machine.
 func ThisMachine() Machine {
 	m := Machine{Processor: runtime.GOARCH, Cores: runtime.NumCPU(), Kernel: "unknown", Go: runtime.Version()}
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -39,9 +39,8 @@ func ThisMachine() Machine {
 	return m
 }
 
-// Commit is the commit of the repository in the current folder, with + when
-// there are changes that are not in it; unknown without one. Results themselves
-// do not count as changes, nor the page that shows them.
+// Commit returns the commit of the repository in the current folder, or "unknown". + marks
+// uncommitted changes other than those of results and of BENCHMARKS.md.
 func Commit() string {
 	head, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {

@@ -18,23 +18,23 @@ import (
 	"weir/bench/report"
 )
 
-// A Record is what one experiment found.
+// A Record holds the results of one experiment.
 type Record struct {
 	Experiment string           `json:"experiment"`
-	Command    string           `json:"command"` // that repeats it
-	Commit     string           `json:"commit"`  // of the repository; with + when there were changes not committed
+	Command    string           `json:"command"` // that was run
+	Commit     string           `json:"commit"`  // of the repository; + marks uncommitted changes
 	Date       time.Time        `json:"date"`    // of the end
 	Took       float64          `json:"took"`    // seconds
 	Machine    Machine          `json:"machine"`
-	Fault      string           `json:"fault,omitempty"` // what was not as it should be
+	Fault      string           `json:"fault,omitempty"` // the error of the experiment
 	Sections   []report.Section `json:"sections"`
 	Files      []string         `json:"files,omitempty"` // plots and pages beside the record
 }
 
-// Path is where the record of an experiment lies in a folder.
+// Path returns the path of an experiment's record in a folder.
 func Path(dir, experiment string) string { return filepath.Join(dir, experiment+".json") }
 
-// Save writes the record, whole or not at all.
+// Save writes the record atomically.
 func (r *Record) Save(dir string) error {
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *Record) Save(dir string) error {
 	return nil
 }
 
-// Load reads the record of an experiment; nil when there is none.
+// Load reads the record of an experiment; nil if there is none.
 func Load(dir, experiment string) (*Record, error) {
 	text, err := os.ReadFile(Path(dir, experiment))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +62,7 @@ func Load(dir, experiment string) (*Record, error) {
 	return r, nil
 }
 
-// LoadAll reads all records of a folder, by name.
+// LoadAll reads all records of a folder, sorted by name.
 func LoadAll(dir string) ([]*Record, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {

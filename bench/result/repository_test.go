@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/bench/report"
+	"weir/internal/testkit"
 )
 
 // The pages of this repository, and where the records are that they show.
@@ -22,10 +23,7 @@ const (
 
 // TestPageShowsTheRecords: every figure on the page is one of a record.
 func TestPageShowsTheRecords(t *testing.T) {
-	page, err := os.ReadFile(benchmarks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.Must(os.ReadFile(benchmarks))(t)
 	records, err := LoadAll(results)
 	if err != nil || len(records) == 0 {
 		t.Fatalf("%d records, %v", len(records), err)
@@ -33,10 +31,7 @@ func TestPageShowsTheRecords(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, r := range records {
 		shown[r.Experiment] = true
-		fresh, err := r.Refresh(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fresh := testkit.Must(r.Refresh(page))(t)
 		if !bytes.Equal(fresh, page) {
 			t.Errorf("%s does not show what bench/results/%s.json holds; bin/bench suite refreshes it", benchmarks, r.Experiment)
 		}
@@ -53,16 +48,10 @@ func TestPageShowsTheRecords(t *testing.T) {
 
 // TestReadmeShowsARecord: the picture on the first screen belongs to a record.
 func TestReadmeShowsARecord(t *testing.T) {
-	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(readme))(t)
 	_, rest, _ := strings.Cut(string(text), "](bench/results/")
 	picture, _, _ := strings.Cut(rest, ")")
-	records, err := LoadAll(results)
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := testkit.Must(LoadAll(results))(t)
 	for _, r := range records {
 		if slices.Contains(r.Files, picture) {
 			return
@@ -74,10 +63,7 @@ func TestReadmeShowsARecord(t *testing.T) {
 // TestReadmeComparesLikeWithLike: the README's table of the overload has, in each row,
 // what the record has of that run.
 func TestReadmeComparesLikeWithLike(t *testing.T) {
-	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(readme))(t)
 	record, err := Load(results, "scenario")
 	if err != nil || record == nil {
 		t.Fatalf("the record of the scenarios: %v, %v", record, err)
@@ -115,16 +101,10 @@ func TestReadmeComparesLikeWithLike(t *testing.T) {
 // TestNoWrittenPages: of what experiments draw and write as a page the repository keeps
 // only the pictures that its own pages show; and those it has.
 func TestNoWrittenPages(t *testing.T) {
-	list, err := exec.Command("git", "ls-files", results).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := testkit.Must(exec.Command("git", "ls-files", results).Output())(t)
 	var pages []byte
 	for _, name := range []string{readme, benchmarks} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(t)
 		pages = append(pages, text...)
 	}
 	shown := make(map[string]bool)
@@ -145,14 +125,8 @@ func TestNoWrittenPages(t *testing.T) {
 
 // TestReadmeShowsTheDemo: what the README shows of the demo is what it printed.
 func TestReadmeShowsTheDemo(t *testing.T) {
-	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	printed, err := os.ReadFile(filepath.Join(results, "demo.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(readme))(t)
+	printed := testkit.Must(os.ReadFile(filepath.Join(results, "demo.txt")))(t)
 	rows := 0
 	for line := range strings.Lines(string(text)) {
 		if !strings.Contains(line, "█") {

@@ -3,7 +3,6 @@ package result
 import (
 	"bytes"
 	"errors"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"weir/bench/report"
+	"weir/internal/testkit"
 )
 
 // printed is what an experiment prints; report.Parse has tests of its own.
@@ -55,12 +55,9 @@ func TestWorse(t *testing.T) {
 func TestRefresh(t *testing.T) {
 	r := Record{Experiment: "speed", Command: "bin/bench speed", Commit: "abc", Sections: report.Parse(printed), Fault: "one\ntwo"}
 	page := "# Head\n\nwords\n\n<!-- bench speed -->\nold\n<!-- /bench speed -->\n\nmore words\n"
-	got, err := r.Refresh([]byte(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Must(r.Refresh([]byte(page)))(t)
 	text := string(got)
-	for _, want := range []string{"# Head\n\nwords\n", "\nmore words\n", "`bin/bench speed`: commit abc", "| one loop | 100 | 110 |", "**Not as it should be**: one; two"} {
+	for _, want := range []string{"# Head\n\nwords\n", "\nmore words\n", "`bin/bench speed`: commit abc", "| one loop | 100 | 110 |", "**Failed**: one; two"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q:\n%s", want, text)
 		}
@@ -99,9 +96,7 @@ func TestRecorderAndFiles(t *testing.T) {
 	if none, err := Load(dir, "other"); none != nil || err != nil {
 		t.Fatalf("a record that is not there: %v, %v", none, err)
 	}
-	if err := os.WriteFile(Path(dir, "torn"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, Path(dir, "torn"), "{")
 	if _, err := LoadAll(dir); err == nil || !strings.Contains(err.Error(), "torn.json") {
 		t.Fatalf("a torn record: %v", err)
 	}

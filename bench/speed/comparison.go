@@ -9,17 +9,17 @@ import (
 	"weir/bench/rig"
 )
 
-// A comparison lets sides take turns.
+// A comparison measures sides in turn.
 type comparison struct {
 	heading     string
 	sides       []side // ours is the last
-	connections int    // 0: the usual number
-	refused     bool   // answers are to be refusals; otherwise none may be one
-	warmUp      bool   // each side runs for a second before
+	connections int    // 0 for the default
+	refused     bool   // all answers must be refusals; otherwise none may be
+	warmUp      bool   // each side is loaded for a second first
 	show        func(l *lab, all []contestant, runs [][]rig.Sample) error
 }
 
-// play is the comparison as a part of the experiment.
+// play runs the comparison as a part of the experiment.
 func (c comparison) play(l *lab) error {
 	if c.heading != "" {
 		l.heading(c.heading)
@@ -49,7 +49,7 @@ func (c comparison) play(l *lab) error {
 	return c.show(l, all, runs)
 }
 
-// forwarding: what forwarding costs with so many loops or workers.
+// forwarding compares the cost of forwarding, with a number of loops or workers.
 func forwarding(loops int) comparison {
 	return comparison{
 		heading: fmt.Sprintf("Forwarding with a local limit, %d connections kept alive, nginx as the target, %d loop(s) against %d worker(s)", connections, loops, loops),
@@ -57,7 +57,7 @@ func forwarding(loops int) comparison {
 	}
 }
 
-// refusals: what refusing costs.
+// refusals compares the cost of refusals.
 func refusals() comparison {
 	sides := limiters(1)
 	for i := range sides {
@@ -66,7 +66,7 @@ func refusals() comparison {
 	return comparison{heading: "Refusing (429)", sides: append(sides, ours("RATE_LIMIT_LIMIT=1")), refused: true, show: besidePeers}
 }
 
-// target: how fast our target answers.
+// target compares the speed of our target with nginx.
 func target() comparison {
 	static := side{name: "nginx static", start: func(l *lab, c *contestant) (err error) {
 		c.Process, c.addr, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.Dir, 1))
@@ -79,7 +79,7 @@ func target() comparison {
 	return comparison{heading: "Plain 200 OK", sides: []side{static, ours}, show: besidePeers}
 }
 
-// besidePeers shows what each side does and needs, and our ratio to the peers'.
+// besidePeers prints the throughput and CPU of each side, and our ratios to the peers.
 func besidePeers(l *lab, all []contestant, runs [][]rig.Sample) error {
 	last := len(all) - 1
 	name, mine := all[last].Name, runs[last]
@@ -94,7 +94,7 @@ func besidePeers(l *lab, all []contestant, runs [][]rig.Sample) error {
 	return nil
 }
 
-// latency: what proxies add for one client with one connection.
+// latency measures the latency that proxies add for one client with one connection.
 func latency(proxies ...side) comparison {
 	direct := side{name: "direct", start: func(l *lab, c *contestant) (err error) {
 		c.addr, err = l.target()
@@ -107,7 +107,7 @@ func latency(proxies ...side) comparison {
 	}
 }
 
-// added shows how much longer answers take than those of the first side.
+// added prints the latency that is added relative to the first side.
 func added(l *lab, all []contestant, runs [][]rig.Sample) error {
 	base := report.MedianOf(runs[0], rig.P50)
 	l.table("", "p50 µs", "added µs")
@@ -117,7 +117,7 @@ func added(l *lab, all []contestant, runs [][]rig.Sample) error {
 	return nil
 }
 
-// variants shows settings of our proxy beside the first of them.
+// variants prints variants of our proxy, relative to the first one.
 func variants(what string) func(l *lab, all []contestant, runs [][]rig.Sample) error {
 	return func(l *lab, all []contestant, runs [][]rig.Sample) error {
 		l.table(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].Name, "resident MB")

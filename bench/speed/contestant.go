@@ -8,26 +8,26 @@ import (
 	"weir/bench/rig"
 )
 
-// A side of a comparison is a server, and how it is asked.
+// A side of a comparison is a server and the requests to it.
 type side struct {
 	name   string
 	start  func(l *lab, c *contestant) error
-	path   string // empty: /api/test
-	script string // of wrk; empty: plain requests
-	header string // a field of each request; empty: none
+	path   string // empty for /api/test
+	script string // of wrk; empty for plain requests
+	header string // a field of each request; empty for none
 }
 
-// A contestant is a side that runs.
+// A contestant is a running side.
 type contestant struct {
 	rig.Contestant
 	addr string
 }
 
-// plenty never runs out within an hour's window.
+// plenty is a limit per hour that is never reached.
 const plenty = 1_000_000_000
 
-// weir is our proxy with one loop and a limit that lets everything through; env may say
-// otherwise.
+// weir returns our proxy with one loop and a limit that is never reached, unless env overrides
+// them.
 func weir(name string, env ...string) side {
 	return side{name: name, start: func(l *lab, c *contestant) error {
 		target, err := l.target()
@@ -40,7 +40,7 @@ func weir(name string, env ...string) side {
 	}}
 }
 
-// ours is weir under its usual name.
+// ours returns weir with its usual name.
 func ours(env ...string) side { return weir("weir proxy", env...) }
 
 // open starts sides.
@@ -57,13 +57,13 @@ func (l *lab) open(sides ...side) ([]contestant, error) {
 	return all, nil
 }
 
-// turns lets contestants take turns over connections, and returns the runs of each.
+// turns runs contestants in turn and returns the runs of each.
 func (l *lab) turns(all []contestant, connections int) ([][]rig.Sample, error) {
 	return rig.Turns(l.rounds, len(all), func(i int) (rig.Sample, error) { return all[i].Sample(l.ctx, connections, l.span) })
 }
 
-// medianOf and ratioOf are cells of tables: the median of a figure, and of the pairs'
-// ratios, ours to the peer's, with its ends.
+// medianOf and ratioOf format cells of tables: the median of a figure, and the spread of our
+// ratios to a peer.
 func medianOf(runs []rig.Sample, digits int, of func(rig.Sample) float64) string {
 	return fmt.Sprintf("%.*f", digits, report.MedianOf(runs, of))
 }

@@ -8,10 +8,10 @@ import (
 	"weir/bench/rig"
 )
 
-// idleConnections is how many clients sit idle while memory is measured.
+// idleConnections is the number of idle clients while memory is measured.
 const idleConnections = 2000
 
-// memory: what connections cost.
+// memory measures the memory of idle connections.
 func (l *lab) memory() error {
 	l.heading("Memory of the proxy")
 	if _, err := l.ownTarget(); err != nil {
@@ -37,9 +37,9 @@ func (l *lab) memory() error {
 	return nil
 }
 
-// idle is the resident memory before and while many clients sit idle.
+// idle returns the resident memory before and while many clients are idle.
 func (l *lab) idle(c *contestant, pid int) (before, after int64, err error) {
-	if _, err := c.Sample(l.ctx, connections, l.span); err != nil { // warm: buffers are there
+	if _, err := c.Sample(l.ctx, connections, l.span); err != nil { // allocates buffers
 		return 0, 0, err
 	}
 	if before, err = rig.RSS(pid); err != nil {
@@ -64,7 +64,7 @@ func (l *lab) idle(c *contestant, pid int) (before, after int64, err error) {
 	return before, after, err
 }
 
-// loadgen: how punctual our load generator is.
+// loadgen measures the lag of our load generator.
 func (l *lab) loadgen() error {
 	l.heading("Load generator: lag (start − due) against the target, constant rate")
 	addr, err := l.ownTarget("EVENT_LOOPS=1")

@@ -8,8 +8,7 @@ import (
 	"weir/bench/rig"
 )
 
-// nginxHead is what all our nginx configurations share: one worker, as our
-// programs are measured with one loop.
+// nginxHead is the common part of the nginx configurations.
 const nginxHead = `
 daemon off; worker_processes %[3]d; pid %[1]s/pid; error_log %[1]s/error.log;
 events { worker_connections 8192; }
@@ -18,14 +17,14 @@ http {
   client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
 `
 
-// nginxStatic is a target: a small answer from memory.
+// nginxStatic is a target with a short answer.
 const nginxStatic = nginxHead + `
   server { listen %[2]s reuseport; location / { default_type text/plain; return 200 "OK"; } }
 }`
 
-// nginxLimiting is a proxy with limit_req: one zone that lets everything through
-// and one that refuses nearly everything. nginx does not count requests whose
-// key is empty, as $server_name is here: the port is the same for all.
+// nginxLimiting is a proxy with limit_req: one zone that admits everything, and one that refuses
+// nearly everything. nginx does not count requests with an empty key, as $server_name is here, so
+// the key is the port.
 const nginxLimiting = nginxHead + `
   limit_req_status 429; limit_req_log_level info;
   limit_req_zone $server_port zone=open:1m rate=1000000r/s;
@@ -38,8 +37,8 @@ const nginxLimiting = nginxHead + `
   }
 }`
 
-// haproxyLimiting is HAProxy with a limit by a stick table: one entry that all
-// requests count against, and a path that refuses nearly everything.
+// haproxyLimiting is HAProxy with a limit in a stick table: all requests share one entry, and one
+// path refuses nearly everything.
 const haproxyLimiting = `
 global
   nbthread %[3]d
@@ -64,7 +63,7 @@ backend target
   server target %[4]s maxconn 128
 `
 
-// limiter is a peer as a side that limits in front of the target.
+// limiter returns a peer as a side that limits in front of the target.
 func limiter(name string, p rig.Peer, workers int) side {
 	return side{name: name, start: func(l *lab, c *contestant) error {
 		target, err := l.target()
@@ -76,7 +75,7 @@ func limiter(name string, p rig.Peer, workers int) side {
 	}}
 }
 
-// limiters are nginx and HAProxy, the latter where it is installed.
+// limiters returns nginx, and HAProxy if it is installed.
 func limiters(workers int) []side {
 	sides := []side{limiter("nginx limit_req", rig.Nginx(nginxLimiting), workers)}
 	if missingTools("haproxy") == nil {
@@ -85,11 +84,11 @@ func limiters(workers int) []side {
 	return sides
 }
 
-// missingTools says which of the programs that a comparison takes are not there.
+// missingTools returns an error that lists the programs that are not installed, or nil.
 func missingTools(names ...string) (err error) {
 	for _, name := range names {
 		if _, e := exec.LookPath(name); e != nil {
-			err = errors.Join(err, fmt.Errorf("%s is not installed, so there is nothing to compare with; make bench-setup installs it", name))
+			err = errors.Join(err, fmt.Errorf("%s is not installed; make bench-setup installs it", name))
 		}
 	}
 	return err

@@ -8,11 +8,11 @@ import (
 	"weir/bench/rig"
 )
 
-// luaModule is where Debian's libnginx-mod-http-lua is.
+// luaModule is the module of Debian's libnginx-mod-http-lua.
 const luaModule = "/usr/lib/nginx/modules/ngx_http_lua_module.so"
 
-// nginxLua is what people build from nginx, Lua and Redis: one EVALSHA per
-// request, a fixed window on the server's clock, pooled connections.
+// nginxLua is a typical limiter of nginx, Lua and Redis: one EVALSHA per request, a fixed window
+// by the server's clock, pooled connections.
 const nginxLua = `
 load_module /usr/lib/nginx/modules/ndk_http_module.so;
 load_module ` + luaModule + `;
@@ -45,7 +45,7 @@ load_module ` + luaModule + `;
   }
 }`
 
-// shared are the sides that decide in a Redis of their own; ours alone where nginx has no Lua.
+// shared returns the sides with a limit in a separate Redis each; only ours if nginx has no Lua.
 func shared() (sides []side) {
 	if _, err := os.Stat(luaModule); err == nil {
 		sides = []side{{name: "nginx + Lua + Redis", start: func(l *lab, c *contestant) error {
@@ -69,7 +69,7 @@ func shared() (sides []side) {
 	}})
 }
 
-// redis: what a limit in Redis costs.
+// redis compares the cost of a limit in Redis.
 func redis() comparison {
 	return comparison{heading: "Forwarding with a limit in Redis (exact, shared), 64 connections, one loop against one worker, a Redis each", sides: shared(), show: withRedis}
 }
@@ -92,7 +92,7 @@ func withRedis(l *lab, all []contestant, runs [][]rig.Sample) error {
 	return err
 }
 
-// storeWork is what our proxies have asked their stores for, and how many decisions came of it.
+// storeWork returns the numbers of commands and decisions of our proxies' stores.
 func (l *lab) storeWork(all []contestant) (commands, decisions float64, err error) {
 	for _, c := range all {
 		m, err := rig.Scrape(l.ctx, c.addr)

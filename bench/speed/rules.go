@@ -16,14 +16,13 @@ import (
 
 const (
 	rulesRounds = 7 // pairs of runs
-	// rulesRatioMax is the most that ten rules of which two match may cost, as a multiple
-	// of the global limit alone.
+	// rulesRatioMax bounds the cost of ten rules, two of which match, relative to the global
+	// limit alone.
 	rulesRatioMax = 1.10
 )
 
-// ten are the rules: of all kinds of matches and keys, and for requests such as
-// wrk sends here only those that are named matching apply. Their limits let
-// everything through, as the global one does.
+// ten is a file of ten rules with all kinds of matches and keys. Only those in matching apply to
+// the requests of wrk. Their limits are never reached, like the global one.
 const ten = `rules:
 - {id: per-client, match: {path: /api/**}, key: [ip], limit: {algorithm: fixed, limit: 1000000000, window: 3600}}
 - {id: per-partner, match: {methods: [GET, POST]}, key: ["header:X-Partner"], limit: {algorithm: fixed, limit: 1000000000, window: 3600}}
@@ -39,9 +38,9 @@ const ten = `rules:
 
 var matching = []string{"per-client", "per-partner"}
 
-// Rules measures what rules cost: the proxy's CPU per request with ten of which two
-// match, against that with the global limit alone. The two take turns, for 3 seconds
-// each or as many as args say. The error says that rules cost more than they may.
+// Rules compares the proxy's CPU per request with ten rules, two of which match, and with the
+// global limit alone. Runs take turns and last 3 seconds, or the number in args. It fails if rules
+// cost too much.
 func Rules(ctx context.Context, args []string, out io.Writer) error {
 	seconds, err := rig.Number{What: "seconds of a run", Usual: 3, Least: 1, Most: 60}.Read(args)
 	if err != nil {
@@ -50,11 +49,12 @@ func Rules(ctx context.Context, args []string, out io.Writer) error {
 	if err := missingTools("wrk"); err != nil {
 		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
 	}
-	l, err := newLab(ctx, out, effort{rounds: rulesRounds, span: time.Duration(seconds) * time.Second})
-	if err != nil {
-		return err
-	}
-	defer l.end()
+	l := &lab{Lab: rig.Lab{Out: out}, effort: effort{rounds: rulesRounds, span: time.Duration(seconds) * time.Second}}
+	return l.run(ctx, (*lab).tenRules)
+}
+
+// tenRules compares ten rules with none.
+func (l *lab) tenRules() error {
 	if _, err := l.ownTarget("EVENT_LOOPS=1"); err != nil {
 		return err
 	}
@@ -66,11 +66,11 @@ func Rules(ctx context.Context, args []string, out io.Writer) error {
 	for i := range c.sides {
 		c.sides[i].header = "X-Partner: acme"
 	}
-	fmt.Fprintf(out, "%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all is admitted; median and ends\n\n", l.rounds, l.span, connections)
+	fmt.Fprintf(l.Out, "%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all requests are admitted; median, minimum and maximum\n\n", l.rounds, l.span, connections)
 	return c.play(l)
 }
 
-// tenBesideNone makes sure that the proxies did what they are measured for, and judges.
+// tenBesideNone checks that the rules were applied as expected, and judges.
 func tenBesideNone(l *lab, all []contestant, runs [][]rig.Sample) error {
 	var names []string
 	for i, rules := range [][]string{nil, matching} {
@@ -86,7 +86,7 @@ func tenBesideNone(l *lab, all []contestant, runs [][]rig.Sample) error {
 	return l.judgeRules(names, runs)
 }
 
-// decisions are what a proxy counted.
+// decisions are counts of a proxy.
 type decisions struct {
 	requests float64
 	failed   float64            // refused, or not answered by the target
@@ -103,34 +103,34 @@ func decisionsOf(m rig.Samples, rules []string) decisions {
 	return d
 }
 
-// underWay is how many requests may have been decided and not been over at the end of a
-// run: one of each connection.
+// underWay bounds the requests that are decided and not finished at the end of a run: one per
+// connection.
 const underWay = connections
 
-// problem says why runs are worth nothing: each request, but for some that were not over,
-// must have been admitted by the global rule and those that match, and by no other.
+// problem returns an error if the runs are invalid: each request, except for some that are not
+// finished, must have been admitted by the global rule and the matching ones, and by no others.
 func (d decisions) problem(name string, some int) error {
 	if d.requests < 1 || d.failed > 0 {
-		return fmt.Errorf("%s: of %.0f requests %.0f were refused or failed, which makes the comparison worthless", name, d.requests, d.failed)
+		return fmt.Errorf("%s: of %.0f requests %.0f were refused or failed, so the comparison is not valid", name, d.requests, d.failed)
 	}
 	for id, n := range d.rules {
 		if math.Abs(n-d.requests) > float64(some) {
-			return fmt.Errorf("%s: rule %s decided %.0f of %.0f requests, it should match all", name, id, n, d.requests)
+			return fmt.Errorf("%s: rule %s decided %.0f of %.0f requests, but should match all", name, id, n, d.requests)
 		}
 	}
 	if want := d.requests * float64(1+len(d.rules)); math.Abs(d.all-want) > float64(some*(1+len(d.rules))) {
-		return fmt.Errorf("%s: there were %.0f decisions of rules about %.0f requests, it should be %.0f", name, d.all, d.requests, want)
+		return fmt.Errorf("%s: there were %.0f decisions of rules about %.0f requests, expected %.0f", name, d.all, d.requests, want)
 	}
 	return nil
 }
 
-// judgeRules prints the table. The error says that the rules cost too much.
+// judgeRules prints the table and the conclusion.
 func (l *lab) judgeRules(names []string, runs [][]rig.Sample) error {
 	one, all := runs[0], runs[1]
 	l.table("", names[0], names[1], "ratio")
 	l.row("CPU µs per request", medianOf(one, 2, rig.CPUEach), medianOf(all, 2, rig.CPUEach), ratioOf(all, one, rig.CPUEach))
 	l.row("requests/s", medianOf(one, 0, rig.PerSecond), medianOf(all, 0, rig.PerSecond), ratioOf(all, one, rig.PerSecond))
 	var e report.Expectations
-	e.AtMost("CPU of ten rules by that of the global limit alone", report.RatioOf(all, one, rig.CPUEach).Median, rulesRatioMax)
+	e.AtMost("CPU of ten rules, relative to the global limit alone", report.RatioOf(all, one, rig.CPUEach).Median, rulesRatioMax)
 	return e.Conclude(l.Out, fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
 }

@@ -20,7 +20,7 @@ func TestJudgeRules(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		one, all []rig.Sample
-		part     string // of the error; empty: as it should be
+		part     string // of the error; empty: none
 	}{
 		{"the same", costs(20), costs(20), ""},
 		{"as much as allowed", costs(100), costs(110), ""},
@@ -34,7 +34,7 @@ func TestJudgeRules(t *testing.T) {
 			if (err == nil) != (test.part == "") || err != nil && !strings.Contains(err.Error(), test.part) {
 				t.Errorf("judged %v, want %q", err, test.part)
 			}
-			if strings.Contains(out.String(), "As it should be") != (err == nil) || strings.Count(out.String(), "\n| ") != 3 {
+			if strings.Contains(out.String(), "Passed") != (err == nil) || strings.Count(out.String(), "\n| ") != 3 {
 				t.Errorf("printed\n%s", &out)
 			}
 		})
@@ -56,11 +56,11 @@ func TestRulesTable(t *testing.T) {
 // A run in which something else happened than what is measured is no run.
 func TestProblem(t *testing.T) {
 	for part, spoil := range map[string]func(d *decisions){
-		"":                  func(*decisions) {},
-		"of 0 requests":     func(d *decisions) { d.requests = 0 },
-		"7 were refused":    func(d *decisions) { d.failed = 7 },
-		"rule b decided 0":  func(d *decisions) { d.rules["b"] = 0 },
-		"it should be 3000": func(d *decisions) { d.all = 4000 },
+		"":                 func(*decisions) {},
+		"of 0 requests":    func(d *decisions) { d.requests = 0 },
+		"7 were refused":   func(d *decisions) { d.failed = 7 },
+		"rule b decided 0": func(d *decisions) { d.rules["b"] = 0 },
+		"expected 3000":    func(d *decisions) { d.all = 4000 },
 	} {
 		d := decisions{requests: 1000, all: 3000, rules: map[string]float64{"a": 1000, "b": 1000}}
 		spoil(&d)

@@ -12,7 +12,7 @@ import (
 	"weir/bench/rig"
 )
 
-// byConnections: how many clients there are.
+// byConnections compares by the number of connections.
 func (l *lab) byConnections() error {
 	l.heading("By the number of connections, forwarding with a local limit")
 	all, err := l.open(limiters(1)[0], ours())
@@ -33,7 +33,7 @@ func (l *lab) byConnections() error {
 	return nil
 }
 
-// byGate: what the gate costs.
+// byGate compares by the mode of the gate.
 func byGate() comparison {
 	c := comparison{heading: "By the mode of the gate, forwarding with a local limit", show: variants("gate")}
 	for _, mode := range []string{"off", "shadow", "on"} {
@@ -42,7 +42,7 @@ func byGate() comparison {
 	return c
 }
 
-// byRules: how many rules there are, of which two match.
+// byRules compares by the number of rules, two of which match.
 func (l *lab) byRules() error {
 	c := comparison{heading: "By the number of rules, of which two match", sides: []side{weir("none")}, show: variants("rules")}
 	for _, n := range []int{10, 100, 1000} {
@@ -55,7 +55,7 @@ func (l *lab) byRules() error {
 	return c.play(l)
 }
 
-// manyRules is a file of n rules; the first two match what wrk asks for.
+// manyRules returns a file of n rules; the first two match the requests of wrk.
 func manyRules(n int) string {
 	var b strings.Builder
 	b.WriteString("rules:\n")
@@ -69,7 +69,7 @@ func manyRules(n int) string {
 	return b.String()
 }
 
-// byKeys: how many keys of a rule are in use.
+// byKeys compares by the number of keys of a rule.
 func (l *lab) byKeys() error {
 	c := comparison{heading: "By the number of keys of a rule, drawn at random", show: variants("keys")}
 	rules := filepath.Join(l.Dir, "keys.yaml")
@@ -78,20 +78,15 @@ func (l *lab) byKeys() error {
 		return err
 	}
 	for _, n := range []int{1, 1000, 100_000, 1_000_000} {
-		script := filepath.Join(l.Dir, fmt.Sprintf("keys-%d.lua", n))
-		lua := fmt.Sprintf("request = function() return wrk.format(nil, nil, {[\"X-Client-Id\"] = tostring(math.random(%d))}) end\n", n)
-		if err := os.WriteFile(script, []byte(lua), 0o600); err != nil {
-			return err
-		}
 		s := weir(fmt.Sprint(n), "RULES_FILE="+rules)
-		s.script = script
+		s.script = fmt.Sprintf("request = function() return wrk.format(nil, nil, {[\"X-Client-Id\"] = tostring(math.random(%d))}) end\n", n)
 		c.sides = append(c.sides, s)
 	}
 	return c.play(l)
 }
 
-// byProxies: how many proxies share one limit in one Redis, each driven by a wrk
-// of its own.
+// byProxies compares by the number of proxies that share a limit in one Redis, each loaded by its
+// own wrk.
 func (l *lab) byProxies() error {
 	l.heading("By the number of proxies that share a limit in one Redis (all on the cores of this machine)")
 	l.table("proxies", "decisions/s in total", "Redis' CPU µs per decision", "commands per decision")
@@ -99,7 +94,8 @@ func (l *lab) byProxies() error {
 		if err := l.sharing(n); err != nil {
 			return err
 		}
-		l.stop()
+		l.End()
+		l.served = nil
 	}
 	return nil
 }
@@ -140,9 +136,9 @@ func (l *lab) sharing(n int) error {
 	return err
 }
 
-// loadgenMost: how many requests our generator can make beside wrk, and what each costs it.
-// It is asked for far more than is possible, so that all its connections are busy all the
-// time, as wrk's are. What it cannot send in time it gives up when the schedule is over.
+// loadgenMost compares the maximum throughput and the CPU per request of our generator with wrk.
+// The requested rate is far more than possible, so that all connections are always busy, as with
+// wrk. Requests that could not be sent are dropped at the end of the schedule.
 func (l *lab) loadgenMost() error {
 	l.heading("Load generators at their most, 64 connections, one thread or loop against nginx")
 	addr, err := l.target()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"weir/bench/report"
@@ -17,17 +16,17 @@ import (
 	"weir/internal/service"
 )
 
-// connections is how many clients there are unless said.
+// connections is the default number of connections.
 const connections = 64
 
-// An effort is how thorough a comparison is.
+// An effort says how thorough comparisons are.
 type effort struct {
 	rounds int           // runs of each side, in turns
 	span   time.Duration // of a run
 	parts  []func(l *lab) error
 }
 
-// efforts are the efforts by name.
+// efforts returns the efforts by name.
 func efforts() map[string]effort {
 	usual := []func(l *lab) error{forwarding(1).play, forwarding(2).play, redis().play, latency(shared()...).play, refusals().play,
 		latency(append(limiters(1), ours())...).play, target().play, (*lab).loadgen, (*lab).loadgenMost,
@@ -39,29 +38,30 @@ func efforts() map[string]effort {
 	}
 }
 
-// lab is what all comparisons share.
+// A lab is the state shared by all comparisons.
 type lab struct {
 	rig.Lab
 	ctx context.Context
 	effort
 
-	served  *rig.Process // the target of the part; nil: there is none yet
+	served  *rig.Process // the target of the part; nil if not started yet
 	address string       // of it
 }
 
-func newLab(ctx context.Context, out io.Writer, e effort) (*lab, error) {
-	dir, err := os.MkdirTemp("", "weir-speed-")
-	return &lab{Lab: rig.Lab{Out: out, Dir: dir}, ctx: ctx, effort: e}, err
+// run runs parts one after the other.
+func (l *lab) run(ctx context.Context, parts ...func(l *lab) error) error {
+	var list []rig.Part
+	for i, part := range parts {
+		list = append(list, rig.Part{Name: fmt.Sprintf("part %d", i+1), Play: func(ctx context.Context) error {
+			l.ctx, l.served = ctx, nil
+			return part(l)
+		}})
+	}
+	return l.Each(ctx, list)
 }
 
-// end ends everything.
-func (l *lab) end() {
-	l.stop()
-	_ = os.RemoveAll(l.Dir)
-}
-
-// Run compares and prints Markdown. args may name an effort: quick, usual, all.
-// What is not installed is said and left out.
+// Run runs the comparisons and prints Markdown. args may name an effort: quick, usual or all.
+// Peers that are not installed are skipped with a message.
 func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	name := "usual"
 	if len(args) > 0 {
@@ -69,33 +69,16 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	e, known := efforts()[name]
 	if !known || len(args) > 1 {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("speed wants quick, usual, all or nothing; got %q", args)}
+		return &service.ExitError{Status: 2, Err: fmt.Errorf("speed needs quick, usual, all or no argument, not %q", args)}
 	}
 	if err := missingTools("nginx", "wrk"); err != nil {
 		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
 	}
-	l, err := newLab(ctx, out, e)
-	if err != nil {
-		return err
-	}
-	defer l.end()
-	fmt.Fprintf(out, "%d runs of %v of each side, in turns; medians, and in brackets the least and the most of the rounds' ratios; one loop against one worker or thread, and GATE=off, unless said\n", e.rounds, e.span)
+	fmt.Fprintf(out, "%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios in brackets; one loop against one worker or thread, and GATE=off, unless stated otherwise\n", e.rounds, e.span)
 	if err := missingTools("haproxy"); err != nil {
-		fmt.Fprintf(out, "\nHAProxy is left out: %v\n", err)
+		fmt.Fprintf(out, "\nHAProxy is skipped: %v\n", err)
 	}
-	for _, part := range e.parts {
-		if err := part(l); err != nil {
-			return err
-		}
-		l.stop()
-	}
-	return nil
-}
-
-// stop ends what a part has started, the last first.
-func (l *lab) stop() {
-	l.End()
-	l.served = nil
+	return (&lab{Lab: rig.Lab{Out: out}, effort: e}).run(ctx, e.parts...)
 }
 
 func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string, error) {
@@ -109,7 +92,7 @@ func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string
 	return p, addr, err
 }
 
-// target is the address of the part's target: nginx, if none was started before.
+// target returns the address of the part's target; it starts nginx if there is none yet.
 func (l *lab) target() (addr string, err error) {
 	if l.served == nil {
 		l.served, l.address, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.Dir, 1))
@@ -117,7 +100,7 @@ func (l *lab) target() (addr string, err error) {
 	return l.address, err
 }
 
-// ownTarget makes our target program that of the part.
+// ownTarget starts our target as that of the part.
 func (l *lab) ownTarget(env ...string) (addr string, err error) {
 	l.served, l.address, err = l.keep(rig.StartTargetAt(l.ctx, env))
 	return l.address, err
@@ -129,7 +112,7 @@ func (l *lab) table(columns ...string) { report.Head(l.Out, columns...) }
 
 func (l *lab) row(cells ...string) { report.Row(l.Out, cells...) }
 
-// start: how long our proxy takes until it answers.
+// start measures how long our proxy takes to start.
 func (l *lab) start() error {
 	l.heading("Start to first answer")
 	target, err := l.ownTarget()
