@@ -18,7 +18,7 @@ import (
 // probeName is what the prober writes.
 const probeName = namespace + "probe"
 
-// A client is the backend of a store in Redis.
+// A client is the [lane.Backend] of a store in Redis.
 //
 // Safe for concurrent use: what changes is atomic, or guarded by mu or docMu.
 type client struct {
@@ -30,15 +30,14 @@ type client struct {
 	senders sync.Pool // of *sender
 
 	mu      sync.Mutex
-	suspect string // the name about which the last error was; in a Cluster only its node may be away
+	suspect string // the name that the last error was about; in a Cluster only its node may be unavailable
 
 	docMu   sync.Mutex
-	docConn rueidis.Client // see documents; nil until it is needed
+	docConn rueidis.Client // see documents; nil until needed
 }
 
-// New connects to Redis and returns a store, also when Redis is away: then it
-// starts in the failure mode and goes on trying. The error is about the
-// configuration, see Config.Validate.
+// New connects to Redis and returns a store. If Redis is unavailable, the store starts in the
+// failure mode and keeps trying. An error is about the configuration; see Config.Validate.
 func New(cfg Config) (*lane.Store, error) {
 	s, _, err := open(cfg, newScripts())
 	return s, err
@@ -56,7 +55,7 @@ func open(cfg Config, scripts scripts) (*lane.Store, *client, error) {
 	return s, c, err
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (c *client) Close() {
 	c.disconnect()
 }
@@ -74,9 +73,8 @@ func (c *client) disconnect() {
 	}
 }
 
-// Probe connects if there is no connection yet, and finds out whether Redis decides.
-// When a single server has turned out to be a Cluster, the next call asks anew what
-// there is.
+// Probe connects if there is no connection, and checks whether Redis decides. If a single
+// server has turned out to be a Cluster, the next call detects the topology again.
 func (c *client) Probe(ctx context.Context) error {
 	if c.conn.Load() == nil {
 		conn, err := c.cfg.connect(writeTimeout)
@@ -87,7 +85,7 @@ func (c *client) Probe(ctx context.Context) error {
 	}
 	err := c.probe(ctx)
 	if err == nil {
-		c.noted.forget() // it may have lost them
+		c.noted.forget() // Redis may have lost them
 	}
 	if c.cfg.Topology == Auto && moved(err) {
 		c.disconnect()
@@ -95,7 +93,7 @@ func (c *client) Probe(ctx context.Context) error {
 	return explain(err)
 }
 
-// probe has a script write, and looks at the key about which the last error was.
+// probe writes in a script, and reads the key that the last error was about.
 func (c *client) probe(ctx context.Context) error {
 	c.mu.Lock()
 	suspect := c.suspect
@@ -113,8 +111,8 @@ func (c *client) probe(ctx context.Context) error {
 	return nil
 }
 
-// probeName returns the name that the prober writes: in the slot of a key that failed,
-// if that has a hash tag.
+// probeName returns the name that the probe writes: in the slot of the suspect key, if that
+// has a hash tag.
 func (c *client) probeName(suspect string) string {
 	if strings.Contains(suspect, "{") {
 		return suspect + probeName
@@ -122,15 +120,15 @@ func (c *client) probeName(suspect string) string {
 	return c.cfg.KeyPrefix + probeName
 }
 
-// connected returns the connection for all but documents.
+// connected returns the connection for everything except documents.
 func (c *client) connected() (rueidis.Client, error) {
 	if conn := c.conn.Load(); conn != nil {
 		return *conn, nil
 	}
-	return nil, errAway
+	return nil, errUnavailable
 }
 
-// run runs one script beside the lanes.
+// run runs a single script.
 func (c *client) run(ctx context.Context, conn rueidis.Client, call *call) (rueidis.RedisMessage, error) {
 	c.counts.commands.Inc()
 	reply := conn.Do(ctx, call.command(conn.B(), false))
@@ -142,8 +140,8 @@ func (c *client) run(ctx context.Context, conn rueidis.Client, call *call) (ruei
 	return reply.ToMessage()
 }
 
-// failed counts an error, remembers the name that it was about when Redis seems to be
-// away, and returns it as people are told of it.
+// failed counts an error, remembers the name that it was about if Redis may be unavailable,
+// and returns it with an explanation.
 func (c *client) failed(name string, err error) error {
 	if err == nil {
 		return nil
@@ -157,9 +155,9 @@ func (c *client) failed(name string, err error) error {
 	return explain(err)
 }
 
-// counts is what a client counts.
+// counts are the counts of a client.
 //
-// Safe for concurrent use: atomic words.
+// Safe for concurrent use: all are atomic.
 type counts struct {
 	commands  metric.Counter // sent to Redis
 	errors    metric.Counter
@@ -173,5 +171,5 @@ func (c *client) Register(set *metric.Set) {
 	set.Histogram("ratelimiter_redis_request_duration_seconds", "how long Redis took to answer a batch", n.exchanges)
 	set.Counter("ratelimiter_redis_errors_total", "calls without a usable answer", n.errors.Load)
 	set.Counter("ratelimiter_redis_script_reloads_total", "calls repeated in full because the server did not know the script", n.reloads.Load)
-	set.Counter("ratelimiter_store_commands_total", "commands that the store was given", n.commands.Load)
+	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", n.commands.Load)
 }

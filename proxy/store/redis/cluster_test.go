@@ -3,10 +3,7 @@ package redis
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,36 +24,11 @@ type cluster struct {
 
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	node := func() *server {
-		return startServer(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(t)),
-			"--cluster-node-timeout", "3000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+	masters, replica := redistest.StartCluster(t)
+	c := &cluster{replica: &server{replica}}
+	for _, m := range masters {
+		c.masters = append(c.masters, &server{m})
 	}
-	c := &cluster{masters: []*server{node(), node(), node()}, replica: node()}
-	for i, m := range c.masters {
-		m.do("cluster", "addslotsrange", strconv.Itoa(i*slots/3), strconv.Itoa((i+1)*slots/3-1))
-		m.do("cluster", "set-config-epoch", strconv.Itoa(i+1))
-	}
-	nodes := append(c.masters, c.replica)
-	for _, n := range nodes[1:] {
-		n.do("cluster", "meet", "127.0.0.1", strconv.Itoa(nodes[0].Port), nodes[0].Args[3])
-	}
-	testkit.Eventually(t, "all nodes know each other", func() bool {
-		for _, n := range nodes {
-			if !strings.Contains(n.do("cluster", "info"), "cluster_known_nodes:4") {
-				return false
-			}
-		}
-		return true
-	})
-	c.replica.do("cluster", "replicate", c.masters[0].do("cluster", "myid"))
-	testkit.Eventually(t, "the cluster is well", func() bool {
-		for _, n := range nodes {
-			if !strings.Contains(n.do("cluster", "info"), "cluster_state:ok") {
-				return false
-			}
-		}
-		return strings.Contains(c.replica.do("info", "replication"), "master_link_status:up")
-	})
 	return c
 }
 
@@ -237,18 +209,7 @@ func clusterFails(t *testing.T, cl *cluster, c *Client, l *loop, log *testkit.Lo
 // startSentinel starts a Sentinel that watches a master, called weir.
 func startSentinel(t *testing.T, master *server) *server {
 	t.Helper()
-	sentinel := &server{redistest.New(t)}
-	file := filepath.Join(sentinel.Dir, "sentinel.conf")
-	text := fmt.Sprintf("port %d\nsentinel monitor weir 127.0.0.1 %d 1\nsentinel down-after-milliseconds weir 3000\nsentinel failover-timeout weir 2000\n", sentinel.Port, master.Port)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sentinel.Launch(file, "--sentinel")
-	testkit.Eventually(t, "the sentinel knows its master", func() bool {
-		out, err := sentinel.try("sentinel", "get-master-addr-by-name", "weir")
-		return err == nil && strings.Contains(out, strconv.Itoa(master.Port))
-	})
-	return sentinel
+	return &server{redistest.StartSentinel(t, master.Server)}
 }
 
 // A Sentinel that makes the replica master when the master is killed.
@@ -256,14 +217,9 @@ func TestSentinel(t *testing.T) {
 	t.Parallel()
 	master := startServer(t)
 	replica := startServer(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port), "--repl-diskless-sync-delay", "0")
-	testkit.Eventually(t, "the replica follows", func() bool {
-		return strings.Contains(replica.do("info", "replication"), "master_link_status:up")
-	})
+	replica.Followed(master.Server)
 	sentinel := startSentinel(t, master)
-	testkit.Eventually(t, "the sentinel knows the replica", func() bool {
-		out, err := sentinel.try("sentinel", "replicas", "weir")
-		return err == nil && strings.Contains(out, strconv.Itoa(replica.Port))
-	})
+	sentinel.Knows("replica", strconv.Itoa(replica.Port))
 
 	log := new(testkit.Log)
 	c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{sentinel.addr()}, SentinelMaster: "weir", dialTimeout: timeoutMax})

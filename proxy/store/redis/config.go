@@ -2,49 +2,47 @@ package redis
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"weir/internal/certs"
 	"weir/proxy/store/lane"
 )
 
 // Bounds and defaults.
 const (
-	// scriptCountersMax bounds the counters of one call of the script, in which the
-	// server serves nobody else: 128 take about 1 ms, of sliding_log 3 ms. The calls of
-	// a batch follow each other in one pipeline, and others have their turn in between.
+	// scriptCountersMax bounds the counters of one call of the script, which blocks the
+	// server: 128 take about 1 ms, of sliding_log 3 ms. The calls of a batch form one
+	// pipeline, and the server handles other clients in between.
 	scriptCountersMax = 128
-	dialDefault       = 200 * time.Millisecond // one caller's dial makes all others wait
-	writeTimeout      = time.Second            // a connection without an answer for so long is given up
-	keepAlive         = time.Second            // a silent connection is asked for a sign of life
+	dialDefault       = 200 * time.Millisecond // all callers wait for one dial
+	writeTimeout      = time.Second            // a connection without an answer for this time is closed
+	keepAlive         = time.Second            // silence after which the library sends PING; also for TCP keep-alive
 	bufferBytes       = 64 << 10
 	redirectsMax      = 3               // MOVED and ASK that one call follows
-	refreshEvery      = 2 * time.Second // of what Sentinels or a Cluster say about who is where
-	connsLog2Each     = -1              // one connection per node: it is the pipeline that makes it fast
+	refreshEvery      = 2 * time.Second // interval of queries about the topology
+	connsLog2Each     = -1              // one connection per node, since pipelining needs no more
 )
 
-// Config says where Redis is and what to do when it is not. Zero fields mean the
-// defaults.
+// Config configures a store in Redis. Zero fields mean the defaults.
 type Config struct {
-	lane.Config // but for Name and Title
+	lane.Config // without Name and Title
 
 	// Addrs is host:port of the server, of the Sentinels, or of some nodes of a
 	// Cluster.
 	Addrs    []string
 	Topology Topology
-	// SentinelMaster is the name of the master that the Sentinels watch; empty
-	// when there are none.
+	// SentinelMaster is the name of the master that the Sentinels monitor; empty without
+	// Sentinels.
 	SentinelMaster string
 
-	Username, Password                 string // of an ACL user; without a user name the default one
+	Username, Password                 string // of an ACL user; without a name that of the default user
 	SentinelUsername, SentinelPassword string
-	DB                                 int // not in a Cluster
+	DB                                 int // 0 in a Cluster
 
 	TLS           bool
 	TLSCAFile     string // PEM; empty: the system's authorities
@@ -54,7 +52,7 @@ type Config struct {
 	// share one.
 	KeyPrefix string
 
-	dialTimeout time.Duration // 200 ms, but in tests
+	dialTimeout time.Duration // 200 ms, except in tests
 }
 
 // Validate returns lane.Faults, or nil.
@@ -77,7 +75,7 @@ func (cfg Config) Validate() error {
 	return append(f, rest...).Err()
 }
 
-// checkTopology notes what contradicts the topology.
+// checkTopology adds the faults of settings that contradict the topology.
 func (cfg *Config) checkTopology(f *lane.Faults) {
 	t := cfg.declared()
 	f.Check(t > Sentinel, "Topology", "auto, single, cluster, sentinel", "is unknown")
@@ -103,20 +101,16 @@ func (cfg *Config) tlsConfig() (*tls.Config, error) {
 	if cfg.TLSCAFile == "" {
 		return c, nil
 	}
-	pem, err := os.ReadFile(cfg.TLSCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("read TLSCAFile: %w", err)
-	}
-	c.RootCAs = x509.NewCertPool()
-	if !c.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read TLSCAFile %s: no certificate in it", cfg.TLSCAFile)
+	var err error
+	if c.RootCAs, err = certs.Pool(cfg.TLSCAFile); err != nil {
+		return nil, fmt.Errorf("TLSCAFile: %w", err)
 	}
 	return c, nil
 }
 
-// option is the configuration as the library takes it, for a topology that is known.
-// No retries: a call without an answer may have run. Always pipelined: otherwise a
-// deadline that passes would close the connection.
+// option converts the configuration for the library; the topology must be known. It disables
+// retries, because a call without an answer may have been executed, and always uses
+// pipelining, because otherwise a passed deadline would close the connection.
 func (cfg *Config) option() (rueidis.ClientOption, error) {
 	secure, err := cfg.tlsConfig()
 	if err != nil {

@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// headBytes is how much of each document is read to see whether it has changed.
+	// headBytes is how much of each document is read to detect a change.
 	headBytes = 256
-	// wrapBytesMax bounds what the store writes around a body; see document.lua.
+	// wrapBytesMax bounds what document.lua writes around a body.
 	wrapBytesMax = 64
 	// valueBytesMax is the size of the largest value that is a document.
 	valueBytesMax = store.DocumentBytesMax + wrapBytesMax
 	// versionDigitsMax is as in document.lua.
 	versionDigitsMax = 15
-	// documentTimeout is how long an exchange about documents may take, and
-	// documentRate, in bytes per second, the slowest link over which a large one passes.
+	// documentTimeout bounds a call about documents. Large documents get more time, for a
+	// link of at least documentRate bytes per second.
 	documentTimeout = 2 * time.Second
 	documentRate    = 128 << 10
-	// documentTimeoutMax is how long the largest document may take.
+	// documentTimeoutMax is the bound for the largest document.
 	documentTimeoutMax = documentTimeout + store.DocumentBytesMax/documentRate*time.Second
 )
 
-// A mark tells values of a document apart without reading all of them. Two that have
-// the same version, length and first headBytes are taken for one: so a body that is
-// longer has to begin with something that no other has, such as the time of the change.
+// A mark distinguishes the values of a document without reading them completely. It has the
+// version, the length and the beginning; so a longer body must begin with something unique,
+// such as the time of the change.
 type mark struct {
-	head    string // its first headBytes
-	length  int64  // 0: there is none
+	head    string // the first headBytes
+	length  int64  // 0: there is no document
 	foreign bool   // a key of another type
 }
 
-// Read waits for Redis up to 34 s over a slow link. A document that no proxy has written
-// has no body if it is too large for one.
+// Read may take up to 34 s over a slow link. A document that no proxy has written has no body
+// if it is too large.
 func (c *client) Read(ctx context.Context, name string) (store.Document, error) {
 	name = c.cfg.KeyPrefix + name
 	marks, err := c.marks(ctx, []string{name})
@@ -91,7 +91,7 @@ func (c *client) marks(ctx context.Context, names []string) ([]mark, error) {
 	return marks, nil
 }
 
-// fetch returns the document of that full name, of which m was the mark.
+// fetch returns the document with that full name, whose mark was m.
 func (c *client) fetch(ctx context.Context, name string, m mark) (store.Document, error) {
 	switch {
 	case m.foreign, m.length > valueBytesMax:
@@ -112,7 +112,7 @@ func (c *client) fetch(ctx context.Context, name string, m mark) (store.Document
 	return documentOf(raw), nil
 }
 
-// documentOf is a document as it is kept.
+// documentOf parses a document as stored.
 func documentOf(raw []byte) store.Document {
 	if len(raw) == 0 {
 		return store.Document{}
@@ -133,17 +133,16 @@ func (c *client) CompareAndSet(ctx context.Context, name string, version int64, 
 	defer cancel()
 	set := call{script: c.scripts.document, keys: []string{c.cfg.KeyPrefix + name},
 		args: []string{strconv.FormatInt(version, 10), string(body), strconv.Itoa(valueBytesMax)}}
-	// In full: the script is short, and the body is not sent twice for it.
+	// The full script is sent: it is short, and the body must not be sent twice.
 	return conn.Do(ctx, set.command(conn.B(), true)).AsInt64()
 }
 
-// documents returns the connection for documents. Decisions have another: neither a
-// large document nor a failure here delays them.
+// documents returns the connection for documents, which is separate from that for decisions.
 func (c *client) documents(ctx context.Context) (rueidis.Client, error) {
 	c.docMu.Lock()
 	defer c.docMu.Unlock()
-	if ctx.Err() != nil { // Close may have been here: nobody would close the connection
-		return nil, errAway
+	if ctx.Err() != nil { // after Close nothing would close the connection
+		return nil, errUnavailable
 	}
 	if c.docConn == nil {
 		cfg := c.cfg
@@ -157,8 +156,7 @@ func (c *client) documents(ctx context.Context) (rueidis.Client, error) {
 	return c.docConn, nil
 }
 
-// forDocument is the time that an exchange about a document of that many bytes may
-// take.
+// forDocument returns the context of a call about a document of that many bytes.
 func forDocument(ctx context.Context, bytes int) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, documentTimeout+time.Duration(bytes)*time.Second/documentRate)
 }

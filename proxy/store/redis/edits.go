@@ -10,7 +10,7 @@ import (
 const (
 	// editsName counts edits of keys.
 	editsName = namespace + "edits"
-	// editsBytes is how much of the count is read, whatever there is.
+	// editsBytes bounds how much of the count is read.
 	editsBytes = 20
 )
 
@@ -62,9 +62,9 @@ func (c *client) runAdd(ctx context.Context, conn rueidis.Client, add *call) (ch
 	return changed, nil
 }
 
-// edit changes a key by all its names and counts the edit after it, so that whoever
-// sees the count, and asks again, finds the key changed. In a Cluster the two are in
-// different slots, so that no script does both.
+// edit changes a key under all its names, and then counts the edit, so that a proxy that sees
+// the new count finds the key changed. In a Cluster the two are in different slots, so a
+// script cannot do both.
 func (c *client) edit(ctx context.Context, rule string, key []byte, change func(rueidis.Client, []string) (int64, error)) (n int64, err error) {
 	conn, err := c.connected()
 	if err != nil {

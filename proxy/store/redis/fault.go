@@ -17,31 +17,35 @@ var (
 	errForeign = errors.New("WRONGTYPE a key holds something else than the state of a limit")
 )
 
-// errAway is the error of what needs Redis while it is away.
-var errAway = errors.New("redis is unavailable")
+// errUnavailable is the error of calls while there is no connection.
+var errUnavailable = errors.New("redis is unavailable")
 
-// cannotDecide are the first words of errors that a server gives to every call
-// for the time being: it is loading, a replica, out of memory, running an endless
-// script, and the like.
+// cannotDecide are the codes of errors that a server returns for every call during some time:
+// it is loading, a replica, out of memory, running an endless script, and the like.
 var cannotDecide = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "OOM", "BUSY", "MISCONF", "NOREPLICAS",
 	"CLUSTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM",
 }
 
-// Classify says what an error means. See [store.Backend].
-func (c *client) Classify(err error) store.Fault { return faultOf(err, c.inCluster()) }
+// Classify classifies an error; see [store.Backend].
+func (c *client) Classify(err error) store.Fault {
+	if errors.Is(err, context.Canceled) {
+		return store.Fault{} // this side has given up
+	}
+	return faultOf(err, c.inCluster())
+}
 
-// classOf is how far an error on this connection reaches.
+// classOf returns the class of an error on this connection.
 func (c *client) classOf(err error) store.Class { return classOf(err, c.inCluster()) }
 
-// inCluster reports whether the connection is one to a Cluster; without one it is not known
-// not to be.
+// inCluster reports whether the connection is, or without a connection might be, one to a
+// Cluster.
 func (c *client) inCluster() bool {
 	conn := c.conn.Load()
 	return conn == nil || (*conn).Mode() == rueidis.ClientModeCluster
 }
 
-// faultOf says what an error means on a connection, to a Cluster or not.
+// faultOf classifies an error on a connection; cluster says whether it is to a Cluster.
 func faultOf(err error, cluster bool) store.Fault {
 	f := store.Fault{Class: classOf(err, cluster), Code: refusalOf(err)}
 	if err != nil {
@@ -50,9 +54,9 @@ func faultOf(err error, cluster bool) store.Fault {
 	return f
 }
 
-// classOf is how far an error reaches: one who talks to a node of a Cluster as to a single
-// server can decide about some keys only, which is an outage. A nil of Redis is no error here:
-// scripts do not return it where one is looked for.
+// classOf returns the class of an error. MOVED on a connection to a single server is an
+// outage, because a node of a Cluster decides only about some keys. A nil reply is not
+// considered: scripts do not return it.
 func classOf(err error, cluster bool) store.Class {
 	if err == nil {
 		return store.NoFault
@@ -69,12 +73,12 @@ func classOf(err error, cluster bool) store.Class {
 	return store.ItemFault
 }
 
-// unknownScript reports whether a call has not run because the server does not know the
+// unknownScript reports whether a call was not executed because the server does not have the
 // script.
 func unknownScript(err error) bool { return refusalOf(err) == "NOSCRIPT" }
 
-// refusalOf is the first word of a server's answer that is an error, or that an error
-// wraps; empty when it is none.
+// refusalOf returns the code, which is the first word, of a server's error that err is or
+// wraps, or "" if there is none.
 func refusalOf(err error) string {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok || answer == rueidis.Nil {

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"syscall"
@@ -310,4 +311,14 @@ func TestServerComesLater(t *testing.T) {
 	s.start()
 	o := outage{t, s, c, l, log}
 	o.back()
+}
+
+// What this side has given up says nothing about Redis.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{context.Canceled, fmt.Errorf("edit: %w", context.Canceled)} {
+		if f := new(client).Classify(err); f != (store.Fault{}) {
+			t.Errorf("%v is %+v", err, f)
+		}
+	}
 }

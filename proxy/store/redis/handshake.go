@@ -10,8 +10,8 @@ import (
 	"weir/proxy/store"
 )
 
-// dialTLS connects with TLS. A server without TLS often leaves the handshake unanswered:
-// the error tells that from a server that is not there.
+// dialTLS connects with TLS. A server without TLS often does not answer the handshake; the
+// error distinguishes that from a server that cannot be reached.
 func dialTLS(ctx context.Context, addr string, dialer *net.Dialer, secure *tls.Config) (net.Conn, error) {
 	conn, err := (&tls.Dialer{NetDialer: dialer, Config: secure}).DialContext(ctx, "tcp", addr)
 	if err == nil {

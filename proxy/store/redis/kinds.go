@@ -15,29 +15,28 @@ import (
 	"weir/proxy/store"
 )
 
-// A key has a name for each kind of limits under which some proxy counts it, and an
-// edit of the key is about all of them, also about those that are known to other
-// proxies only. Therefore every client notes the kinds that it asks about in Redis.
+// A key has a name for each kind of limits under which some proxy counts it. An edit of the
+// key concerns all of them, including those that only other proxies use. Therefore every
+// client registers the kinds that it uses in Redis.
 const (
 	kindsName = namespace + "kinds"
-	// kindsMax is how many kinds are kept in Redis, those that became known last. An edit
-	// does not find names of other kinds.
+	// kindsMax bounds the kinds kept in Redis; the oldest are dropped. Edits do not find names
+	// of other kinds.
 	kindsMax = 1024
-	// kindsPause is how long a client does not note a kind again. Edits may miss names for
-	// so long after Redis has lost the kinds.
+	// kindsPause is the time until a client registers a kind again. After Redis has lost the
+	// kinds, edits may miss names for this time.
 	kindsPause = time.Minute
 )
 
-// noted says when a client has last noted each kind; with kindsMax of them it starts
-// anew.
+// noted has the time when a client last registered each kind. At kindsMax it is emptied.
 //
-// Safe for concurrent use: mu guards.
+// Safe for concurrent use: mu guards last.
 type noted struct {
 	mu   sync.Mutex
 	last map[limit.Kind]time.Time
 }
 
-// due returns the kinds of groups which were not noted lately, each once.
+// due returns the kinds of groups that must be registered, each once.
 func (n *noted) due(now time.Time, groups []*store.Group) (kinds []limit.Kind) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,7 +52,7 @@ func (n *noted) due(now time.Time, groups []*store.Group) (kinds []limit.Kind) {
 	return kinds
 }
 
-// note remembers that kinds were noted.
+// note records that kinds were registered.
 func (n *noted) note(now time.Time, kinds []limit.Kind) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,14 +64,14 @@ func (n *noted) note(now time.Time, kinds []limit.Kind) {
 	}
 }
 
-// forget has all kinds be noted again.
+// forget makes all kinds due.
 func (n *noted) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.last = nil
 }
 
-// noteKinds is the call which notes kinds.
+// noteKinds returns the call that registers kinds.
 func (c *client) noteKinds(kinds []limit.Kind) call {
 	note := call{script: c.scripts.kinds, keys: []string{c.cfg.KeyPrefix + kindsName}, args: []string{strconv.Itoa(kindsMax)}}
 	for _, kind := range kinds {

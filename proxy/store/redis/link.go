@@ -14,8 +14,8 @@ import (
 	"weir/proxy/store/lane"
 )
 
-// A Link is a connection for what is kept in Redis beside limits: it runs scripts whose keys
-// are all in one slot. It connects when it is first used, and again after a failure.
+// A Link is a connection for data other than limits: it runs scripts whose keys are all in one
+// slot. It connects on first use, and again after a failure.
 //
 // Safe for concurrent use: mu guards the connection.
 type Link struct {
@@ -23,7 +23,7 @@ type Link struct {
 	unanswered time.Duration
 
 	mu     sync.Mutex
-	conn   rueidis.Client // nil until it is needed
+	conn   rueidis.Client // nil until needed
 	closed bool
 }
 
@@ -45,9 +45,9 @@ type Reply struct {
 	Err   error
 }
 
-// NewLink returns a link that is not connected yet. Of cfg only where Redis is and how to
-// connect to it matters. A connection without an answer for unanswered is given up. The error
-// is about the configuration.
+// NewLink returns a link that is not connected yet. It uses only the fields of cfg that
+// concern the connection. A connection without an answer for the time unanswered is closed.
+// The error is about the configuration.
 func NewLink(cfg Config, unanswered time.Duration) (*Link, error) {
 	cfg.Config = lane.Config{}
 	if err := cfg.Validate(); err != nil {
@@ -57,13 +57,13 @@ func NewLink(cfg Config, unanswered time.Duration) (*Link, error) {
 	return &Link{cfg: cfg, unanswered: unanswered}, nil
 }
 
-// linkDialTimeout is how long a link waits for a connection to one address.
+// linkDialTimeout bounds a dial of a link.
 const linkDialTimeout = time.Second
 
 // errLinkClosed is the error of a link that was closed.
 var errLinkClosed = errors.New("the connection to redis is closed")
 
-// connected returns the connection, which it makes if there is none.
+// connected returns the connection, and connects if there is none.
 func (l *Link) connected() (rueidis.Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,10 +81,10 @@ func (l *Link) connected() (rueidis.Client, error) {
 	return conn, nil
 }
 
-// Run runs scripts one after the other in one pipeline. All have key as their only key, and
-// name others by themselves, in the same slot. A run whose script the server does not know is
-// repeated in full; nothing else is sent twice. After an error a script may have run, unless
-// the server itself has answered.
+// Run runs scripts in order, in one pipeline. All have key as their only key; other keys that
+// they use must be in the same slot. If the server does not have a script, it is sent in
+// full; nothing else is repeated. After an error a script may have been executed, unless the
+// server itself answered.
 func (l *Link) Run(ctx context.Context, key string, runs ...Run) []Reply {
 	replies := make([]Reply, len(runs))
 	conn, err := l.connected()
@@ -112,7 +112,7 @@ func (l *Link) Run(ctx context.Context, key string, runs ...Run) []Reply {
 	return replies
 }
 
-// failed has the server be asked anew what it is, when it has turned out to be something else.
+// failed makes the next run detect the topology again, if the error shows another one.
 func (l *Link) failed(conn rueidis.Client, err error) {
 	if l.cfg.Topology != Auto || !moved(err) || conn.Mode() == rueidis.ClientModeCluster {
 		return
@@ -125,7 +125,7 @@ func (l *Link) failed(conn rueidis.Client, err error) {
 	}
 }
 
-// Settings returns what CONFIG GET says of a pattern, for each server.
+// Settings returns the answer of each server to CONFIG GET with a pattern.
 func (l *Link) Settings(ctx context.Context, pattern string) ([]map[string]string, error) {
 	conn, err := l.connected()
 	if err != nil {
@@ -142,7 +142,7 @@ func (l *Link) Settings(ctx context.Context, pattern string) ([]map[string]strin
 	return all, nil
 }
 
-// Fault says what an error of a Run means.
+// Fault classifies an error of a Run.
 func (l *Link) Fault(err error) store.Fault {
 	l.mu.Lock()
 	cluster := l.conn != nil && l.conn.Mode() == rueidis.ClientModeCluster
@@ -150,7 +150,7 @@ func (l *Link) Fault(err error) store.Fault {
 	return faultOf(err, cluster)
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (l *Link) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

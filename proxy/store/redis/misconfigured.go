@@ -9,8 +9,8 @@ import (
 	"weir/proxy/store"
 )
 
-// permanent are beginnings of answers that stay the same until a person changes
-// something. The library leaves "ERR " out.
+// permanent are prefixes of errors that persist until an operator changes something. The
+// library removes "ERR ".
 var permanent = []struct {
 	begins string
 	cause  store.Cause
@@ -26,7 +26,7 @@ var permanent = []struct {
 	{"unknown command", store.WrongProtocol},
 }
 
-// notRESP is how the library's error begins when an answer is not of the protocol.
+// notRESP is in the library's error about an answer that violates the protocol.
 const notRESP = "received unknown message type"
 
 // misconfigured returns the *store.MisconfiguredError that err is or means, or nil.

@@ -10,22 +10,22 @@ import (
 	"weir/proxy/store"
 )
 
-// namespace begins the names of all that is kept in Redis, after the prefix: of the
-// states of keys, where a digit or # follows, and of documents, where a letter does.
+// namespace follows the prefix in all names in Redis. After it, the states of keys have a
+// digit or #, and documents have a letter.
 const namespace = "ratelimiter:"
 
-// appendName appends the name of a key in Redis under limits of a kind: what store has
-// as its name (see store.AppendKey) with the key's value as hash tag, and the kind,
+// appendName appends the name of a key under limits of a kind: that of store.AppendKey with
+// the key's value as hash tag, and the kind,
 //
 //	per-partner, acme, 100 in a minute → ratelimiter:11:per-partner{4:acme}fixed:60000000
 //
-// so that in a Cluster all rules with the same key are in one slot. A rule whose
-// id has a brace is still counted apart, but its hash tag is another.
+// so that in a Cluster all rules with the same key are in one slot. A rule whose id has a
+// brace has another hash tag, but still a separate name.
 func appendName(dst []byte, prefix, rule string, key []byte, kind limit.Kind) []byte {
 	return kind.Append(appendBase(dst, prefix, rule, key))
 }
 
-// appendBase appends what all names of a key begin with, and no name of another key.
+// appendBase appends the common prefix of all names of a key, which no other name has.
 func appendBase(dst []byte, prefix, rule string, key []byte) []byte {
 	dst = append(append(dst, prefix...), namespace...)
 	tag := len(store.AppendRule(dst, rule))
@@ -35,7 +35,7 @@ func appendBase(dst []byte, prefix, rule string, key []byte) []byte {
 	return dst
 }
 
-// checkPrefix says what is wrong with a prefix of names.
+// checkPrefix returns an error if a prefix of names is invalid.
 func checkPrefix(prefix string) error {
 	if strings.ContainsAny(prefix, "{}") {
 		return errors.New("must have no braces, which mark hash tags")
@@ -46,8 +46,8 @@ func checkPrefix(prefix string) error {
 // slots is the number of hash slots of a Cluster.
 const slots = 16384
 
-// slotOf returns the slot of a name: CRC-16/XMODEM of its hash tag, or of all of
-// it if it has none, as the Redis Cluster specification has it.
+// slotOf returns the slot of a name: the CRC-16/XMODEM of its hash tag, or of the whole name
+// if it has none (Redis Cluster specification).
 func slotOf(name string) uint16 {
 	if open := strings.IndexByte(name, '{'); open >= 0 {
 		if length := strings.IndexByte(name[open+1:], '}'); length > 0 {
@@ -65,9 +65,8 @@ func slotOf(name string) uint16 {
 	return crc % slots
 }
 
-// counterArgs is how many arguments describe a counter to the scripts. moreArgs are
-// more of a counter of which they are not all 0, and moreMark is added to its
-// algorithm then.
+// counterArgs is the number of arguments of a counter for the scripts. If its moreArgs
+// further ones are not all 0, they follow, and moreMark is added to its algorithm.
 const (
 	counterArgs = 4
 	moreArgs    = 5
@@ -77,9 +76,8 @@ const (
 // exactMax bounds the numbers that a script holds exactly.
 const exactMax = 1 << 53
 
-// appendArgs appends what the scripts want to know of a counter, each followed by
-// a space. A cost or a reserve above the permits is never admitted, whatever it is;
-// it is sent as one that float64 holds.
+// appendArgs appends the arguments of a counter, each followed by a space. A cost or reserve
+// above the permits is never admitted; it is replaced by one that a float64 can represent.
 func appendArgs(dst []byte, c *store.Counter) []byte {
 	l := c.Limit
 	overshoot, grace := l.Overshoot()
@@ -106,7 +104,7 @@ func appendArgs(dst []byte, c *store.Counter) []byte {
 	return dst
 }
 
-// gainOf is what a script needs to know of a limit besides its permits and number.
+// gainOf returns the argument of a limit besides its permits and number.
 func gainOf(l *limit.Limit) int64 {
 	if l.Algorithm() == limit.GCRA {
 		return l.Permits()
@@ -114,16 +112,16 @@ func gainOf(l *limit.Limit) int64 {
 	return 0
 }
 
-// counterText is the arguments of one counter.
+// counterText has the arguments of one counter.
 type counterText struct {
 	args [counterArgs + moreArgs]string
 	n    int
 }
 
-// all returns the arguments that there are.
+// all returns the arguments.
 func (t *counterText) all() []string { return t.args[:t.n] }
 
-// cut takes apart what appendArgs appended, without copying.
+// cut splits the text of appendArgs, without copying.
 func (t *counterText) cut(text string) (rest string) {
 	t.n = counterArgs
 	for i := 0; i < t.n; i++ {
@@ -135,8 +133,8 @@ func (t *counterText) cut(text string) (rest string) {
 	return text
 }
 
-// appendGive appends what the script that gives back wants to know of a counter. slot
-// is that of the first place in a queue which is given back.
+// appendGive appends the arguments of a counter for give.lua. slot is that of the first place
+// in a queue to give back.
 func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
 	_, grace := l.Overshoot()
 	for _, arg := range [...]int64{int64(l.Algorithm()), l.Burst(), l.Number(), gainOf(l), permits, slot, grace.Microseconds()} {
@@ -145,17 +143,17 @@ func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
 	return args
 }
 
-// stateOf reads a state as the scripts write it.
+// stateOf parses a state as written by the scripts.
 func stateOf(raw string, s *limit.State) bool {
 	if raw == "" {
 		*s = limit.State{}
 		return true
 	}
-	var space [64]byte // of all but logs
+	var space [64]byte // enough except for logs
 	return s.Parse(append(space[:0], raw...))
 }
 
-// documentBody parts a document as it is kept from its version; see document.lua.
+// documentBody parses a document as written by document.lua.
 func documentBody(raw []byte) (store.Document, bool) {
 	rest, ok := bytes.CutPrefix(raw, []byte(`{"version":`))
 	if !ok {

@@ -35,8 +35,7 @@ var leaseLua string
 //go:embed lua/probe.lua
 var probeLua string
 
-// A script is a program for Redis and the name under which Redis knows it once
-// it has run it.
+// A script is a Lua script with its SHA-1, by which Redis knows it after its first run.
 //
 // Immutable after New.
 type script struct {
@@ -49,7 +48,7 @@ func newScript(source string) *script {
 	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// scripts are all that a client runs.
+// scripts are the scripts of a client.
 //
 // Immutable after New.
 type scripts struct {
@@ -68,15 +67,15 @@ func newScripts() scripts {
 	}
 }
 
-// A call is one run of a script that is being put together.
+// A call is a call of a script.
 type call struct {
 	script *script
 	keys   []string
 	args   []string
 }
 
-// command returns the call by name, or in full for a server that does not know
-// the script.
+// command returns the call by SHA-1, or with the full script for a server that does not have
+// it.
 func (c *call) command(b rueidis.Builder, full bool) rueidis.Completed {
 	if full {
 		return b.Eval().Script(c.script.source).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
@@ -84,8 +83,8 @@ func (c *call) command(b rueidis.Builder, full bool) rueidis.Completed {
 	return b.Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 }
 
-// runAll makes calls together, those for which the server does not know the script once
-// more in full: they have not run. Nothing else is ever sent twice.
+// runAll makes calls together. Those for which the server does not have the script were not
+// executed, and are sent again in full. Nothing else is sent twice.
 func runAll(b rueidis.Builder, calls []call, exchange func([]rueidis.Completed) []rueidis.RedisResult) (replies []rueidis.RedisResult, reloads int) {
 	commands := make([]rueidis.Completed, len(calls))
 	for i := range calls {

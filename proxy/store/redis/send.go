@@ -11,7 +11,7 @@ import (
 	"weir/proxy/store"
 )
 
-// A sender sends one batch: what is on its way, and how it went. It is used again.
+// A sender sends one batch and reads the replies. It is reused.
 //
 // Owned by the goroutine that sends.
 type sender struct {
@@ -22,21 +22,21 @@ type sender struct {
 	ends    []int  // of the names in it
 	asked   []asked
 	calls   []call
-	gives   int            // the first of calls, of which nobody wants to know what came
-	bundles []bundle       // what each of the others is about
-	bySlot  map[uint16]int // the bundle of a slot that is filled
+	gives   int            // number of calls at the beginning without a bundle
+	bundles []bundle       // of the other calls
+	bySlot  map[uint16]int // index of the bundle of a slot that has room
 }
 
-// An asked is a group as the scripts are asked about it.
+// An asked is a group in the form for the scripts.
 type asked struct {
 	*store.Group
-	names [store.CountersMax]string // empty where the counter is off
+	names [store.CountersMax]string // empty if the counter is off
 	args  [store.CountersMax]counterText
-	took  [store.CountersMax]int // requests charged; in a Cluster more than granted may be
+	took  [store.CountersMax]int // requests charged; in a Cluster it may exceed those granted
 	parts []part
 }
 
-// A part is the counters of a group that are in one slot, by their index.
+// A part has the indexes of the counters of a group that are in one slot.
 type part struct {
 	slot     uint16
 	count    int
@@ -46,13 +46,13 @@ type part struct {
 // all returns the indexes.
 func (p *part) all() []uint8 { return p.counters[:p.count] }
 
-// A bundle is the parts of groups that one call is about.
+// A bundle has the parts of groups of one call.
 type bundle struct {
 	groups []*asked
 	parts  []*part
 }
 
-// Decide gives places back and asks for the groups.
+// Decide carries out the releases and asks about the groups.
 func (c *client) Decide(ctx context.Context, b *store.Batch) {
 	conn, err := c.connected()
 	if err != nil {
@@ -75,8 +75,8 @@ func (c *client) Decide(ctx context.Context, b *store.Batch) {
 	c.senders.Put(s)
 }
 
-// describe writes down names and arguments of the groups' counters, and in which slots
-// they are; outside of a Cluster all are in one.
+// describe formats the names and arguments of the groups' counters, and determines their
+// slots. Without a Cluster there is one slot.
 func (s *sender) describe(groups []*store.Group) {
 	cluster := s.conn.Mode() == rueidis.ClientModeCluster
 	s.text, s.ends, s.asked = s.text[:0], s.ends[:0], s.asked[:0]
@@ -109,7 +109,7 @@ func (s *sender) describe(groups []*store.Group) {
 	}
 }
 
-// next returns an asked for a group, with its memory.
+// next returns an asked for a group, and reuses memory.
 func (s *sender) next(g *store.Group) *asked {
 	if n := len(s.asked); n < cap(s.asked) {
 		s.asked = s.asked[:n+1]
@@ -122,7 +122,7 @@ func (s *sender) next(g *store.Group) *asked {
 	return a
 }
 
-// place puts a counter into the part of its slot.
+// place adds a counter to the part of its slot.
 func (a *asked) place(i int, slot uint16) {
 	p := 0
 	for p < len(a.parts) && a.parts[p].slot != slot {
@@ -136,7 +136,7 @@ func (a *asked) place(i int, slot uint16) {
 	at.count++
 }
 
-// first is the name of the first key of the group.
+// first returns the name of the first key of the group.
 func (a *asked) first() string {
 	for _, name := range a.names[:len(a.Counters)] {
 		if name != "" {
@@ -146,9 +146,9 @@ func (a *asked) first() string {
 	return ""
 }
 
-// take asks for all groups, slot by slot: each round asks the next part of every
-// group for as many requests as the parts before have granted. What is in one slot
-// is asked by few calls. Outside of a Cluster that is everything, in one round.
+// take asks about all groups, slot by slot: each round asks about the next part of every
+// group, for as many requests as the previous parts have granted. Few calls cover one slot.
+// Without a Cluster there is one round.
 func (s *sender) take(b *store.Batch) {
 	s.describe(b.Groups)
 	rounds := min(1, len(b.Releases))
@@ -159,7 +159,7 @@ func (s *sender) take(b *store.Batch) {
 	for round := range rounds {
 		s.start()
 		var kinds []limit.Kind
-		if round == 0 { // before what is asked, which may go in their place
+		if round == 0 { // before the asks, which may use the released places
 			for i := range b.Releases {
 				s.release(&b.Releases[i])
 			}
@@ -184,7 +184,7 @@ func (s *sender) take(b *store.Batch) {
 	}
 }
 
-// read takes in the replies of a round: of what is given back, then of the bundles.
+// read reads the replies of a round: those without a bundle, then those of the bundles.
 func (s *sender) read(replies []rueidis.RedisResult) {
 	for i, reply := range replies {
 		if i >= s.gives {
@@ -195,13 +195,13 @@ func (s *sender) read(replies []rueidis.RedisResult) {
 	}
 }
 
-// start begins another round.
+// start begins a round.
 func (s *sender) start() {
 	s.calls, s.gives, s.bundles = s.calls[:0], 0, s.bundles[:0]
 	clear(s.bySlot)
 }
 
-// release adds the call which gives a place in a queue back.
+// release adds the call that gives back a place in a queue.
 func (s *sender) release(r *store.Release) {
 	c := &r.Counter
 	s.calls = append(s.calls, call{
@@ -211,8 +211,8 @@ func (s *sender) release(r *store.Release) {
 	})
 }
 
-// ask adds a part of a group to the call for its slot, or begins another when that is
-// full. Calls are made in order, so that who came first is served first.
+// ask adds a part of a group to the call for its slot, or begins another call if that is full.
+// Calls are made in order, so that earlier asks are decided first.
 func (s *sender) ask(a *asked, p *part) {
 	at, known := s.bySlot[p.slot]
 	if !known || len(s.calls[s.gives+at].keys)+p.count > scriptCountersMax {
@@ -230,8 +230,8 @@ func (s *sender) ask(a *asked, p *part) {
 	}
 }
 
-// giveBack returns what parts charged beyond what the whole group was granted. It
-// is asked once, whatever comes of it: without, fewer are admitted, never more.
+// giveBack gives back what parts have charged beyond what the whole group was granted. It is
+// sent once: if it fails, fewer requests are admitted, never more.
 func (s *sender) giveBack() {
 	s.start()
 	for i := range s.asked {
@@ -247,8 +247,7 @@ func (s *sender) giveBack() {
 	s.read(s.run())
 }
 
-// give is the call which gives back what so many requests, the last ones, have
-// charged to a part.
+// give returns the call that gives back what the last requests have charged to a part.
 func (s *sender) give(a *asked, p *part, requests int64) call {
 	c := call{script: s.c.scripts.give, args: []string{strconv.FormatInt(a.At[p.counters[0]], 10)}}
 	for _, i := range p.all() {
@@ -259,8 +258,8 @@ func (s *sender) give(a *asked, p *part, requests int64) call {
 	return c
 }
 
-// slot is when the first request was to leave that a part had granted and the group
-// has not, as the script knows it; 0 where nothing is queued.
+// slot returns the slot of the first request that a part has granted and the group has not, or
+// 0 if the counter is not a queue.
 func (a *asked) slot(i int) int64 {
 	c := &a.Counters[i]
 	if c.Limit.Algorithm() != limit.Leaky {
@@ -272,7 +271,7 @@ func (a *asked) slot(i int) int64 {
 	return a.At[i] + d.Delay.Microseconds()
 }
 
-// run makes the calls.
+// run makes the calls of the round.
 func (s *sender) run() []rueidis.RedisResult {
 	if len(s.calls) == 0 {
 		return nil
@@ -291,8 +290,8 @@ func (s *sender) exchange(commands []rueidis.Completed) []rueidis.RedisResult {
 	return replies
 }
 
-// read takes in the reply about a bundle: the instant, then for each part how many
-// were granted and the states.
+// read reads the reply to a bundle: the instant, then for each part how many requests were
+// granted, and the states.
 func (b *bundle) read(reply rueidis.RedisResult) {
 	values, err := reply.ToArray()
 	expected := 1
@@ -317,7 +316,7 @@ func (b *bundle) read(reply rueidis.RedisResult) {
 	}
 }
 
-// read takes in what was decided about one part of a group.
+// read reads the decision about one part of a group.
 func (a *asked) read(p *part, now int64, values []rueidis.RedisMessage) error {
 	granted, err := values[0].AsInt64()
 	switch {

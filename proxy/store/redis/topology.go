@@ -10,20 +10,20 @@ import (
 	"weir/proxy/store"
 )
 
-// A Topology is how the servers of a store are arranged.
+// A Topology is the arrangement of the servers.
 type Topology uint8
 
 const (
-	Auto     Topology = iota // with a SentinelMaster Sentinel, with several Addrs Cluster, else what the server says
+	Auto     Topology = iota // with a SentinelMaster Sentinel, with several Addrs Cluster, otherwise detected
 	Single                   // one server, or a proxy that looks like one
-	Cluster                  // Addrs are some of its nodes, or lead to them
+	Cluster                  // Addrs are some of its nodes
 	Sentinel                 // Addrs are the Sentinels
 )
 
-// String returns the word that settings have.
+// String returns the word used in settings.
 func (t Topology) String() string { return [...]string{"auto", "single", "cluster", "sentinel"}[t] }
 
-// ParseTopology returns the topology that a setting's word means.
+// ParseTopology parses the word of a setting.
 func ParseTopology(word string) (Topology, error) {
 	for t := Auto; t <= Sentinel; t++ {
 		if word == t.String() {
@@ -33,8 +33,8 @@ func ParseTopology(word string) (Topology, error) {
 	return 0, fmt.Errorf("must be one of auto, single, cluster, sentinel, is %q", word)
 }
 
-// declared is the topology that follows from the configuration alone: Auto when the
-// server has to be asked.
+// declared returns the topology that follows from the configuration, or Auto if it must be
+// detected.
 func (cfg *Config) declared() Topology {
 	switch {
 	case cfg.Topology != Auto:
@@ -47,9 +47,8 @@ func (cfg *Config) declared() Topology {
 	return Auto
 }
 
-// connect makes the library's client, which fails while Redis is away; once it is
-// made, it reconnects by itself. A connection without an answer for unanswered is
-// given up.
+// connect makes the library's client, which fails while Redis is unavailable. Later the client
+// reconnects by itself. A connection without an answer for the time unanswered is closed.
 func (cfg Config) connect(unanswered time.Duration) (rueidis.Client, error) {
 	cfg.Topology = cfg.declared()
 	if cfg.Topology == Auto {
@@ -60,7 +59,7 @@ func (cfg Config) connect(unanswered time.Duration) (rueidis.Client, error) {
 	}
 	conn, err := cfg.dial(unanswered)
 	if err == nil && cfg.Topology == Cluster && conn.Mode() != rueidis.ClientModeCluster {
-		conn.Close() // the library goes on with a single server
+		conn.Close() // the library would continue with a single server
 		return nil, wrong(store.WrongProtocol, "%s does not answer as a node of a Cluster does, and may not be one, or forbid CLUSTER", cfg.Addrs[0])
 	}
 	return conn, err
@@ -83,11 +82,11 @@ func (cfg *Config) dial(unanswered time.Duration) (rueidis.Client, error) {
 	return conn, nil
 }
 
-// ask asks the server what it is: by HELLO, which says so from Redis 6 on, or whether
-// it knows a Cluster. The error says why there is no topology to go on with.
+// ask detects the topology: by HELLO, which reports it from Redis 6 on, or otherwise by
+// CLUSTER INFO.
 func (cfg Config) ask() (Topology, error) {
 	db := cfg.DB
-	cfg.Topology, cfg.DB = Single, 0 // which every server has
+	cfg.Topology, cfg.DB = Single, 0 // every server has database 0
 	conn, err := cfg.dial(writeTimeout)
 	if err != nil {
 		return 0, err
@@ -129,7 +128,7 @@ func wrong(cause store.Cause, format string, args ...any) error {
 // moved reports whether an error says that a key is on another node.
 func moved(err error) bool { return refusalOf(err) == "MOVED" }
 
-// explain adds to an error what its words do not say.
+// explain adds an explanation to some errors.
 func explain(err error) error {
 	if moved(err) {
 		return fmt.Errorf("%w: it is a node of a Cluster, and was taken for a single server", err)
