@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Bounds of a Conn, as those of package loop but small, so that they are met all the
-// time.
+// Bounds of a Conn. They are smaller than those of package loop, so that they are often
+// reached.
 const (
 	InboundMax  = 4 << 10
 	OutboundMax = 4 << 10
@@ -24,7 +24,7 @@ var (
 	errStall = errors.New("the peer takes nothing")
 )
 
-// A Handler handles what happens on a Conn, as a loop.Handler does.
+// A Handler handles the events of a Conn, like a loop.Handler.
 type Handler interface {
 	Data(b []byte) int
 	End(unread int)
@@ -33,8 +33,8 @@ type Handler interface {
 	Closed(err error)
 }
 
-// A Peer is the other side of a Conn. It is woken when there is something to
-// take, room to send, or the end.
+// A Peer is the other end of a Conn. Wake is called when it can receive or send, or the
+// connection has ended.
 type Peer interface{ Wake() }
 
 type connState uint8
@@ -46,9 +46,8 @@ const (
 	connClosed
 )
 
-// A Conn is one connection as a loop has it, with the network behind it: the peer
-// sends by Arrive, Fin and Reset, and receives by Take. The other methods are those of
-// loop.Conn.
+// A Conn is a connection of a loop together with the network: the peer sends with Arrive, Fin
+// and Reset, and receives with Take. The other methods are those of loop.Conn.
 //
 // Owned by its World.
 type Conn struct {
@@ -56,21 +55,21 @@ type Conn struct {
 	Handler Handler
 	Peer    Peer
 	Log     *History
-	Duplex  bool // is fed however much is unsent
+	Duplex  bool // data is passed on regardless of unsent bytes
 
 	w        *World
 	accepted bool
 
-	in      []byte // arrived and not done with
+	in      []byte // received and not consumed
 	out     []byte // written and not sent
-	network []byte // sent and not taken by the peer
-	carries int    // bytes that the network holds
+	network []byte // sent and not received by the peer
+	carries int    // capacity of the network in bytes
 
 	state         connState
 	finIn, ended  bool // the peer sends no more; the handler was told for the last time
 	finOut        bool // we send no more
 	aborted       bool // by us, or by the peer
-	full, hungry  bool
+	full, blocked bool
 	relieved      bool // no longer full, which the handler is yet to be told
 	pumping       bool // is fed when the current call is over
 	linger        bool
@@ -81,8 +80,8 @@ type Conn struct {
 	stallExpected bool      // an event looks after progress
 }
 
-// NewConn returns a connection, accepted or dialled. Its Handler and Peer are set before
-// anything happens on it.
+// NewConn returns an accepted or dialled connection. Its Handler and Peer must be set before
+// its first event.
 func (w *World) NewConn(accepted bool, log *History) *Conn {
 	return &Conn{w: w, ID: w.Serial(), accepted: accepted, Log: log, carries: 512 + w.IntN(8<<10)}
 }
@@ -90,8 +89,8 @@ func (w *World) NewConn(accepted bool, log *History) *Conn {
 // Open reports whether the connection is open and not to be closed.
 func (c *Conn) Open() bool { return c.state == connOpen }
 
-// Unread, Unsent and Sent return how many bytes are unread by the handler, unsent by it,
-// and sent and not taken by the peer.
+// Unread, Unsent and Sent return how many bytes the handler has not consumed, how many are
+// not sent, and how many are sent and not received by the peer.
 func (c *Conn) Unread() int { return len(c.in) }
 
 // Unsent is described at Unread.
@@ -100,13 +99,13 @@ func (c *Conn) Unsent() int { return len(c.out) }
 // Sent is described at Unread.
 func (c *Conn) Sent() int { return len(c.network) }
 
-// Full reports what loop.Conn's Full does.
+// Full is that of loop.Conn.
 func (c *Conn) Full() bool { return c.full }
 
-// Hungry reports whether the handler is fed nothing because too much is unsent.
-func (c *Conn) Hungry() bool { return c.hungry }
+// Blocked reports whether data is not passed on because too many bytes are unsent.
+func (c *Conn) Blocked() bool { return c.blocked }
 
-// Ended reports whether the peer sends no more.
+// Ended reports whether the peer has ended its direction.
 func (c *Conn) Ended() bool { return c.finIn }
 
 func (c *Conn) note(what string, n int) {
@@ -117,22 +116,22 @@ func (c *Conn) note(what string, n int) {
 	}
 }
 
-// Room is how many bytes the peer may send now.
+// Room returns how many bytes the peer may send now.
 func (c *Conn) Room() int {
 	if c.state != connOpen {
-		return InboundMax // it is thrown away
+		return InboundMax // they are discarded
 	}
 	return InboundMax - len(c.in)
 }
 
-// Arrive has the peer send b.
+// Arrive is a send of b by the peer.
 func (c *Conn) Arrive(b []byte) {
 	c.note("sends", len(b))
 	c.in = append(c.in, b...)
 	c.feed()
 }
 
-// Fin has the peer send no more.
+// Fin is the end of the peer's direction.
 func (c *Conn) Fin() {
 	if c.finIn || c.state == connClosed {
 		return
@@ -142,7 +141,7 @@ func (c *Conn) Fin() {
 	c.feed()
 }
 
-// Reset has the peer reset the connection.
+// Reset is a reset by the peer.
 func (c *Conn) Reset() {
 	if c.state == connClosed {
 		return
@@ -152,7 +151,7 @@ func (c *Conn) Reset() {
 	c.gone(errReset)
 }
 
-// Take returns what the peer receives, at most n bytes.
+// Take returns at most n bytes that the peer receives.
 func (c *Conn) Take(n int) []byte {
 	n = min(n, len(c.network))
 	b := c.network[:n:n]
@@ -162,8 +161,7 @@ func (c *Conn) Take(n int) []byte {
 	return b
 }
 
-// Over reports whether the peer has received all there is, and whether it ended by a
-// reset.
+// Over reports whether the peer has received everything, and whether the end was a reset.
 func (c *Conn) Over() (ended, reset bool) {
 	if c.aborted {
 		return true, true
@@ -171,13 +169,13 @@ func (c *Conn) Over() (ended, reset bool) {
 	return len(c.network) == 0 && (c.state == connClosed || c.finOut && len(c.out) == 0), false
 }
 
-// Pump has the handler shown its unread bytes again, after the current call.
+// Pump passes the unread bytes to the handler again after the current call.
 func (c *Conn) Pump() {
 	c.pumping = true
 	c.w.Turn(c.feed)
 }
 
-// feed shows the handler what there is.
+// feed passes on the received bytes and the end.
 func (c *Conn) feed() {
 	c.pumping = false
 	switch c.state {
@@ -187,7 +185,7 @@ func (c *Conn) feed() {
 		c.discard()
 		return
 	}
-	if c.hungry = c.accepted && !c.Duplex && len(c.out) > OutboundMax; c.hungry {
+	if c.blocked = c.accepted && !c.Duplex && len(c.out) > OutboundMax; c.blocked {
 		return
 	}
 	if len(c.in) > 0 {
@@ -212,7 +210,7 @@ func (c *Conn) show() {
 	}
 }
 
-// discard throws away what comes on a closing connection.
+// discard discards bytes received on a closing connection.
 func (c *Conn) discard() {
 	had := len(c.in)
 	c.in = nil
@@ -228,7 +226,7 @@ func (c *Conn) discard() {
 	}
 }
 
-// Write sends b, or keeps what cannot be sent at once.
+// Write sends b; what cannot be sent now is kept.
 func (c *Conn) Write(b []byte) {
 	if c.state != connOpen || c.finOut || len(b) == 0 {
 		return
@@ -244,7 +242,7 @@ func (c *Conn) Write(b []byte) {
 	c.watch()
 }
 
-// flush hands the network what it carries.
+// flush moves as many unsent bytes to the network as it has capacity for.
 func (c *Conn) flush() {
 	if n := min(len(c.out), c.carries+1-len(c.network)); n > 0 {
 		c.network = append(c.network, c.out[:n]...)
@@ -252,8 +250,8 @@ func (c *Conn) flush() {
 		c.progress = c.w.Now
 	}
 	c.Peer.Wake()
-	if c.hungry && len(c.out) <= OutboundMax {
-		c.hungry = false
+	if c.blocked && len(c.out) <= OutboundMax {
+		c.blocked = false
 		c.Pump()
 	}
 	if c.full && len(c.out) <= OutboundMax/2 {
@@ -270,7 +268,7 @@ func (c *Conn) flush() {
 	}
 }
 
-// watch closes a connection whose peer takes nothing for long.
+// watch closes the connection if the peer receives nothing for writeStall.
 func (c *Conn) watch() {
 	if c.stallExpected || len(c.out) == 0 || c.state == connClosed {
 		return
@@ -286,7 +284,7 @@ func (c *Conn) watch() {
 	})
 }
 
-// SetDeadline has Expired called; the zero time clears it.
+// SetDeadline sets the time at which Expired is called; the zero time clears it.
 func (c *Conn) SetDeadline(at time.Time) {
 	c.deadline = at
 	if at.IsZero() || !c.armed.IsZero() && !at.Before(c.armed) {
@@ -296,7 +294,7 @@ func (c *Conn) SetDeadline(at time.Time) {
 	c.w.At(at.Add(c.w.Within(deadlineStep)), func() { c.due(at) })
 }
 
-// due looks whether the deadline has passed.
+// due checks whether the deadline has passed.
 func (c *Conn) due(armed time.Time) {
 	if !armed.Equal(c.armed) || c.state == connClosed {
 		return
@@ -314,20 +312,20 @@ func (c *Conn) due(armed time.Time) {
 	}
 }
 
-// CloseWrite ends what is sent.
+// CloseWrite ends our direction.
 func (c *Conn) CloseWrite() {
 	c.finOut = true
 	c.Peer.Wake()
 }
 
-// Close closes at once; what is unsent is lost.
+// Close closes at once; unsent bytes are lost.
 func (c *Conn) Close() {
 	if c.state != connClosed {
 		c.gone(nil)
 	}
 }
 
-// CloseDrained closes when all is sent; with linger what still comes is
+// CloseDrained closes when all bytes are sent. With linger, bytes received afterwards are
 // discarded for a while.
 func (c *Conn) CloseDrained(linger bool) {
 	if c.state != connOpen {
@@ -363,7 +361,7 @@ func (c *Conn) Abort() {
 	}
 }
 
-// gone ends the connection; its handler is told at the end of the turn.
+// gone ends the connection; Closed is called at the end of the turn.
 func (c *Conn) gone(cause error) {
 	if c.state == connClosed {
 		return
@@ -382,6 +380,5 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// Stalls reports whether the peer takes nothing for the moment, as far as the handler
-// knows.
+// Stalls reports whether, as far as the handler knows, the peer does not receive at present.
 func (c *Conn) Stalls() bool { return c.full || c.relieved }

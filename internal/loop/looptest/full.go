@@ -1,5 +1,5 @@
-// Package looptest has what tests of connections need: virtual time and simulated
-// connections (World, Conn), and listeners that do not answer.
+// Package looptest supports tests of connections: virtual time and simulated connections
+// (World, Conn), and listeners that do not answer.
 package looptest
 
 import (
@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long what must happen may take.
+// patience bounds all waits.
 const patience = 2 * time.Minute
 
-// FullListener is an address on 127.0.0.1 whose accept queue is full: a further connect
-// gets no answer. It ends with t, or before by end.
+// FullListener returns the address of a listener on 127.0.0.1 whose accept queue is full, so
+// that another connect gets no answer. The listener is closed by end, or when the test ends.
 func FullListener(t *testing.T) (addr string, end func()) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -41,7 +41,7 @@ func FullListener(t *testing.T) (addr string, end func()) {
 	t.Cleanup(func() { _ = c.Close() })
 	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		if err == nil && info.Unacked > info.Sacked { // of a listener: who waits, and the backlog
+		if err == nil && info.Unacked > info.Sacked { // of a listener: the length of the queue, and its bound
 			return addr, end
 		}
 		if time.Now().After(late) {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// historyMax is how many events a History keeps.
+// historyMax is the number of events that a History keeps.
 const historyMax = 50
 
-// A History is what happened last on some connections that belong together.
+// A History has the latest events of some related connections.
 type History struct {
 	Name string
 	last [historyMax]entry
 	n    int
 }
 
-// An entry is one thing that happened.
+// An entry is one event, or several of one kind.
 type entry struct {
 	at   time.Time
 	what string
@@ -24,8 +24,8 @@ type entry struct {
 	text string
 }
 
-// Note adds an entry, or adds to one of the same kind. n and text are whatever
-// belongs to it.
+// Note adds an event. If the last one is of the same kind and neither has a text, they are
+// combined.
 func (h *History) Note(now time.Time, what string, n int64, text string) {
 	if h == nil {
 		return
@@ -40,7 +40,7 @@ func (h *History) Note(now time.Time, what string, n int64, text string) {
 	h.n++
 }
 
-// String returns the entries, one to a line.
+// String returns the entries, one per line.
 func (h *History) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "the last events of %s:", h.Name)

@@ -7,30 +7,30 @@ import (
 	"weir/internal/agenda"
 )
 
-// Epoch is when every World begins.
+// Epoch is the time at which every World begins.
 var Epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 
-// A World is virtual time, with connections whose peers are simulated, on one goroutine.
-// The same chance plays the same world.
+// A World is a simulation of connections and their peers in virtual time, on one goroutine.
+// The same random numbers give the same events.
 //
 // Owned by its goroutine.
 type World struct {
 	*rand.Rand
 	Now time.Time
-	// Failed is called with what a Handler has done wrong.
+	// Failed is called with violations by a Handler.
 	Failed func(log *History, format string, args ...any)
 
-	agenda agenda.Agenda[time.Duration, func()] // by the time since Epoch
+	agenda agenda.Agenda[time.Duration, func()] // by time since Epoch
 	serial int
 	turns  []func()  // Pump and Closed, after the current call
-	loan   [2][]byte // what is lent to handlers: to the outer call, and to one inside it
+	loan   [2][]byte // buffers lent to handlers: to the outer call, and to a nested one
 	lent   int
 }
 
-// Events returns how many events are to come.
+// Events returns the number of future events.
 func (w *World) Events() int { return w.agenda.Len() }
 
-// Step takes the next event, and what is to happen at the end of its turn.
+// Step runs the next event, and then the calls for the end of its turn.
 func (w *World) Step() {
 	at, do := w.agenda.Next()
 	w.Now = Epoch.Add(at)
@@ -42,22 +42,22 @@ func (w *World) Step() {
 	w.turns = w.turns[:0]
 }
 
-// After has do called when d has passed.
+// After schedules do after d.
 func (w *World) After(d time.Duration, do func()) { w.At(w.Now.Add(d), do) }
 
-// At has do called at t.
+// At schedules do at t.
 func (w *World) At(t time.Time, do func()) { w.agenda.Add(t.Sub(Epoch), do) }
 
-// Turn has do called when the current call is over.
+// Turn schedules do for the end of the current call.
 func (w *World) Turn(do func()) { w.turns = append(w.turns, do) }
 
-// Serial returns a number that was not returned before.
+// Serial returns consecutive numbers from 1.
 func (w *World) Serial() int {
 	w.serial++
 	return w.serial
 }
 
-// Within returns a time up to d.
+// Within returns a random time up to d.
 func (w *World) Within(d time.Duration) time.Duration { return time.Duration(w.Int64N(int64(d) + 1)) }
 
 // Lend calls f with a copy of b that is overwritten afterwards.
@@ -71,7 +71,7 @@ func (w *World) Lend(b []byte, f func(b []byte) int) int {
 	return n
 }
 
-// Poison overwrites what nobody may use any more.
+// Poison overwrites bytes that must not be used any more.
 func Poison(b []byte) {
 	for i := range b {
 		b[i] = 0xDD

@@ -10,11 +10,11 @@ import (
 	"weir/proxy/upstream"
 )
 
-// pieceMax is the most that one call can give out: what was collected, what was
-// shown, and the fields that are put in.
+// pieceMax bounds the bytes that one call can write: what was collected, what was
+// received, and added fields.
 const pieceMax = headMax + bufferMax + looptest.InboundMax + 4<<10
 
-// checkEffects sees that a session wants what it may want.
+// checkEffects checks that the effects of a session are allowed in its state.
 func (f *front) checkEffects(fx *session.Effects) {
 	const nothing = exchange.ReleaseNone
 	speaks := len(fx.Client)+len(fx.Upstream)+len(fx.Own) > 0 || fx.EndClient || fx.EndUpstream
@@ -38,8 +38,8 @@ func (f *front) checkEffects(fx *session.Effects) {
 
 func (f *front) wrong(format string, args ...any) { f.w.failed(&f.log, format, args...) }
 
-// checkWaits sees that something will go on: by the client, by the target, by
-// somebody who is asked, or by a deadline.
+// checkWaits checks that the session waits for something that will happen: bytes, an
+// answer of limiter, queue or own endpoint, or a deadline.
 func (f *front) checkWaits() {
 	if f.away || f.ended || f.w.err != nil || !f.conn.Open() {
 		return
@@ -56,19 +56,19 @@ func (f *front) checkWaits() {
 	}
 }
 
-// checkUnsent sees that unsent bytes are bounded: who is full is given no more
-// than what was under way.
+// checkUnsent checks that unsent bytes are bounded: a full connection is given only what
+// was already on its way.
 func (f *front) checkUnsent(c *looptest.Conn, last int) {
 	if n := c.Unsent(); n > looptest.OutboundMax+2*pieceMax {
 		f.wrong("%d bytes are unsent after %d more", n, last)
 	}
 }
 
-// checkReplay sees that only what may be sent again is.
+// checkReplay checks that the request may be sent again.
 func (f *front) checkReplay() {
 	r, u := f.asked, f.last
 	f.replays++
-	f.w.tally.Retried++
+	f.w.saw("requests sent again")
 	switch {
 	case r == nil || u == nil:
 		f.wrong("sent again without having been sent")
@@ -84,7 +84,7 @@ func (f *front) checkReplay() {
 	}
 }
 
-// checkKept sees that a connection is not kept whose target has said that it
+// checkKept checks that a connection is not kept after its target has announced that it
 // closes.
 func (f *front) checkKept(u *upstreamConn) {
 	if p, ok := u.conn.Peer.(*service); ok && p.announced {
@@ -92,7 +92,7 @@ func (f *front) checkKept(u *upstreamConn) {
 	}
 }
 
-// checkClosed sees that nothing is left of a session whose client is gone.
+// checkClosed checks that nothing is left of a session whose client is gone.
 func (f *front) checkClosed() {
 	f.w.fronts = slices.DeleteFunc(f.w.fronts, func(other *front) bool { return other == f })
 	switch {
@@ -109,7 +109,7 @@ func (f *front) checkClosed() {
 	}
 }
 
-// checkBooks holds the pools' books against the connections alive.
+// checkBooks compares the counts of the pools with the open connections.
 func (w *world) checkBooks() {
 	for _, list := range [...][]*upstream.Target[*target]{w.targets.Targets(), w.targets.Retired()} {
 		for _, at := range list {
@@ -145,7 +145,7 @@ func (w *world) checkPool(t *target) {
 	}
 }
 
-// checkRest sees that nothing is left when nothing happens any more.
+// checkRest checks that nothing is left when no events are left.
 func (w *world) checkRest() {
 	if len(w.fronts) > 0 {
 		w.fronts[0].wrong("the session does not end")

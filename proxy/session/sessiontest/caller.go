@@ -7,16 +7,16 @@ import (
 	"weir/internal/loop/looptest"
 )
 
-// patience is how long a caller waits for 100 before it sends the body anyway.
+// patience is how long a caller waits for 100 (Continue) before it sends the body.
 const patience = time.Second
 
-// A segment is what a caller sends when its time has come.
+// A segment is bytes that a caller sends once their conditions hold.
 type segment struct {
 	bytes   []byte
-	first   *request // it begins with this request
-	answers int      // it waits until so many were answered
-	upon    *request // it waits for 100 to this one
-	tunnel  bool     // it waits for the tunnel, and is the end of it
+	first   *request // the request that begins the segment, or nil
+	answers int      // it waits for this number of answers
+	upon    *request // it waits for 100 to this request; nil: it does not
+	tunnel  bool     // it waits for the tunnel, and is all that is sent there
 }
 
 // A caller is a client: it sends what it has planned in pieces, and reads.
@@ -29,23 +29,23 @@ type caller struct {
 	plan  []*request
 
 	segments []segment
-	askedAt  int // of the plan: the next that the limiter may be asked for
+	askedAt  int // index in plan of the next request that the limiter may be asked about
 
 	reader   http1test.Reader
-	answered int // of the plan
+	answered int // number of requests that were answered
 	relayed  bool
 	got      int  // bytes of the answer's body
-	closing  bool // the proxy has said that it closes, or must
+	closing  bool // the proxy has announced that it closes
 	tunnel   bool
 
 	pace      time.Duration
 	awake     bool
 	done      bool
-	ended     bool // it sends no more
-	leaves    bool // and has not sent everything
-	halves    bool // sends no more when it has sent everything, and reads on
-	stopsSend bool // for ever
-	stopsRead bool
+	ended     bool // it has stopped sending
+	leaves    bool // it stopped before everything was sent
+	halves    bool // it half-closes when everything is sent, and reads on
+	stopsSend bool // it sends nothing more, and keeps the connection open
+	stopsRead bool // it reads nothing more, and keeps the connection open
 	faults    bool
 	hangsUp   bool
 }
@@ -69,7 +69,7 @@ func (w *world) newCaller() {
 	c.Wake()
 }
 
-// newPace is how long a peer takes for one piece at the most.
+// newPace returns the longest time that a peer takes for one piece.
 func (w *world) newPace() time.Duration {
 	paces := []time.Duration{100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 60 * time.Millisecond}
 	if w.profile.calm {
@@ -99,7 +99,7 @@ func (c *caller) compose() {
 	}
 }
 
-// nextAsked is the next request that the limiter may be asked for.
+// nextAsked returns the next request that the limiter may be asked about, or nil.
 func (c *caller) nextAsked() *request {
 	for c.askedAt < len(c.plan) {
 		r := c.plan[c.askedAt]
@@ -122,8 +122,7 @@ func (c *caller) Wake() {
 	})
 }
 
-// piece is how much of n bytes goes at a time: often all, at most some dozens of
-// pieces.
+// piece returns how many of n bytes are passed on at a time: often all, otherwise a part.
 func (w *world) piece(n int) int {
 	if w.odds(0.2) {
 		return n
@@ -154,7 +153,8 @@ func (c *caller) step() {
 	}
 }
 
-// misbehaves: it breaks off, or stops for ever to send or to read.
+// misbehaves makes the caller, by chance, reset the connection, half-close it, or stop
+// sending or reading. It reports whether the connection was reset.
 func (c *caller) misbehaves() bool {
 	if !c.faults || !c.w.fault(0.02) {
 		return false
@@ -174,7 +174,7 @@ func (c *caller) misbehaves() bool {
 	return false
 }
 
-// end sends no more. What was not sent whole has no answer.
+// end stops sending.
 func (c *caller) end() {
 	if !c.ended {
 		c.ended = true
@@ -212,7 +212,7 @@ func (c *caller) send() bool {
 	return len(c.segments) > 0
 }
 
-// due reports whether the time of a segment has come.
+// due reports whether a segment may be sent.
 func (c *caller) due(s *segment) bool {
 	switch {
 	case s.tunnel:
@@ -230,11 +230,11 @@ func (c *caller) due(s *segment) bool {
 	return false
 }
 
-// finish is told of the end of what it receives.
+// finish handles the end of what it receives.
 func (c *caller) finish(reset bool) {
 	c.done = true
 	c.front.log.Note(c.w.Now, "client sees the end", int64(c.answered), "")
-	left := c.leaves && !c.tunnel // by itself: what it has is nothing to it
+	left := c.leaves && !c.tunnel // the caller gave up: an incomplete answer is no fault
 	if c.reader.UntilClose() && !reset && !left {
 		if err := c.reader.Close(); err != nil {
 			c.wrong("an answer that ends with the connection: %v", err)
@@ -243,7 +243,7 @@ func (c *caller) finish(reset bool) {
 	if c.reader.InTunnel() {
 		c.endTunnel(reset)
 	} else if !c.reader.Idle() && !left {
-		c.w.tally.Cut++
+		c.w.saw("answers cut off")
 		if c.w.profile.calm {
 			c.wrong("in a calm world an answer is cut off")
 		}

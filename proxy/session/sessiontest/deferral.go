@@ -16,10 +16,10 @@ import (
 // deferMax is the largest body of a request that is stored.
 const deferMax = bufferMax / 2
 
-// errAway is why a request could not be stored.
+// errAway is the error of a request that could not be stored.
 var errAway = errors.New("the disk is full")
 
-// deferring are rules that have refused requests stored.
+// deferring are rules whose refused requests are stored.
 var deferring = parse("rules:\n- {id: later, match: {methods: [POST, PUT, PATCH, DELETE]}, limit: {algorithm: fixed, limit: 3, window: 1}, defer: {when: always, for: 10}}\n" +
 	"- {id: never, match: {methods: [DELETE]}, limit: {algorithm: fixed, limit: 2, window: 1}}\n")
 
@@ -31,7 +31,8 @@ func parse(text string) *rule.Set {
 	return set
 }
 
-// swapRules takes the limit l into force, some of the time with rules that have requests stored.
+// swapRules puts the limit l in force, by chance together with rules whose refused requests
+// are stored.
 func (w *world) swapRules(l limit.Limit) {
 	w.policy = decide.NewPolicy("global", l)
 	if w.odds(w.profile.defers) {
@@ -39,7 +40,7 @@ func (w *world) swapRules(l limit.Limit) {
 	}
 }
 
-// noteDecided keeps what was decided about the request under way.
+// noteDecided records the decision about the current request.
 func (f *front) noteDecided(d *decide.Decided) {
 	if d == nil || f.asked == nil {
 		return
@@ -49,7 +50,8 @@ func (f *front) noteDecided(d *decide.Decided) {
 	}
 }
 
-// store is the session's way to the queue, which answers later, also when the client has left.
+// store is the session's Env.Defer: the queue, which answers later, also when the client
+// has left.
 func (w *world) store(now time.Time, x *exchange.Exchange, k *exchange.Kept) {
 	f := x.Owner.(*front)
 	r := f.asked
@@ -77,11 +79,11 @@ func (w *world) store(now time.Time, x *exchange.Exchange, k *exchange.Kept) {
 		f.log.Note(w.Now, "stored", int64(r.id), s.Outcome.String())
 		switch {
 		case f.away && r.kept:
-			w.tally.KeptAlone++
+			w.saw("requests stored whose client had left")
 		case r.kept:
-			w.tally.Kept++
+			w.saw("requests stored")
 		default:
-			w.tally.Unkept++
+			w.saw("requests not stored")
 		}
 		f.s.HandleDeferred(w.Now, &s)
 		f.apply()
@@ -91,7 +93,7 @@ func (w *world) store(now time.Time, x *exchange.Exchange, k *exchange.Kept) {
 	})
 }
 
-// stored draws what comes of storing a request.
+// stored chooses the result of storing a request.
 func (w *world) stored() deferred.Stored {
 	s := deferred.Stored{Outcome: deferred.Accepted, Position: 1, Due: w.Now.Add(time.Second), Expires: w.Now.Add(time.Minute), Durability: "fsync"}
 	if w.fault(w.profile.unstored) {
@@ -103,14 +105,14 @@ func (w *world) stored() deferred.Stored {
 	return s
 }
 
-// reportDeferred judges what is reported of a request that was to be delivered later.
+// reportDeferred checks the outcome that is reported for a request that may be stored.
 func (f *front) reportDeferred(r *request, o *exchange.Outcome) {
 	if kept := o.Decision == exchange.Deferred; kept != r.kept || o.Postponed != r.postponed {
 		f.wrong("request %d: stored %t, to be delivered later %t; reported as %t, %t", r.id, r.kept, r.postponed, kept, o.Postponed)
 	}
 }
 
-// leave breaks off, if the caller has not ended.
+// leave resets the connection, unless the caller has ended.
 func (c *caller) leave() {
 	if !c.done {
 		c.conn.Reset()

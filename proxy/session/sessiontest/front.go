@@ -12,8 +12,8 @@ import (
 	"weir/proxy/upstream"
 )
 
-// A front is the rim of one session, as wire's client is, with books on what
-// the session may do.
+// A front is the rim of one session, as wire's client is, and records what the session
+// may do.
 //
 // Owned by its world.
 type front struct {
@@ -23,7 +23,7 @@ type front struct {
 	caller *caller
 
 	upstream *upstreamConn
-	own      *upstreamConn // waits for the client's next request
+	own      *upstreamConn // the client's own connection, kept for its next request
 	at       *upstream.Target[*target]
 	mark     upstream.Mark
 	tried    upstream.Tried
@@ -32,15 +32,15 @@ type front struct {
 	due      time.Time // the deadline as armed
 
 	log      looptest.History
-	asked    *request      // the limiter was asked for it, no outcome was reported yet
-	deciding bool          // its answer has not come
-	owning   bool          // an own endpoint works
+	asked    *request      // the limiter was asked about it, and no outcome was reported yet
+	deciding bool          // the limiter has not answered
+	owning   bool          // an own endpoint has not answered
 	storing  bool          // the queue has not answered
 	ended    bool          // the session has closed the connection
 	tunnels  bool          // it has become a tunnel
 	replays  int           // of the exchange
 	last     *upstreamConn // whose end the exchange has seen
-	collects int           // bytes taken in from the client and the target, and not given out
+	collects int           // bytes read from the client and not passed on; returns: from the target
 	returns  int
 }
 
@@ -77,7 +77,7 @@ func (f *front) Expired() {
 		return
 	}
 	f.log.Note(f.w.Now, "deadline", 0, "")
-	f.w.tally.Expired++
+	f.w.saw("deadlines")
 	if f.w.profile.calm && f.tunnels {
 		f.wrong("in a calm world a tunnel ends by its deadline")
 	}
@@ -98,7 +98,7 @@ func (f *front) Writable() {
 	}
 }
 
-// closed gives up what is under way.
+// Closed ends the session.
 func (f *front) Closed(error) {
 	f.away = true
 	f.s.HandleClosed(f.w.Now)
@@ -107,7 +107,7 @@ func (f *front) Closed(error) {
 	f.checkClosed()
 }
 
-// apply does what the session wants until it wants nothing more.
+// apply applies the effects of the session until there are none.
 func (f *front) apply() {
 	var fx session.Effects
 	for again := true; again; {
@@ -150,7 +150,7 @@ func (f *front) write(b []byte) {
 	f.conn.Write(b)
 	f.checkUnsent(f.conn, len(b))
 	if !full && f.conn.Full() {
-		f.w.tally.Full++
+		f.w.saw("sides that took nothing")
 		f.s.HandleClientFull(f.w.Now, true)
 	}
 }
@@ -187,12 +187,12 @@ func (f *front) arm() {
 	}
 }
 
-// read has the client read as the session wants it.
+// read reads on from the client if the session asks for it.
 func (f *front) read(fx *session.Effects) {
 	if f.away {
 		return
 	}
-	if fx.Read || fx.Duplex && !f.conn.Duplex && f.conn.Hungry() {
+	if fx.Read || fx.Duplex && !f.conn.Duplex && f.conn.Blocked() {
 		f.conn.Pump()
 	}
 	f.conn.Duplex = fx.Duplex
@@ -265,7 +265,7 @@ func (f *front) leave() {
 	}
 }
 
-// learn notes what an exchange that is over says about its target.
+// learn passes the outcome of an exchange to the health of its target.
 func (f *front) learn(o *exchange.Outcome) {
 	if f.at == nil {
 		return
@@ -320,10 +320,10 @@ func (f *front) release(how exchange.Release) {
 	u.target.pool.EndStream(&f.wait)
 	switch {
 	case how == exchange.ReleaseEnd:
-		f.w.tally.Tunnels++
+		f.w.saw("tunnels")
 		u.conn.CloseDrained(false)
 	case how == exchange.ReleaseDiscard || how == exchange.ReleasePrivate || u.conn.Unsent() > 0:
-		f.w.tally.Discarded++
+		f.w.saw("connections closed for good")
 		u.conn.Close()
 	default:
 		f.checkKept(u)
@@ -331,15 +331,15 @@ func (f *front) release(how exchange.Release) {
 	}
 }
 
-// serveOwn has the next exchange go over the client's own connection, if its
-// target is still there.
+// serveOwn uses the client's own connection for the next exchange, if its target is still
+// in use.
 func (f *front) serveOwn() bool {
 	u := f.own
 	if u == nil || u.target.at.Status(f.w.Now) == upstream.Draining {
 		f.disown()
 		return false
 	}
-	f.w.tally.Private++
+	f.w.saw("requests on private connections")
 	f.own = nil
 	f.at, f.mark = u.target.at, u.target.at.Mark()
 	f.serve(u, false)
@@ -354,7 +354,7 @@ func (f *front) disown() {
 	}
 }
 
-// askOwn has an own endpoint answer, later.
+// askOwn answers for an own endpoint, later.
 func (f *front) askOwn(raw []byte) {
 	f.owning = true
 	r := f.checkOwn(raw)
@@ -368,7 +368,7 @@ func (f *front) askOwn(raw []byte) {
 	})
 }
 
-// start is what b begins with, for histories.
+// start returns the first line of b, for histories.
 func start(b []byte) string {
 	line, _, _ := strings.Cut(string(b[:min(len(b), 60)]), "\r\n")
 	if i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' || r > '~' }); i >= 0 {

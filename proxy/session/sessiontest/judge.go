@@ -20,7 +20,7 @@ import (
 func (c *caller) current() (*request, error) {
 	switch {
 	case c.closing:
-		return nil, errors.New("something comes behind the last answer")
+		return nil, errors.New("bytes after the last answer")
 	case c.answered == len(c.plan):
 		return nil, errors.New("an answer without a request")
 	}
@@ -38,7 +38,7 @@ func (c *caller) Head(h *http1test.Head) error {
 		return c.interim(r, h)
 	}
 	c.got = 0
-	unread := r.kind == malformed || h.Status == 408 && r.decisions == 0 // nobody knows the method
+	unread := r.kind == malformed || h.Status == 408 && r.decisions == 0 // the method is unknown
 	c.reader.Bodyless = r.method == "HEAD" && !unread
 	c.closing = slices.Contains(h.Values("connection"), "close")
 	if !r.sent && h.Status != 408 {
@@ -59,7 +59,7 @@ func (c *caller) interim(r *request, h *http1test.Head) error {
 	case r.minor == 0:
 		return errors.New("an interim answer for an HTTP/1.0 client")
 	case h.Status == 100 && !r.expect:
-		return errors.New("100 without being waited for")
+		return errors.New("100 that was not asked for")
 	case h.Status == 100 && r.asks() && !r.allowed && !r.postponed:
 		return fmt.Errorf("100 to request %d, which is not admitted", r.id)
 	case h.Status == 100:
@@ -73,7 +73,7 @@ func (c *caller) interim(r *request, h *http1test.Head) error {
 	return nil
 }
 
-// judgeRelayed judges what came from a target.
+// judgeRelayed judges an answer that came from a target.
 func (c *caller) judgeRelayed(r *request, h *http1test.Head, id string) error {
 	switch {
 	case id != strconv.FormatUint(r.id, 10):
@@ -88,7 +88,7 @@ func (c *caller) judgeRelayed(r *request, h *http1test.Head, id string) error {
 	return nil
 }
 
-// judgeOwn judges an answer of the proxy's own.
+// judgeOwn judges an answer that the proxy made itself.
 func (c *caller) judgeOwn(r *request, h *http1test.Head) error {
 	calm := c.w.profile.calm
 	status := r.kind.status()
@@ -133,7 +133,7 @@ func (c *caller) Body(b []byte) error {
 	return nil
 }
 
-// Whole judges an answer that seems to be complete.
+// Whole judges a complete answer.
 func (c *caller) Whole() error {
 	r := c.plan[c.answered]
 	c.answered++
@@ -143,19 +143,19 @@ func (c *caller) Whole() error {
 	r.continued = true
 	c.Wake()
 	if !c.relayed {
-		c.w.tally.Own++
+		c.w.saw("answers of the proxy's own")
 		return nil
 	}
-	c.w.tally.Relayed++
+	c.w.saw("answers of targets")
 	size := r.answer.size
 	if r.bodyless() {
 		size = 0
 	}
 	if c.got != size {
-		return fmt.Errorf("the answer to request %d seems whole with %d bytes of %d", r.id, c.got, size)
+		return fmt.Errorf("the answer to request %d is complete with %d bytes of %d", r.id, c.got, size)
 	}
 	if size > bufferMax {
-		c.w.tally.Streamed++
+		c.w.saw("streams")
 	}
 	return nil
 }

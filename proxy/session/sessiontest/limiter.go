@@ -21,7 +21,7 @@ var policies = []limit.Config{
 	{Algorithm: limit.Off},
 }
 
-// swap takes another limit into force.
+// swap puts another limit in force.
 func (w *world) swap() {
 	l, err := limit.New(policies[w.IntN(len(policies))])
 	if err != nil {
@@ -30,7 +30,7 @@ func (w *world) swap() {
 	w.swapRules(l)
 }
 
-// ask is the session's way to the limiter.
+// ask is the session's Env.Ask: it asks the limiter.
 func (w *world) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	f := x.Owner.(*front)
 	r := f.caller.nextAsked()
@@ -71,7 +71,7 @@ func (w *world) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *st
 	return false
 }
 
-// answer decides, or has the store be away.
+// answer decides, or makes the store unavailable.
 func (w *world) answer(now time.Time, f *front, r *request, ask *store.Ask, ans *store.Answer) {
 	r.decisions++
 	switch {
@@ -85,14 +85,14 @@ func (w *world) answer(now time.Time, f *front, r *request, ask *store.Ask, ans 
 	}
 	r.allowed, r.storeAway = ans.Granted > 0, ans.Mode == store.Closed
 	if r.allowed {
-		w.tally.Allowed++
+		w.saw("requests allowed")
 	} else {
-		w.tally.Refused++
+		w.saw("requests refused")
 	}
 	f.log.Note(now, "limiter grants", int64(ans.Granted), ans.Mode.String())
 }
 
-// report is told of each outcome.
+// report handles the outcome of a request.
 func (f *front) report(o *exchange.Outcome) {
 	w := f.w
 	f.log.Note(w.Now, "report of status", int64(o.Status), o.Fault.String())
@@ -102,8 +102,8 @@ func (f *front) report(o *exchange.Outcome) {
 	if o.Status > 0 {
 		w.tally.Statuses[o.Status]++
 	}
-	// Less than that may be a chunk line that is not whole.
-	if o.Status == 408 && f.asked != nil && f.conn.Unread() > 256 && !f.conn.Hungry() && !f.conn.Ended() {
+	// Fewer bytes may be an incomplete chunk line.
+	if o.Status == 408 && f.asked != nil && f.conn.Unread() > 256 && !f.conn.Blocked() && !f.conn.Ended() {
 		f.wrong("408 while %d bytes of the client wait unread", f.conn.Unread())
 	}
 	if o.Decision == exchange.Undecided {
@@ -128,7 +128,7 @@ func (f *front) report(o *exchange.Outcome) {
 	}
 }
 
-// refused names a refusal.
+// refused returns a decision id for a refusal.
 func (w *world) refused(now time.Time, r *decide.Refusal) []byte {
 	looptest.Poison(w.refusal)
 	w.refusal = strconv.AppendInt(append(w.refusal[:0], "d-"...), int64(w.Serial()), 10)

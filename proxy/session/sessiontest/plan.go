@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A request is one that a caller means to send, and what came of it.
+// A request is one that a caller plans to send, and what has happened to it.
 type request struct {
 	id     uint64
 	kind   kind
@@ -16,9 +16,9 @@ type request struct {
 	body   int
 	chunks bool // its framing
 	expect bool // it waits for 100
-	never  bool // it is no request: nothing may come of it
-	last   bool // nothing can follow
-	logsIn bool // over the connection to the target
+	never  bool // it follows a malformed request, and must not be read as a request
+	last   bool // no request can follow
+	logsIn bool // it authenticates the connection to the target
 	answer answer
 	caller *caller
 
@@ -28,40 +28,40 @@ type request struct {
 	replayed            bool
 	arrivals            int // at targets
 	sent                bool
-	callerWaits         bool // with the end of the tunnel for the other's
-	targetWaits         bool
+	callerWaits         bool // the caller ends the tunnel after the target has
+	targetWaits         bool // the reverse
 	continued           bool // 100 has come
 }
 
-// An answer is what a target would answer, when nothing goes wrong.
+// An answer is what a target sends if there is no mishap.
 type answer struct {
 	status   int
 	framing  string // "length", "chunked", "close"
 	size     int
 	interims int
 	offers   bool // a login over the connection
-	closes   bool // and says so
+	closes   bool // it closes after the answer, and announces that
 	up, down int  // bytes of a tunnel
 }
 
-// A kind is what a request is about.
+// A kind says how a request must be handled.
 type kind uint8
 
 const (
 	plain     kind = iota // forwarded
 	upgrade               // asks for a tunnel
 	own                   // for an own endpoint
-	here                  // OPTIONS that goes no further
+	here                  // OPTIONS with Max-Forwards: 0
 	tooLarge              // 413 by its length
-	growing               // 413 when too much of it has come
-	circle                // 508
+	growing               // 413 when too much of its body was read
+	circle                // 508: a forwarding loop
 	forbidden             // TRACE: 405
-	demanding             // an expectation that nobody knows: 417
+	demanding             // an unknown expectation: 417
 	malformed             // 400
 	partial               // a head that does not end
 )
 
-// status is what the proxy answers by itself to a kind; 0: it depends.
+// status returns the status of the proxy's own answer to a kind, or 0 if it varies.
 func (k kind) status() int {
 	return [...]int{here: 200, own: 200, tooLarge: 413, circle: 508, forbidden: 405, demanding: 417, malformed: 400, partial: 408}[k]
 }
@@ -98,7 +98,7 @@ func (w *world) plans(minor int) (list []*request) {
 	return list
 }
 
-// smuggled is what stands behind something malformed, and must not be read.
+// smuggled returns what follows a malformed request, and must not be read.
 func (w *world) smuggled() *request {
 	r := w.numbered(1)
 	r.method, r.never = "GET", true
@@ -109,7 +109,7 @@ func (w *world) numbered(minor int) *request {
 	id := uint64(len(w.requests) + 1)
 	r := &request{id: id, minor: minor, target: "/x/" + strconv.FormatUint(id, 10)}
 	w.requests[id] = r
-	w.tally.Requests++
+	w.saw("requests")
 	return r
 }
 
@@ -162,7 +162,7 @@ func (w *world) ownRequest(r *request) {
 	r.answer = answer{status: 200, framing: "length", size: w.size() % bufferMax}
 }
 
-// odd makes r something that does not go on to a target.
+// odd makes r a request that is not forwarded.
 func (w *world) odd(r *request) {
 	r.kind = []kind{here, tooLarge, growing, circle, forbidden, demanding, malformed, partial}[w.IntN(8)]
 	r.expect = false
@@ -189,17 +189,17 @@ func (w *world) odd(r *request) {
 	}
 }
 
-// asks: the limiter is asked for it.
+// asks reports whether the limiter is asked about the request.
 func (r *request) asks() bool {
 	return r.kind == plain || r.kind == upgrade || r.kind == growing || r.never
 }
 
-// bodyless: the answer of a target has no body.
+// bodyless reports whether the answer of a target has no body.
 func (r *request) bodyless() bool {
 	return r.method == "HEAD" || r.answer.status == 204 || r.answer.status == 304
 }
 
-// bytes is what the caller sends: the head, and the body apart.
+// bytes returns what the caller sends, the head and the body separately.
 func (r *request) bytes(w *world) (head, body []byte) {
 	var h strings.Builder
 	target := r.target
@@ -260,7 +260,7 @@ func (w *world) chunked(b []byte) []byte {
 	return append(out, "\r\n"...)
 }
 
-// bytes is what the target sends for a request.
+// bytes returns what the target sends for a request.
 func (a *answer) bytes(w *world, r *request) []byte {
 	var out []byte
 	for range a.interims {

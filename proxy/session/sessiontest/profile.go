@@ -14,19 +14,19 @@ import (
 	"weir/proxy/upstream"
 )
 
-// Bounds of the sessions, small so that they are met all the time.
+// Bounds of the sessions, small so that they are often reached.
 const (
 	headMax    = 2 << 10
 	bufferMax  = 2 << 10
 	bodyMax    = 64 << 10
-	patternLen = 1 << 18 // of which the bodies are parts
+	patternLen = 1 << 18 // the bodies are parts of one pattern
 )
 
-// A profile says what kind of world it is. A calm one has no faults: there every
-// request must be answered, by the target unless the limiter refuses.
+// A profile describes a world. In a calm one there are no faults, and every request must be
+// answered: by the target, unless the limiter refuses.
 type profile struct {
 	calm           bool
-	callers        int // at a time
+	callers        int // at the same time
 	conns, waiters int // per target
 	streams        int // connections of a target that may carry streams
 	later          float64
@@ -34,10 +34,10 @@ type profile struct {
 	storeAway      float64
 	defers         float64 // chance that rules have refused requests stored
 	unstored       float64 // chance of a request not to be stored
-	connects       float64 // chance of a connect to fail, by each cause
-	callerFaults   float64 // of a caller to misbehave
-	serviceFaults  float64 // of an exchange at a target
-	unrest         float64 // chance of something to change, per tick
+	connects       float64 // chance of each cause that makes connecting fail
+	callerFaults   float64 // chance of a caller to misbehave
+	serviceFaults  float64 // chance of a mishap, per exchange
+	unrest         float64 // chance of a change, per tick
 }
 
 func (p *profile) String() string { return fmt.Sprintf("%+v", *p) }
@@ -62,7 +62,8 @@ func newProfile(r *rand.Rand) profile {
 
 func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := &world{World: looptest.World{Rand: r, Now: looptest.Epoch}, requests: make(map[uint64]*request), profile: newProfile(r)}
+	w := &world{World: looptest.World{Rand: r, Now: looptest.Epoch}, requests: make(map[uint64]*request), profile: newProfile(r),
+		tally: Tally{Seen: make(map[string]int), Statuses: make(map[int]int)}}
 	w.Failed = w.failed
 	exchanges := exchange.Settings{
 		ResponseHead: http1.Limits{HeadBytes: headMax},
@@ -103,7 +104,7 @@ func newWorld(seed uint64) *world {
 // tick is how often something may change.
 const tick = 50 * time.Millisecond
 
-// arrivals keeps so many callers at it.
+// arrivals adds callers until there are enough.
 func (w *world) arrivals() {
 	if w.quiet {
 		return
@@ -114,7 +115,7 @@ func (w *world) arrivals() {
 	w.After(w.Within(20*time.Millisecond), w.arrivals)
 }
 
-// unrest changes what is around the sessions.
+// unrest changes targets, limits or memory, by chance.
 func (w *world) unrest() {
 	if w.quiet {
 		return
@@ -150,7 +151,7 @@ func (w *world) change() {
 	}
 }
 
-// drain has all sessions end, and those that come meanwhile.
+// drain drains all sessions, and those that begin within the next second.
 func (w *world) drain() {
 	w.draining = true
 	for _, f := range w.fronts {
@@ -161,11 +162,10 @@ func (w *world) drain() {
 	w.soon(func() { w.draining = false })
 }
 
-// soon has do called within a second.
+// soon calls do within a second.
 func (w *world) soon(do func()) { w.After(w.Within(time.Second), do) }
 
-// up and down are parts of the bodies that belong to an id, of requests and of
-// answers.
+// up and down return parts of the bodies of a request and of its answer.
 func (w *world) up(id uint64, at, n int) []byte   { return w.part(2*id, at, n) }
 func (w *world) down(id uint64, at, n int) []byte { return w.part(2*id+1, at, n) }
 

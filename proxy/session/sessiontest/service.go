@@ -10,22 +10,22 @@ import (
 	"weir/internal/loop/looptest"
 )
 
-// A mishap is what goes wrong at a target with one exchange.
+// A mishap is a fault of a target in one exchange.
 type mishap uint8
 
 const (
 	fine        mishap = iota
-	silent             // it never answers
-	resets             // it resets instead of an answer
-	ends               // it closes instead of an answer
-	garbles            // it answers what is not HTTP
-	cuts               // it breaks off within its answer
+	silent             // it sends no answer
+	resets             // it resets the connection instead of answering
+	ends               // it closes the connection instead of answering
+	garbles            // its answer is not HTTP
+	cuts               // its answer is incomplete
 	adds               // it sends more than its answer
 	early              // it answers before it has read the body, and reads on
-	deaf               // it answers before it has read the body, and reads no more
-	departs            // it closes behind its answer without saying so
-	doubles            // it answers with two framings
-	spoils             // the last chunk of its answer is none
+	leaves             // it answers before it has read the body, and stops reading
+	departs            // it closes after its answer without announcing it
+	doubles            // its answer has two framings
+	spoils             // the last chunk of its answer is malformed
 	mishapCount = iota
 )
 
@@ -41,20 +41,19 @@ type service struct {
 	awake  bool
 	done   bool
 
-	user    *caller  // who has logged in, or was offered to
-	r       *request // that is read, or answered
-	reading bool
-	mishap  mishap
-	got     int // bytes of its body, or of the tunnel
-	tunnel  bool
-	out     []byte
-	begun   bool // the answer is in out, or was
-	cutAt   int  // what is left of out then is not sent; -1: all is sent
-	stalls  bool // there, and does not break off
-	closing bool // when the answer is sent
-	deaf    bool
-
-	announced bool // that it closes
+	user      *caller  // has logged in over the connection, or was asked to
+	r         *request // the current request, or nil
+	reading   bool
+	mishap    mishap
+	got       int // bytes of its body, or of the tunnel
+	tunnel    bool
+	out       []byte
+	begun     bool // the answer was put into out
+	cutAt     int  // the last cutAt bytes of out are not sent; -1: all are sent
+	stalls    bool // at cutAt it stops sending, and keeps the connection open
+	closing   bool // it closes when the answer is sent
+	stopsRead bool // it reads no more
+	announced bool // it has said that it closes
 }
 
 func newService(w *world, c *looptest.Conn) *service {
@@ -78,7 +77,7 @@ func (sv *service) step() {
 	if sv.done {
 		return
 	}
-	if n := sv.conn.Sent(); n > 0 && !sv.deaf {
+	if n := sv.conn.Sent(); n > 0 && !sv.stopsRead {
 		if err := sv.reader.Feed(sv.conn.Take(sv.w.piece(n))); err != nil {
 			sv.w.failed(sv.conn.Log, "at a target: %v", err)
 			return
@@ -86,11 +85,11 @@ func (sv *service) step() {
 	}
 	more := sv.send()
 	halfOpen := sv.tunnel && len(sv.out) > 0 && sv.conn.Open()
-	if ended, reset := sv.conn.Over(); ended && !sv.deaf && !halfOpen {
+	if ended, reset := sv.conn.Over(); ended && !sv.stopsRead && !halfOpen {
 		sv.finish(reset)
 		return
 	}
-	if more && !sv.done || sv.conn.Sent() > 0 && !sv.deaf {
+	if more && !sv.done || sv.conn.Sent() > 0 && !sv.stopsRead {
 		sv.Wake()
 	}
 }
@@ -100,7 +99,7 @@ func (sv *service) Head(h *http1test.Head) error {
 	id, _ := strconv.ParseUint(strings.TrimPrefix(h.Target, "/x/"), 10, 64)
 	r := sv.w.requests[id]
 	if r == nil {
-		return fmt.Errorf("a request that nobody made: %s", h.Line)
+		return fmt.Errorf("an unknown request: %s", h.Line)
 	}
 	sv.conn.Log.Note(sv.w.Now, "target reads request", int64(id), h.Line)
 	if sv.r != nil && sv.mishap == adds {
@@ -116,7 +115,7 @@ func (sv *service) Head(h *http1test.Head) error {
 	}
 	if r.logsIn {
 		sv.user = r.caller
-		sv.w.tally.Logins++
+		sv.w.saw("logins")
 	}
 	r.arrivals++
 	codings, length := h.Values("transfer-encoding"), h.Value("content-length")
@@ -140,7 +139,7 @@ func (sv *service) Head(h *http1test.Head) error {
 	return nil
 }
 
-// begin decides what becomes of the exchange.
+// begin chooses the mishap of the exchange.
 func (sv *service) begin(r *request) {
 	sv.r, sv.reading, sv.got, sv.begun, sv.cutAt, sv.stalls = r, true, 0, false, -1, false
 	sv.mishap = fine
@@ -151,9 +150,9 @@ func (sv *service) begin(r *request) {
 		sv.conn.Log.Note(sv.w.Now, "target's mishap", int64(sv.mishap), "")
 	}
 	if r.body > bufferMax && sv.w.fault(sv.w.profile.serviceFaults) {
-		sv.mishap = []mishap{early, deaf}[sv.w.IntN(2)]
+		sv.mishap = []mishap{early, leaves}[sv.w.IntN(2)]
 	}
-	if sv.mishap == early || sv.mishap == deaf {
+	if sv.mishap == early || sv.mishap == leaves {
 		sv.answer()
 	}
 }
@@ -175,16 +174,16 @@ func (sv *service) Body(b []byte) error {
 	return nil
 }
 
-// Whole judges a request that seems to be complete, and answers it.
+// Whole judges a complete request, and answers it.
 func (sv *service) Whole() error {
 	if sv.done {
 		return nil
 	}
 	if sv.got != sv.r.body || sv.r.kind == growing {
-		return fmt.Errorf("request %d seems whole with %d bytes of %d", sv.r.id, sv.got, sv.r.body)
+		return fmt.Errorf("request %d is complete with %d bytes of %d", sv.r.id, sv.got, sv.r.body)
 	}
 	if sv.got > bufferMax {
-		sv.w.tally.Streamed++
+		sv.w.saw("streams")
 	}
 	sv.reading = false
 	if sv.begun {
@@ -204,7 +203,7 @@ func (sv *service) Whole() error {
 	return nil
 }
 
-// answer has the answer sent.
+// answer puts the answer into out.
 func (sv *service) answer() {
 	a, r := &sv.r.answer, sv.r
 	sv.begun = true
@@ -232,8 +231,8 @@ func (sv *service) answer() {
 			sv.out = append(sv.out, "junk"...)
 		}
 		sv.closing = true
-	case deaf:
-		sv.deaf = sv.reading
+	case leaves:
+		sv.stopsRead = sv.reading
 	case departs:
 		sv.closing = true
 	}
@@ -279,8 +278,8 @@ func (sv *service) send() bool {
 	return false
 }
 
-// cut breaks off. One whose end is the close must be a reset: else it is whole
-// for everybody.
+// cut ends the connection within an answer. If only the close ends the answer, the
+// connection is reset, because otherwise the answer would look complete.
 func (sv *service) cut() {
 	if sv.r.answer.framing == "close" || sv.w.odds(0.5) {
 		sv.conn.Reset()
@@ -290,7 +289,7 @@ func (sv *service) cut() {
 	sv.hangUp()
 }
 
-// sent is told that all of the answer was sent.
+// sent handles that all of the answer was sent.
 func (sv *service) sent() {
 	if sv.closing {
 		sv.hangUp()
@@ -309,7 +308,7 @@ func (sv *service) maybeOver() {
 		return
 	}
 	sv.w.After(sv.w.Within(50*time.Millisecond), func() {
-		if sv.r == nil && !sv.done { // nothing of a next request was read
+		if sv.r == nil && !sv.done { // no byte of another request was read
 			sv.conn.Log.Note(sv.w.Now, "target leaves between exchanges", 0, "")
 			if sv.w.odds(0.3) {
 				sv.conn.Arrive([]byte("junk"))
@@ -320,7 +319,7 @@ func (sv *service) maybeOver() {
 	})
 }
 
-// hangUp sends no more; out of a tunnel it does not read on either.
+// hangUp stops sending, and outside a tunnel also reading.
 func (sv *service) hangUp() {
 	if !sv.tunnel {
 		sv.done, sv.closing = true, true
@@ -329,7 +328,7 @@ func (sv *service) hangUp() {
 	sv.conn.Fin()
 }
 
-// finish is told of the end of what it receives.
+// finish handles the end of what it receives.
 func (sv *service) finish(reset bool) {
 	sv.done = true
 	if sv.tunnel && sv.w.profile.calm && (reset || sv.got != sv.r.answer.up) {

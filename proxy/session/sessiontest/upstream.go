@@ -16,7 +16,7 @@ const (
 	targetIdle     = 30 * time.Second
 )
 
-// A target is one target as the proxy sees it, and how it is.
+// A target is one target, with its pool and its connections.
 //
 // Owned by its world.
 type target struct {
@@ -25,9 +25,9 @@ type target struct {
 	at   *upstream.Target[*target]
 	pool *upstream.Pool[*upstreamConn, *front]
 
-	conns   []*upstreamConn // every connection alive
+	conns   []*upstreamConn // all open connections
 	dialing int
-	refuses bool // connections
+	refuses bool // it refuses connections
 }
 
 func (w *world) addTarget() {
@@ -50,7 +50,7 @@ func (t *target) forget() {
 	}
 }
 
-// dial starts one connect.
+// dial connects, which may fail.
 func (t *target) dial() {
 	mark := t.at.Mark()
 	t.dialing++
@@ -63,7 +63,7 @@ func (t *target) dial() {
 	case t.w.fault(t.w.profile.connects):
 		why = exchange.FaultConnect
 	case t.w.fault(t.w.profile.connects / 4):
-		why = exchange.FaultBusy // for want of descriptors
+		why = exchange.FaultBusy // no descriptors are left
 	}
 	t.w.After(took, func() {
 		t.dialing--
@@ -115,12 +115,12 @@ type upstreamConn struct {
 	owner  *front
 	ended  bool
 
-	shown  int  // bytes of the exchange's answer that the session was shown
+	shown  int  // bytes of the answer that were passed to the session
 	fresh  bool // nothing was written for the exchange yet
 	reused bool
 }
 
-// holder is whose exchange is on the connection.
+// holder returns the front whose exchange uses the connection, or nil.
 func (u *upstreamConn) holder() *front {
 	if f := u.owner; f != nil && f.upstream == u {
 		return f
@@ -167,7 +167,7 @@ func (u *upstreamConn) write(b []byte) {
 	}
 	u.fresh = false
 	if !full && u.conn.Full() {
-		u.target.w.tally.Full++
+		u.target.w.saw("sides that took nothing")
 		f.s.HandleTargetFull(u.target.w.Now, true)
 	}
 }
@@ -220,7 +220,7 @@ func (u *upstreamConn) free() {
 	u.restOrLeave()
 }
 
-// restOrLeave closes a connection that has no place in the pool any more.
+// restOrLeave keeps the connection idle, or closes it if the pool has no place for it.
 func (u *upstreamConn) restOrLeave() {
 	if u.target.pool.Leaving(u) {
 		u.conn.Close()
