@@ -47,7 +47,7 @@ type Case struct {
 	Hits    []rule.Hit // the rules that apply
 	Exempt  int        // index of the rule that exempts the request, or -1
 	Lacks   *rule.Hit  // the rule that refuses the request because it lacks a part of the key, or nil
-	Shadows []Shadow   // counters of rules that are not enforced; nobody waits for the answer
+	Shadows []Shadow   // counters of rules that are not enforced; no request waits for the answer
 	Asked   []Counted  // counters of Ask
 	Defers  bool       // one of the rules may have the request delivered later
 	Ask     store.Ask  // set only if the request is neither exempt nor refused

@@ -12,7 +12,7 @@ import (
 	"weir/proxy/store"
 )
 
-// A request is asked about, the store grants it, and the client is told.
+// A request is asked about, the store grants it, and the client gets its rate limit fields.
 func Example() {
 	l, _ := limit.NewFixed(10, time.Minute)
 	policy := decide.NewPolicy("global", l)

@@ -7,8 +7,8 @@ import (
 	"weir/internal/http1"
 )
 
-// told lists the fields that describe limits, by family.
-var told = [...]struct {
+// limitFields lists the fields that describe limits, by family.
+var limitFields = [...]struct {
 	name   string
 	family Families
 }{
@@ -20,11 +20,11 @@ var told = [...]struct {
 // Replaces reports whether a target's field has the name of a field that the proxy sends
 // in the given families. Two of them would contradict each other.
 func (v *Verdict) Replaces(name []byte, ours Families) bool {
-	if !v.Tells() {
+	if !v.Limits() {
 		return false
 	}
-	for i := range told {
-		if t := &told[i]; len(name) == len(t.name) && bytes.EqualFold(name, []byte(t.name)) {
+	for i := range limitFields {
+		if t := &limitFields[i]; len(name) == len(t.name) && bytes.EqualFold(name, []byte(t.name)) {
 			return ours&t.family != 0
 		}
 	}
@@ -35,7 +35,7 @@ func (v *Verdict) Replaces(name []byte, ours Families) bool {
 // less than the verdict does. Fields that cannot be parsed count as less and are
 // forwarded unchanged.
 func (v *Verdict) Tighter(h *http1.Head) (theirs Families) {
-	if !v.Tells() {
+	if !v.Limits() {
 		return 0
 	}
 	ours := v.State.Remaining

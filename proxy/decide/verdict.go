@@ -80,8 +80,8 @@ func (v *Verdict) Refusal(client netip.Addr, request []byte) Refusal {
 	return Refusal{Rule: v.Rule, Limit: v.Limit, Cost: v.By.Cost, Key: v.By.Key, Client: client, Version: v.Policy.Version, Request: request, Decision: v.State}
 }
 
-// Tells reports whether there is a limit and a count to tell the client.
-func (v *Verdict) Tells() bool {
+// Limits reports whether there is a limit to describe to the client.
+func (v *Verdict) Limits() bool {
 	known := v.Mode == store.Exact || v.Mode == store.Cached || v.Mode == store.Local
 	return known && v.Limit != nil && v.Limit.Algorithm() != limit.Off
 }
@@ -99,7 +99,7 @@ const (
 
 // AppendFields appends the fields of the given families that show the client's standing.
 func (v *Verdict) AppendFields(dst []byte, f Families) []byte {
-	if !v.Tells() {
+	if !v.Limits() {
 		return dst
 	}
 	global := v.Rule == &v.Policy.global

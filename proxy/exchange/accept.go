@@ -8,13 +8,13 @@ import (
 	"weir/proxy/refusal"
 )
 
-// keepAccept keeps in which form the client wants a refusal, until forward has the field.
+// keepAccept keeps the form in which the client wants a refusal, until forward has the field.
 func (x *Exchange) keepAccept(h *http1.Head) {
 	value, _ := h.Value(http1.FieldAccept)
 	x.wants = refusal.ParseAccept(value)
 }
 
-// accept is in which form the client wants a refusal.
+// accept returns the form in which the client wants a refusal.
 func (x *Exchange) accept() refusal.Accept {
 	if x.forward == nil {
 		return x.wants
@@ -42,11 +42,10 @@ func values(b []byte, name string) iter.Seq[[]byte] {
 	}
 }
 
-// originBytesMax bounds the Origin that refusals repeat; a longer one is none of a
-// browser's.
+// originBytesMax bounds the Origin that refusals repeat; browsers send none that is longer.
 const originBytesMax = 512
 
-// keepOrigin keeps the origin of the page that makes the request, for a refusal.
+// keepOrigin keeps the origin of the requesting page, for a refusal.
 func (x *Exchange) keepOrigin(h *http1.Head) {
 	if !x.env.Settings.CORS {
 		return

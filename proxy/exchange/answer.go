@@ -1,29 +1,29 @@
 package exchange
 
-// An answer is how far the answer of an exchange has come.
+// An answer is the state of the answer of an exchange.
 type answer uint8
 
 const (
-	answerWaiting    answer = iota // nothing of it has come
-	answerHead                     // some of it has come, its head is not complete
-	answerCollecting               // its head has come, its body is collected
-	answerRelaying                 // it is passed on as it comes: its head has been
-	answerDone                     // it is written, or broken off
+	answerWaiting    answer = iota // nothing has been received
+	answerHead                     // part of its head has been received
+	answerCollecting               // its head has been received, its body is collected
+	answerRelaying                 // its head has been passed on, its body is passed on as it arrives
+	answerDone                     // it is written, or was aborted
 )
 
 var answerSteps = []step[answer]{
-	{answerWaiting, "the proxy answers by itself", answerDone},
-	{answerWaiting, "its first byte has come", answerHead},
-	{answerHead, "its head has come", answerCollecting},
-	{answerHead, "it is no answer, or its protocol is switched", answerDone},
+	{answerWaiting, "the proxy answers itself", answerDone},
+	{answerWaiting, "its first byte has been received", answerHead},
+	{answerHead, "its head has been received", answerCollecting},
+	{answerHead, "it is invalid, or the protocol is switched", answerDone},
 	{answerCollecting, "it is large, of unknown length, or slow", answerRelaying},
-	{answerCollecting, "it is complete, or broken off", answerDone},
-	{answerRelaying, "it is complete, or broken off", answerDone},
+	{answerCollecting, "it is complete or aborted", answerDone},
+	{answerRelaying, "it is complete or aborted", answerDone},
 }
 
 var answerNext = follow(answerSteps)
 
-// become goes on to the next state.
+// become changes the state.
 func (a *answer) become(to answer) {
 	if answerNext[*a]>>to&1 == 0 {
 		panic("bug: an answer goes from " + a.String() + " to " + to.String())

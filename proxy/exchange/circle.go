@@ -7,9 +7,9 @@ import (
 	"weir/internal/http1"
 )
 
-// cameInCircle reports whether a request has passed this proxy before: a Via or
-// CDN-Loop field names it.
-func (x *Exchange) cameInCircle(h *http1.Head) bool {
+// inLoop reports whether a request has passed this proxy before: a Via or CDN-Loop field
+// names it.
+func (x *Exchange) inLoop(h *http1.Head) bool {
 	for i := range h.Fields {
 		f := &h.Fields[i]
 		if (f.ID == http1.FieldVia || f.ID == http1.FieldCDNLoop) && names(f.Value, x.env.Settings.Pseudonym) {
@@ -30,8 +30,8 @@ func names(value []byte, pseudonym string) bool {
 	return false
 }
 
-// appendPassage appends what tells this proxy that the request has passed it:
-// Via, or CDN-Loop (RFC 8586).
+// appendPassage appends the field by which this proxy recognizes a request that has passed
+// it: Via, or CDN-Loop (RFC 8586).
 func (x *Exchange) appendPassage(dst []byte, minor int) []byte {
 	if x.env.Settings.Via {
 		return x.appendVia(dst, minor)
@@ -39,8 +39,8 @@ func (x *Exchange) appendPassage(dst []byte, minor int) []byte {
 	return http1.AppendFieldString(dst, "CDN-Loop", x.env.Settings.Pseudonym)
 }
 
-// appendVia appends the proxy's own Via, if it is wanted: it received
-// HTTP/1.minor (RFC 9110 section 7.6.3).
+// appendVia appends the proxy's Via for a message received as HTTP/1.minor, unless Via is
+// off (RFC 9110 section 7.6.3).
 func (x *Exchange) appendVia(dst []byte, minor int) []byte {
 	if !x.env.Settings.Via {
 		return dst

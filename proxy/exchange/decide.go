@@ -10,10 +10,9 @@ import (
 	"weir/proxy/store"
 )
 
-// ask has the limiter decide about a request, which becomes
-// refused, collecting, queued, or asked when the answer comes later. ok is false
-// when the request is answered: so many rules could apply to it that they cannot
-// be decided together.
+// ask asks the limiter about a request, which becomes refused, collecting, queued, or, if
+// the answer comes later, asked. It returns false if it has answered the request, because
+// too many rules could apply to decide them together.
 func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 	e, c := x.env, &x.env.matched
 	x.verdict.Policy = e.Policy()
@@ -45,8 +44,8 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 	return true
 }
 
-// lacking notes that a rule refuses a request that lacks a part of its key. The store is
-// not asked: nothing is charged.
+// lacking handles a request that a rule refuses because it lacks a part of the rule's key.
+// The store is not asked, and nothing is charged.
 func (x *Exchange) lacking(h *rule.Hit) {
 	o := &x.outcome
 	o.Rule, o.Algorithm, o.Decision = h.Rule.ID, h.Limit.Algorithm(), Rejected
@@ -54,7 +53,7 @@ func (x *Exchange) lacking(h *rule.Hit) {
 	x.request.become(requestRefused)
 }
 
-// keepAsked keeps what was asked longer than the head.
+// keepAsked copies what was asked, because the head does not last as long.
 func (x *Exchange) keepAsked(asked []decide.Counted) {
 	x.asked = append(x.env.takeAsked(), asked...)
 	if len(asked) == 1 {
@@ -70,7 +69,7 @@ func (x *Exchange) keepAsked(asked []decide.Counted) {
 	x.keys = keys
 }
 
-// decided notes the store's answer about what was asked.
+// decided handles the store's answer about what was asked.
 func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Counted) {
 	d := &x.env.decided
 	d.Policy, d.Asked, d.Answer = x.verdict.Policy, asked, ans
@@ -95,7 +94,7 @@ func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Coun
 	}
 }
 
-// queue has the request wait for its slot.
+// queue makes the request wait for its slot.
 func (x *Exchange) queue(now time.Time, ans *store.Answer, asked []decide.Counted) {
 	x.request.become(requestQueued)
 	x.deadline = time.Time{}
@@ -108,8 +107,7 @@ func (x *Exchange) queue(now time.Time, ans *store.Answer, asked []decide.Counte
 	x.fx.Wake = now.Add(ans.Delay())
 }
 
-// HandleWake says that the time of Effects.Wake has come: the request's slot
-// in the queue.
+// HandleWake is called at the time of Effects.Wake, the request's slot in the queue.
 func (x *Exchange) HandleWake(now time.Time) {
 	x.env.Begin()
 	if x.request != requestQueued {
@@ -119,14 +117,13 @@ func (x *Exchange) HandleWake(now time.Time) {
 	x.admitted(now)
 }
 
-// leave gives the places back that a request had booked whose client has left.
+// leave gives back the places that the request has booked, because its client has left.
 func (x *Exchange) leave(asked []decide.Counted, mode store.Mode) {
 	x.env.leave = Leave{append(x.env.leave.Places[:0], asked...), mode}
 	x.fx.Leave = &x.env.leave
 }
 
-// late gives back what was booked for a client that had left before the answer
-// came.
+// late gives back what was booked for a client that has left before the store's answer.
 func (x *Exchange) late(ans *store.Answer) {
 	if len(x.left) == len(ans.Decisions) {
 		for i := range x.left {
@@ -137,27 +134,27 @@ func (x *Exchange) late(ans *store.Answer) {
 	x.left = nil
 }
 
-// HandleAnswer brings the store's answer that Env.Ask could not give at once.
-// It is called also when the client has left.
+// HandleAnswer handles the store's answer that Env.Ask did not return immediately. It is
+// called even if the client has left.
 func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	x.env.Begin()
 	if x.request != requestAsked {
 		x.late(ans)
 		return
 	}
-	x.env.asked = append(x.env.asked[:0], x.asked...) // what is reported outlives the exchange
+	x.env.asked = append(x.env.asked[:0], x.asked...) // the effects outlive the exchange
 	x.decided(now, ans, x.env.asked)
 	switch x.request {
 	case requestCollecting:
 		x.admitted(now)
 	case requestDeferring:
-		x.sentRequest() // it is sent later, and then written anew
+		x.sentRequest() // the delivery writes it again
 		x.beginDeferring(now)
 	}
 }
 
-// HandleUnread says that a request that is Refused is not read further: whole says that
-// its body was among the bytes that had come. Else the carrier ends with it.
+// HandleUnread answers a request that is Refused. whole reports whether all of its body has
+// been received; if not, the carrier ends with this exchange.
 func (x *Exchange) HandleUnread(now time.Time, whole bool) {
 	if !whole {
 		x.keepAlive = false
@@ -183,7 +180,7 @@ func (x *Exchange) answerRefused(now time.Time) {
 	x.finish(now, x.answers(now).Refuse(v, id, x.asReader()))
 }
 
-// answers begins an answer of the proxy's own with the fields that come first.
+// answers begins an answer of the proxy itself with its first fields.
 func (x *Exchange) answers(now time.Time) *decide.Answers {
 	a := &x.env.answers
 	a.Style, a.Pages = &x.env.Settings.Style, x.env.Pages
@@ -192,18 +189,17 @@ func (x *Exchange) answers(now time.Time) *decide.Answers {
 	return a
 }
 
-// asReader is the client as the reader of an answer.
+// asReader returns the client as the reader of an answer.
 func (x *Exchange) asReader() *decide.Reader {
 	x.env.reader = decide.Reader{Accept: x.accept(), Origin: x.origin, RequestID: x.outcome.RequestID}
 	return &x.env.reader
 }
 
-// families are those of the fields that say where the client stands, but for those that the
-// target's own stand for.
+// families returns the families of rate limit fields to send, without those that the target
+// sends itself.
 func (x *Exchange) families() decide.Families { return x.env.Settings.Style.Families &^ x.theirs }
 
-// appendLimits appends the fields that tell a client where it stands, but for
-// those that the target's own stand for.
+// appendLimits appends the rate limit fields, except those that the target sends itself.
 func (x *Exchange) appendLimits(dst []byte) []byte {
 	return x.verdict.AppendFields(dst, x.families())
 }

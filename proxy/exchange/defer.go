@@ -13,27 +13,27 @@ import (
 	"weir/proxy/terms"
 )
 
-// A request that is refused by rules which have it delivered later is collected, stored and
-// answered 202. What becomes of it then is another exchange's business.
+// A refused request that a rule with defer covers is collected, stored and answered 202.
+// Its delivery is another exchange.
 
-// A Kept is a refused request that is to be stored. All of it is borrowed.
+// A Kept is a refused request to be stored. All of it is borrowed.
 type Kept struct {
 	Rule       *rule.Rule
 	Line       []byte        // the rule's key
-	Client     netip.Addr    // that made the request: behind trusted proxies not the peer
-	RetryAfter time.Duration // as its client would have been told
-	Head       []byte        // request line and fields as they came, without the length of the body
+	Client     netip.Addr    // the address of the client; behind trusted proxies not that of the peer
+	RetryAfter time.Duration // for the client, if it is not stored
+	Head       []byte        // request line and fields as received, without the length of the body
 	Body       []byte
 	terms.Wishes
 }
 
-// isDeferred reports whether a path is that of a request that is delivered later.
+// isDeferred reports whether a path is the status URL of a deferred request.
 func (set *Settings) isDeferred(path []byte) bool {
 	n := len(set.DeferPath)
 	return n > 0 && len(path) > n && string(path[:n]) == set.DeferPath
 }
 
-// mayDefer notes whether the request may be delivered later, should it be refused.
+// mayDefer determines whether the request may be delivered later if it is refused.
 func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
 	switch h.Method {
 	case http1.GET, http1.HEAD, http1.OPTIONS:
@@ -50,7 +50,7 @@ func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
 	}
 }
 
-// postpone has the request delivered later.
+// postpone makes the request one that is delivered later.
 func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 	x.request.become(requestDeferring)
 	if x.asked == nil {
@@ -59,9 +59,10 @@ func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 	x.verdict.By = &x.asked[ans.Tightest]
 }
 
-// keepHead keeps the head of a request that may be stored. Fields that Connection names are still
-// there when rules match it again, and still are not the target's. The trusted proxy that has sent
-// it is the last of X-Forwarded-For: the delivery's Remote is the client.
+// keepHead keeps the head of a request that may be stored. Fields that Connection names are
+// kept too: rules match them again, and the delivery does not forward them. A trusted proxy
+// that sent the request is added to X-Forwarded-For, since the delivery's Remote is the
+// client.
 func (x *Exchange) keepHead(h *http1.Head) {
 	x.kept = appendAsCame(x.env.take(), h)
 	for i := range h.Fields {
@@ -75,7 +76,7 @@ func (x *Exchange) keepHead(h *http1.Head) {
 	x.kept = x.appendRequestID(x.kept)
 }
 
-// beginDeferring goes on with a request that is to be delivered later.
+// beginDeferring continues with a request that will be delivered later.
 func (x *Exchange) beginDeferring(now time.Time) {
 	if _, fault := x.wishes(); fault != "" {
 		x.request.become(requestRefused)
@@ -88,7 +89,7 @@ func (x *Exchange) beginDeferring(now time.Time) {
 	x.awaitBody(now)
 }
 
-// wishes are what the client says of a request that is kept, and what is wrong with that.
+// wishes returns what the client wants for the stored request, and what is wrong with it.
 func (x *Exchange) wishes() (terms.Wishes, string) {
 	return x.verdict.Rule.Defer.Wishes(x.env.Settings.Callbacks, func(name string) iter.Seq[[]byte] { return values(x.kept, name) })
 }
@@ -103,7 +104,7 @@ func (x *Exchange) keepBody(now time.Time, p []byte) {
 	x.HandleUnread(now, false)
 }
 
-// store has the request stored.
+// store requests that the request be stored.
 func (x *Exchange) store(now time.Time) {
 	x.request.become(requestStoring)
 	x.bodyPaused()
@@ -113,8 +114,8 @@ func (x *Exchange) store(now time.Time) {
 	x.env.Defer(now, x, &k)
 }
 
-// HandleDeferred says what came of storing the request. It is called also when the client has
-// left: what is stored is delivered all the same.
+// HandleDeferred handles the result of storing the request. It is called even if the client
+// has left: a stored request is delivered in any case.
 func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 	x.env.Begin()
 	if s.Outcome == deferred.Accepted || s.Outcome == deferred.Duplicate {
@@ -128,8 +129,8 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 	switch s.Outcome {
 	case deferred.Accepted, deferred.Duplicate:
 		w, _ := x.wishes()
-		p := decide.Promise{Stored: s, Path: x.env.Settings.DeferPath, Applied: w.Applied(x.prefers)}
-		x.finish(now, x.answers(now).Promise(now, &p, &x.verdict, x.asReader()))
+		p := decide.Acceptance{Stored: s, Path: x.env.Settings.DeferPath, Applied: w.Applied(x.prefers)}
+		x.finish(now, x.answers(now).Accept(now, &p, &x.verdict, x.asReader()))
 	case deferred.Conflict:
 		x.answerError(now, 422, "another request has the same Idempotency-Key")
 	case deferred.Storing:

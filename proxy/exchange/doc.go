@@ -1,55 +1,53 @@
-// Package exchange is the data path: one request with its answer, fed with what happened
-// and what time it is, answering with what to do. It decides about the request, forwards
-// it if it may pass, and relays the answer; it touches no socket, clock, goroutine or log,
-// and knows no connection.
+// Package exchange is the data path: one request with its answer as a state machine, which
+// is told events and their times, and returns what to do. It decides about the request,
+// forwards it if it is admitted, and relays the answer. It uses no sockets, clocks,
+// goroutines or logs, and knows nothing about connections.
 //
-// A carrier brings exchanges: a connection of HTTP/1.1 one after the other (package
-// session), a stream of HTTP/2 or a stored request one each. The carrier reads the request
-// and calls HandleHead, HandleBody while Reads, and HandleBodyEnd; of a request that is
-// Refused it says with HandleUnread whether the body had come. The answer is written as a
-// message of HTTP/1.1; what is to be done stands in Effects after each call, and End says
-// how the exchange has ended.
+// A carrier feeds exchanges: an HTTP/1.1 connection (package session) one after another, a
+// stored request just one. The carrier reads the request and calls HandleHead, HandleBody
+// while Reads returns true, and HandleBodyEnd. For a request that is Refused it calls
+// HandleUnread, with whether the body has been received. The answer is written as an
+// HTTP/1.1 message. After each call, Effects contains what to do, and End returns how the
+// exchange has ended.
 //
-// A request, the upstream connection that is wanted for it, and its answer go through
-// states of their own:
+// A request, its upstream connection and its answer each have their own states:
 //
 //	request     becomes     when
 //	none        asked       the limiter is asked
 //	none        collecting  no limit applies to it
-//	none        refused     it goes no further, or lacks a part of a rule's key
-//	asked       collecting  it may pass
-//	asked       queued      it may pass later
-//	asked       refused     it may not pass
-//	asked       deferring   it may not pass, and is to be delivered later
+//	none        refused     it is answered here, or lacks a part of a rule's key
+//	asked       collecting  it is admitted
+//	asked       queued      it is admitted for a later slot
+//	asked       refused     it is refused
+//	asked       deferring   it is refused, and will be delivered later
 //	queued      collecting  its slot has come
-//	collecting  whole       all of it has come
-//	collecting  streaming   it is larger than what is collected
-//	streaming   whole       all of it has come
-//	deferring   storing     all of it has come
-//	deferring   refused     it is larger than what is stored, or its key is not proper
+//	collecting  whole       all of it has been received
+//	collecting  streaming   it is too large to be collected
+//	streaming   whole       all of it has been received
+//	deferring   storing     all of it has been received
+//	deferring   refused     it is too large to be stored, or its Idempotency-Key is invalid
 //
 //	upstream    becomes     when
-//	none        wanted      the request is to go on
-//	wanted      wanted      the target chosen has none
-//	wanted      held        there is a new one, or the private one
-//	wanted      reused      there is one that was idle
-//	held        none        it is let go, or lost
-//	reused      none        it is let go, or lost
+//	none        wanted      the request is forwarded
+//	wanted      wanted      the chosen target has none
+//	wanted      held        a new one is available, or the private one
+//	wanted      reused      an idle one is available
+//	held        none        it is released or lost
+//	reused      none        it is released or lost
 //
 //	answer      becomes     when
-//	waiting     done        the proxy answers by itself
-//	waiting     head        its first byte has come
-//	head        collecting  its head has come
-//	head        done        it is no answer, or its protocol is switched
+//	waiting     done        the proxy answers itself
+//	waiting     head        its first byte has been received
+//	head        collecting  its head has been received
+//	head        done        it is invalid, or the protocol is switched
 //	collecting  relaying    it is large, of unknown length, or slow
-//	collecting  done        it is complete, or broken off
-//	relaying    done        it is complete, or broken off
+//	collecting  done        it is complete or aborted
+//	relaying    done        it is complete or aborted
 //
-// The decision comes before the body: a refused upload is answered without
-// being read. Small bodies are collected in both directions, so that an answer
-// that breaks off can still become a 502. A request that streams wants an upstream
-// connection at once, and is read while that is held. HandleClientFull and
-// HandleTargetFull say when one side takes nothing, and the exchange then wants nothing
-// from the other. After a switch of protocols it holds the upstream connection of a tunnel
-// until EndTunnel.
+// The decision precedes the body: a refused upload is answered without being read. Small
+// bodies are collected in both directions, so that an answer that is cut off can still
+// become a 502. A request that streams acquires an upstream connection immediately, and is
+// read while it holds one. HandleClientFull and HandleTargetFull report that one side
+// accepts no data; the exchange then reads nothing from the other. After a switch of
+// protocols it holds the upstream connection of the tunnel until EndTunnel.
 package exchange

@@ -9,69 +9,68 @@ import (
 	"weir/proxy/store"
 )
 
-// Effects is what the carrier has to do after a Handle call, in the order of the fields.
-// The slices are borrowed until the next Handle call on any exchange of the same Env.
+// Effects is what the carrier must do after a Handle call, in the order of the fields.
+// Slices are borrowed until the next Handle call on any exchange of the same Env. Pointers
+// are nil if there is nothing to do.
 type Effects struct {
-	// Claims is how many fields of a request were dropped because they make claims about
-	// its origin and no trusted proxy sent them.
+	// Claims is the number of request fields that were dropped because they make claims
+	// about the origin and no trusted proxy sent them.
 	Claims int
-	// Noticed is a request whose head was read, unless it is for an own endpoint; nil:
-	// there is none.
+	// Noticed is a request whose head was read, unless it is for an own endpoint.
 	Noticed *Noticed
-	// Matched is a request as the rules see it; nil: there is none.
+	// Matched is a request and the rules that apply to it.
 	Matched *decide.Case
-	// Decided is the store's decision; nil: there is none.
+	// Decided is the store's decision.
 	Decided *decide.Decided
-	// Leave are places to be given back in the queues of leaky counters.
+	// Leave has places to give back in the queues of leaky counters.
 	Leave *Leave
-	// Report is what became of a request that is answered, or given up after it was
-	// decided about; nil: there is none.
+	// Report is the outcome of a request that was answered, or given up after a decision.
 	Report *Outcome
-	// Client goes to the client.
+	// Client is sent to the client.
 	Client []byte
-	// Upstream goes to the upstream connection held.
+	// Upstream is sent on the upstream connection held.
 	Upstream []byte
-	// Release says what becomes of the upstream connection held.
+	// Release says what to do with the upstream connection held.
 	Release Release
-	// Acquire asks for an upstream connection: HandleAcquired, HandleUnavailable or
-	// HandleExhausted follows. Long says that the exchange is known to hold it for long: as
-	// a tunnel, as a stream, or because it is private.
+	// Acquire requests an upstream connection: HandleAcquired, HandleUnavailable or
+	// HandleExhausted follows. Long says that the exchange will hold it for long: as a
+	// tunnel, as a stream, or because it is private.
 	Acquire Acquire
 	Long    bool
-	// Stream asks whether the answer may be streamed, as only a share of a target's
+	// Stream requests permission to stream the answer, since only a share of a target's
 	// connections may carry streams: HandleStream follows.
 	Stream bool
-	// Wake asks for HandleWake at that time, precisely; zero: no.
+	// Wake requests a precise call of HandleWake at that time, unless it is zero.
 	Wake time.Time
 	// Own is a request to an own endpoint: HandleOwn follows.
 	Own []byte
-	// Duplex: the body is passed on as it comes, and the client is to be read however much
-	// of its answer is unsent.
+	// Duplex says that the body is passed on as it arrives, and that the client must be
+	// read regardless of how much of its answer is unsent.
 	Duplex bool
 }
 
-// A Noticed is a request before anything was decided about it, and the address of its
-// client: behind trusted proxies not that of the connection. Both are borrowed.
+// A Noticed is a request before any decision, and the address of its client: behind trusted
+// proxies not that of the connection. Both are borrowed.
 type Noticed struct {
 	Head   *http1.Head
 	Client netip.Addr
 }
 
-// A Leave gives places back that the store had given in a mode.
+// A Leave has places to give back.
 type Leave struct {
-	Places []decide.Counted // those of them with a Slot; borrowed
-	Mode   store.Mode
+	Places []decide.Counted // only those with a Slot; borrowed
+	Mode   store.Mode       // of the answer that booked them
 }
 
-// A Release says what becomes of an upstream connection.
+// A Release says what to do with an upstream connection.
 type Release uint8
 
 const (
 	ReleaseNone    Release = iota
-	ReleaseKeep            // back to the pool
-	ReleasePrivate         // it waits for the client's next request, and ends with the client
-	ReleaseDiscard         // it cannot be used again
-	ReleaseEnd             // likewise, but what was written to it is still sent
+	ReleaseKeep            // return it to the pool
+	ReleasePrivate         // keep it for the client's next request, and close it with the client
+	ReleaseDiscard         // close it: it cannot be used again
+	ReleaseEnd             // likewise, after sending what was written to it
 )
 
 // An Acquire says which upstream connection is wanted.
@@ -79,34 +78,34 @@ type Acquire uint8
 
 const (
 	AcquireNone   Acquire = iota
-	AcquireAny            // the private one, else an idle one, or a new one
-	AcquireFresh          // a new one: an idle one has just failed
-	AcquireOther          // one to a target that was not tried: those cannot be reached
-	AcquireCancel         // none any more
+	AcquireAny            // the private one, otherwise an idle or a new one
+	AcquireFresh          // a new one, because an idle one has just failed
+	AcquireOther          // one to a target that was not tried yet
+	AcquireCancel         // none: the last Acquire is withdrawn
 )
 
-// An End says how an exchange has ended, and what its carrier does then.
+// An End says how an exchange has ended, and what its carrier must do.
 type End uint8
 
 const (
 	EndNone   End = iota // it has not ended
 	EndKeep              // the carrier takes the next request
-	EndLinger            // nothing more is read, but what the client still sends must not reset the answer
-	EndClosed            // nothing more is read: the close ends the answer, or cuts it short visibly
-	EndAbort             // the answer is cut short, and only a reset shows it
-	EndTunnel            // the protocol is switched: the carrier passes bytes on until EndTunnel
+	EndLinger            // the carrier reads nothing more, but discards what arrives so that no reset destroys the answer
+	EndClosed            // the carrier closes: that ends the answer, or shows that it is cut short
+	EndAbort             // the carrier resets: nothing else shows that the answer is cut short
+	EndTunnel            // the protocol was switched: the carrier copies bytes until EndTunnel
 )
 
-// End returns how the exchange has ended and when, and forgets it.
+// End returns and clears how the exchange has ended, and when.
 func (x *Exchange) End() (how End, at time.Time) {
 	how, x.end = x.end, EndNone
 	return how, x.endedAt
 }
 
-// Ended reports whether the exchange has ended, and End says how.
+// Ended reports whether the exchange has ended; see End.
 func (x *Exchange) Ended() bool { return x.end != EndNone }
 
-// MoveEffects writes what to do to fx, and forgets it.
+// MoveEffects moves the effects to fx.
 func (x *Exchange) MoveEffects(fx *Effects) {
 	*fx = x.fx
 	if len(x.env.out) > 0 {

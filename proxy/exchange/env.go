@@ -15,157 +15,154 @@ import (
 	"weir/proxy/store"
 )
 
-// Settings are the bounds and times of all exchanges.
+// Settings are the settings of all exchanges.
 //
 // Immutable after New.
 type Settings struct {
 	ResponseHead http1.Limits
 
-	BodyBytesMax   int64 // request bodies, 0: any
+	BodyBytesMax   int64 // request bodies; 0: no limit
 	OwnBytesMax    int64 // bodies of requests to own endpoints
-	BufferBytesMax int64 // of a body that is collected, in either direction; larger ones are streamed
-	BodyRateMin    int64 // bytes of a request's body per second, over rateSpan; 0: any
+	BufferBytesMax int64 // bodies that are collected, in either direction; larger ones are streamed
+	BodyRateMin    int64 // bytes of a request's body per second, over rateSpan; 0: no limit
 
 	BodyTimeout    time.Duration // for the next piece of a request's body
-	ConnectTimeout time.Duration // until a connection to a target is there
-	WaitTimeout    time.Duration // for a connection to a target while all of them are taken
+	ConnectTimeout time.Duration // for connecting to a target
+	WaitTimeout    time.Duration // for a connection to a target while all are in use
 	TargetTimeout  time.Duration // from sending a request to the head of its answer, and between two pieces of an answer that is collected
-	StreamTimeout  time.Duration // for the next piece of a streamed answer, or byte of a tunnel of which one side has ended
+	StreamTimeout  time.Duration // for the next piece of a streamed answer, or the next byte of a half-closed tunnel
 
-	// PreserveHost: the target sees the client's Host, not its own. A request
-	// older than HTTP/1.1 may have none, and the target's is sent.
+	// PreserveHost forwards the client's Host. A request without one, as allowed before
+	// HTTP/1.1, gets that of the target.
 	PreserveHost bool
-	// Underscores: fields of requests with underscores in their names are
-	// forwarded.
+	// Underscores forwards request fields with underscores in their names.
 	Underscores bool
 	// Upgrades are the protocols that a client may switch to, in lower case.
 	Upgrades []string
-	// Pseudonym is the proxy's own name in Via, or in CDN-Loop. A request that
-	// has it comes back in a circle.
+	// Pseudonym is the proxy's name in Via, or in CDN-Loop. A request with that name has
+	// passed this proxy before.
 	Pseudonym string
-	// Via: requests and answers carry Via. Else requests carry CDN-Loop, which
-	// no target takes for a reason not to compress.
+	// Via adds Via to requests and answers. Otherwise requests get CDN-Loop; many targets
+	// do not compress the answers to requests with Via.
 	Via bool
-	// OwnElsewhere: the proxy's own endpoints have a port of their own, and
-	// their paths are the target's here.
+	// OwnElsewhere says that the own endpoints have a separate port, so that requests to
+	// their paths are forwarded here; HealthHere excepts the health endpoints.
 	OwnElsewhere bool
-	// HealthHere: those of health are answered here all the same.
-	HealthHere bool
-	// NoTargets: nothing is forwarded, and nothing is asked of the limiter.
+	HealthHere   bool
+	// NoTargets says that nothing is forwarded, and the limiter is not asked.
 	NoTargets bool
-	// TrustedProxies are the clients whose claims about the origin of requests
-	// are believed, and Claims the names of such fields; nil: the usual ones.
+	// TrustedProxies are the peers whose claims about the origin of requests are
+	// believed, and Claims the names of such fields; nil: the usual ones.
 	TrustedProxies []netip.Prefix
 	Claims         *claims.Set
-	// Style is how refusals look, and which rate limit fields answers carry.
+	// Style determines the form of refusals, and the rate limit fields of answers.
 	Style decide.Style
-	// CORS: pages of other origins may read refusals.
+	// CORS lets pages of other origins read refusals.
 	CORS bool
-	// DeferPath is what the paths begin with at which clients see what became of requests
-	// that are delivered later; empty: there are none. DeferBodyMax is the largest body of one.
+	// DeferPath is the prefix of the status URLs of deferred requests; empty: there are
+	// none. DeferBodyMax bounds the body of one.
 	DeferPath    string
 	DeferBodyMax int64
-	Callbacks    *callback.Hosts // that may be told what became of one; nil: none
-	// RequestID: every request has an id, which target and client get.
+	Callbacks    *callback.Hosts // hosts that may be called back; nil: none
+	// RequestID gives every request an id, which is sent to target and client.
 	RequestID bool
-	// PreflightsApart: preflights have counters of their own, as large as those of other
+	// PreflightsApart gives preflights separate counters, as large as those of other
 	// requests.
 	PreflightsApart bool
 }
 
-// An Env is what the exchanges of one loop share: settings, ways to ask and to
-// report, and memory that is used again and again.
+// An Env is what the exchanges of one loop share: settings, functions to ask and to report,
+// and memory that is reused.
 //
 // Owned by its loop.
 type Env struct {
 	Settings *Settings
-	// Policy is the policy in force now.
+	// Policy returns the policy in force.
 	Policy func() *decide.Policy
 	// Pages are the templates of refusals in force; nil: refusals are JSON.
 	Pages *atomic.Pointer[refusal.Pages]
-	// Ask has the store decide. It returns true when ans holds the answer
-	// already; otherwise HandleAnswer follows.
+	// Ask asks the store to decide. If it returns true, ans holds the answer; otherwise
+	// HandleAnswer follows.
 	Ask func(now time.Time, x *Exchange, ask *store.Ask, ans *store.Answer) bool
-	// Defer has a refused request stored: HandleDeferred follows, not from within the call.
-	// nil: none are.
+	// Defer stores a refused request: HandleDeferred follows, but not during the call.
+	// nil: none are stored.
 	Defer func(now time.Time, x *Exchange, k *Kept)
-	// Delivery: the requests are those that were stored. They are refused rather than stored
-	// again, and leave a part of the limit to others. Added are field lines that the next
-	// one gets.
+	// Delivery says that the requests are stored ones. They are not stored again, and leave
+	// a part of the limit to others. Added are field lines to add to the next request.
 	Delivery bool
 	Added    []byte
-	// Refused remembers a refusal, which it copies, and names it: the decision id.
+	// Refused copies and remembers a refusal, and returns its decision id.
 	Refused func(now time.Time, r *decide.Refusal) (id []byte)
-	// Overloaded says that requests are to be shed; nil: never.
+	// Overloaded says that requests must be shed; nil: never.
 	Overloaded *atomic.Bool
-	// Random is what request ids are made of. It is there with Settings.RequestID.
+	// Random is the source of request ids; set with Settings.RequestID.
 	Random *rand.ChaCha8
 
 	response http1.Head
 	noticed  Noticed
 	answer   store.Answer
 	refusal  decide.Refusal
-	shed     []byte // names the decision while it is answered
+	shed     []byte // id of the decision to shed the request, while that is answered
 	asked    []decide.Counted
 	matched  decide.Case
 	decided  decide.Decided
 	leave    Leave
 	outcome  Outcome
 	spares   [][]decide.Counted
-	out      []byte   // for the client, until the effects are done
+	out      []byte   // for the client, until MoveEffects
 	up       []byte   // for the target, likewise
-	free     [][]byte // buffers of exchanges that are over
+	free     [][]byte // buffers of exchanges that have ended
 	reader   decide.Reader
 	answers  decide.Answers
 	date     http1.Date
 }
 
-// An Outcome is what became of one request.
+// An Outcome is the outcome of one request.
 type Outcome struct {
 	Method    http1.Method
 	Decision  Decision
 	Algorithm limit.Algorithm // that decided; only with a decision
 	Rule      string
-	Status    int       // answered; 0 when the client left before
-	Begun     int       // of an answer whose head the client had got when it left; 0: none
-	Relayed   bool      // the answer is the target's, as far as it came
-	Began     time.Time // the first byte was read
-	Sent      time.Time // written to the target, or begun to be; zero when it was not
-	Complete  time.Time // the last of it was; zero while the client has not sent it all
-	Answered  time.Time // the head of the target's answer was there; zero when it was not
+	Status    int       // of the answer; 0: the client left before it
+	Begun     int       // status of an answer whose head was sent before the client left; 0: none
+	Relayed   bool      // the answer is the target's, at least in part
+	Began     time.Time // when the first byte was read
+	Sent      time.Time // when sending to the target began; zero: it did not
+	Complete  time.Time // when all of it had been sent; zero: the client has not sent all
+	Answered  time.Time // when the head of the target's answer had arrived; zero: it has not
 	Fault     Fault     // why the target did not answer
 	Retried   bool
-	OddFields int    // of the request, that were dropped for their names
-	Trailers  int    // trailer sections of request and answer, that were dropped
-	Own       bool   // for an own endpoint
-	Bytes     int64  // of the answer's body, as far as it came
+	OddFields int    // request fields dropped for their names
+	Trailers  int    // dropped trailer sections of request and answer
+	Own       bool   // it was for an own endpoint
+	Bytes     int64  // received of the answer's body
 	RequestID []byte // nil: it has none; borrowed, like the next two
-	ID        []byte // of the decision, when the answer has one
-	Key       []byte // that refused it; nil: all share one, or it was not refused
-	Postponed bool   // it was to be delivered later; rejected: it is not
-	Spent     bool   // the connection ends: it has had its requests or its time; HTTP/1.1 sets it
+	ID        []byte // id of the decision, if the answer has one
+	Key       []byte // key that refused it; nil: that of all requests, or it was not refused
+	Postponed bool   // it was to be delivered later; if Rejected, it could not be stored
+	Spent     bool   // the connection has reached its number of requests or its age; set for HTTP/1.1
 }
 
-// A Decision is the limiter's, as far as one was made.
+// A Decision is that of the limiter.
 type Decision uint8
 
 const (
-	Undecided Decision = iota // own endpoints, malformed requests
+	Undecided Decision = iota // there is none: own endpoints, malformed requests
 	Forwarded
 	Rejected
 	Exempt   // no limit applies
-	Deferred // it is delivered later
+	Deferred // it will be delivered later
 )
 
-// buffersKept bounds the free buffers of a loop, bufferKeptMax the size of one
-// that is kept: one large body must not stay in memory for ever.
+// buffersKept bounds the free buffers of a loop, and bufferKeptMax the size of each, so that
+// the memory of large bodies is freed.
 const (
 	buffersKept   = 256
 	bufferKeptMax = 16 << 10
 )
 
-// Begin begins a call of a carrier: what was left in the loop's buffers by a call that a
-// panic has cut short belongs to another exchange.
+// Begin begins a call of a carrier. It empties the loop's buffers, in which a call that
+// panicked may have left data of another exchange.
 func (e *Env) Begin() {
 	e.out = e.out[:0]
 	e.up = e.up[:0]
@@ -182,7 +179,7 @@ func (e *Env) take() []byte {
 	return b
 }
 
-// give takes a buffer back that nobody uses any more.
+// give returns a buffer that is no longer used.
 func (e *Env) give(b []byte) {
 	if cap(b) == 0 || cap(b) > bufferKeptMax || len(e.free) >= buffersKept {
 		return
@@ -190,7 +187,7 @@ func (e *Env) give(b []byte) {
 	e.free = append(e.free, b[:0])
 }
 
-// takeAsked and giveAsked keep lists of what was asked to be used again.
+// takeAsked and giveAsked reuse the memory of lists of what was asked.
 func (e *Env) takeAsked() []decide.Counted {
 	n := len(e.spares)
 	if n == 0 {

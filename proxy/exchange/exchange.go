@@ -11,19 +11,19 @@ import (
 
 // A Peer is the client of exchanges, as its carrier knows it.
 type Peer struct {
-	// Owner feeds the exchanges, which never look at it.
+	// Owner is the carrier; exchanges do not use it.
 	Owner  any
 	Remote netip.Addr // the other end of the client's connection
-	Secure bool       // the client came by TLS
+	Secure bool       // the client uses TLS
 	// Trusted: the client is a trusted proxy, see [Settings.Trusts].
 	Trusted bool
-	// Private: the client's exchanges use upstream connections that serve no other
-	// client, see noticeLogin.
+	// Private: the client's exchanges use upstream connections that serve no other client;
+	// see noticeLogin.
 	Private bool
 }
 
-// An Exchange is one request with its answer. When one has ended it is ready for the
-// same client's next.
+// An Exchange is one request with its answer. After its end it can be used for the next
+// request of the same client.
 //
 // Owned by its loop.
 type Exchange struct {
@@ -33,95 +33,95 @@ type Exchange struct {
 	end      End
 	endedAt  time.Time
 	deadline time.Time
-	left     []decide.Counted // asked for a client that left before the store answered
-	from     []byte           // the X-Forwarded-For of a client that is not trusted; nil: not made yet
+	left     []decide.Counted // asked about a client that left before the store's answer
+	from     []byte           // X-Forwarded-For of an untrusted client; nil: not made yet
 
 	reader http1.Reader // of the answer
 
-	clientFull bool // the client takes nothing for the moment
+	clientFull bool // the client currently accepts no data
 	progress
 }
 
-// A progress is what an exchange knows while it lasts.
+// A progress is the state of an exchange that is reset at its end.
 type progress struct {
 	request  request
 	upstream upstream
 	answer   answer
 
 	outcome   Outcome
-	client    netip.Addr // that made the request: behind trusted proxies not Remote
-	minor     int        // the client's version
-	keepAlive bool       // the carrier takes a further request
+	client    netip.Addr // address of the client; behind trusted proxies not Remote
+	minor     int        // minor version of the client's HTTP
+	keepAlive bool       // the carrier accepts another request
 	expects   bool       // the client waits for 100 before it sends the body
 	verdict   decide.Verdict
-	asked     []decide.Counted // of an answer that comes later, or of a wait
-	keys      []byte           // their memory
-	origin    []byte           // of the page that makes the request; nil: none, or refusals do not name it
+	asked     []decide.Counted // what the store was asked, while its answer or the slot is awaited
+	keys      []byte           // memory of the keys in asked
+	origin    []byte           // of the requesting page; nil: none, or refusals do not repeat it
 	theirs    decide.Families  // in which the target's own limits are tighter
-	defers    bool             // it may be delivered later, should it be refused
+	defers    bool             // it may be delivered later if it is refused
 	prefers   bool             // its client has asked for that
 	kept      []byte           // the request as it is stored
 	gone      bool             // the client has left while it is being stored
-	upgrade   string           // the protocols asked for
+	upgrade   string           // the requested protocols
 
-	length    int64 // of the body as announced; 0: there is none, -1: unknown
+	length    int64 // announced length of the body; 0: there is no body, -1: unknown
 	collected int64
-	framing   int64     // bytes of chunk lines behind it: tiny chunks take more room than what they hold
-	chunked   coding    // of the body as it is sent on
-	bodyBy    time.Time // when the next piece of the body is due
-	rateBy    time.Time // when rateBytes must have become enough
+	framing   int64     // bytes of chunk lines, which may exceed those of the data
+	chunked   coding    // of the forwarded body
+	bodyBy    time.Time // deadline for the next piece of the body
+	rateBy    time.Time // deadline for enough rateBytes
 	rateBytes int64
 
-	forward    []byte         // the request as sent to the target, or to an own endpoint
-	wants      refusal.Accept // the form of a refusal, when there is no forward
-	hostAt     int            // where the target's Host goes into it; 0: it has one
+	forward    []byte         // the request as sent to the target or to an own endpoint
+	wants      refusal.Accept // the form of a refusal, without forward
+	hostAt     int            // where the target's Host is inserted; 0: nowhere
 	replay     replay
-	failed     Fault // why the target tried before could not be reached
-	targetFull bool  // the upstream connection takes nothing for the moment
+	failed     Fault // why the previous target could not be reached
+	targetFull bool  // the upstream connection currently accepts no data
 	answerBy   time.Time
-	// retryAfter is when a 503 may be tried again; zero: soon.
-	retryAfter time.Duration
+	retryAfter time.Duration // of a 503; zero: soon
 
+	// Of the answer:
 	status   int
-	size     int64   // of its body; more than any bound: unknown
-	coding   coding  // of its body as the client gets it
-	after    Release // what becomes of the upstream connection behind a whole answer
-	response []byte  // what of it has been collected in earlier calls
+	size     int64   // of its body; larger than any bound: unknown
+	coding   coding  // of its body for the client
+	after    Release // of the upstream connection, if the answer is complete
+	response []byte  // collected in earlier calls
 }
 
-// A coding is how a body is sent on.
+// A coding is how a body is passed on.
 type coding uint8
 
 const (
-	codingPlain  coding = iota // as it comes, its length is announced
-	codingChunks               // in chunks of our own
-	codingClose                // as it comes, and the close is its end
+	codingPlain  coding = iota // as it arrives, with its length announced
+	codingChunks               // in our own chunks
+	codingClose                // as it arrives, until the close
 )
 
-// A replay says whether a request may be sent once more.
+// A replay says whether a request may be sent again.
 type replay uint8
 
 const (
 	replayNever replay = iota
 	replayOnce         // it is idempotent and has no body
-	replayDone         // it was
+	replayDone         // it has been sent again
 )
 
-// New returns an exchange that waits for a request of a client at remote; secure says
-// that it came by TLS.
+// New returns an exchange that waits for a request of a client at remote; secure says that
+// the client uses TLS.
 func New(env *Env, remote netip.Addr, secure bool) Exchange {
 	remote = decide.PlainAddr(remote)
-	return Exchange{env: env, reader: http1.NewResponseReader(&env.Settings.ResponseHead), Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.trusts(remote)}}
+	return Exchange{env: env, reader: http1.NewResponseReader(&env.Settings.ResponseHead), Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.Trusts(remote)}}
 }
 
-// Deadline is when HandleExpired is to be called; the zero time: never.
+// Deadline returns when HandleExpired must be called; zero means never.
 func (x *Exchange) Deadline() time.Time { return x.deadline }
 
 // Idle reports whether there is no request.
 func (x *Exchange) Idle() bool { return x.request == requestNone }
 
-// Refused reports whether the request is answered without its body. The carrier then
-// looks whether the body has come already and calls HandleUnread.
+// Refused reports whether the request is answered without reading its body. The carrier
+// then checks whether the body has already been received, and calls HandleUnread.
 func (x *Exchange) Refused() bool { return x.request == requestRefused }
 
 // Reads reports whether bytes of the body, or its end, are wanted.
@@ -129,30 +129,29 @@ func (x *Exchange) Reads() bool {
 	return x.request == requestCollecting || x.request == requestDeferring || x.uploads() && !x.targetFull
 }
 
-// InBody reports whether there is a request and not all of its body has come.
+// InBody reports whether there is a request of which part of the body is missing.
 func (x *Exchange) InBody() bool {
 	return x.request != requestNone && x.request < requestWhole && x.collected != x.length
 }
 
-// Holds reports whether a relayed answer waits until the client takes more.
+// Holds reports whether a relayed answer waits until the client accepts more.
 func (x *Exchange) Holds() bool { return x.clientFull && x.answer == answerRelaying }
 
-// Held reports whether the exchange, or the tunnel that it has become, holds an upstream
-// connection.
+// Held reports whether the exchange, or its tunnel, holds an upstream connection.
 func (x *Exchange) Held() bool { return x.upstream.held() }
 
-// Full reports which sides take nothing for the moment.
+// Full reports which sides currently accept no data.
 func (x *Exchange) Full() (client, target bool) { return x.clientFull, x.targetFull }
 
-// HandleLast says that the carrier takes no further request. An answer whose head has come
-// has announced what it has announced.
+// HandleLast says that the carrier accepts no further request. If the head of an answer has
+// been received, that answer is not changed.
 func (x *Exchange) HandleLast() {
 	if x.answer < answerCollecting {
 		x.keepAlive = false
 	}
 }
 
-// HandleExpired says that the Deadline has passed.
+// HandleExpired is called when the Deadline has passed.
 func (x *Exchange) HandleExpired(now time.Time) {
 	x.env.Begin()
 	switch {
@@ -165,7 +164,7 @@ func (x *Exchange) HandleExpired(now time.Time) {
 	}
 }
 
-// HandleLeft says that the client has left. What is under way for it is given up.
+// HandleLeft handles the disconnect of the client.
 func (x *Exchange) HandleLeft() {
 	x.env.Begin()
 	switch x.request {
@@ -174,7 +173,7 @@ func (x *Exchange) HandleLeft() {
 	case requestQueued:
 		x.leave(x.asked, x.verdict.Mode)
 	case requestStoring:
-		x.gone = true // HandleDeferred reports what came of it
+		x.gone = true // HandleDeferred reports the outcome
 		return
 	}
 	if x.upstream == upstreamWanted {
@@ -191,20 +190,20 @@ func (x *Exchange) HandleLeft() {
 	x.over()
 }
 
-// EndTunnel ends the tunnel that the exchange has become: how says what becomes of the
-// upstream connection, if it is still held. With ReleaseNone it is lost.
+// EndTunnel ends the tunnel of the exchange; how says what to do with the upstream
+// connection, if it is still held. ReleaseNone means that it is lost.
 func (x *Exchange) EndTunnel(how Release) {
 	x.letGo(how)
 	x.over()
 }
 
-// report has the effects say what became of the request.
+// report adds the outcome of the request to the effects.
 func (x *Exchange) report() {
 	x.env.outcome = x.outcome
 	x.fx.Report = &x.env.outcome
 }
 
-// letGo lets go of the upstream connection, if one is held.
+// letGo releases the upstream connection, if one is held.
 func (x *Exchange) letGo(how Release) {
 	if x.upstream.held() {
 		x.fx.Release = how
@@ -212,7 +211,7 @@ func (x *Exchange) letGo(how Release) {
 	}
 }
 
-// ends ends the exchange; end says what the carrier does next.
+// ends ends the exchange; end says what the carrier must do.
 func (x *Exchange) ends(now time.Time, end End) {
 	x.answer.become(answerDone)
 	x.report()
@@ -220,7 +219,7 @@ func (x *Exchange) ends(now time.Time, end End) {
 	x.end, x.endedAt = end, now
 }
 
-// over gives the exchange's memory back.
+// over resets the exchange and returns its memory.
 func (x *Exchange) over() {
 	x.env.give(x.forward)
 	x.env.give(x.response)
@@ -235,7 +234,7 @@ func (x *Exchange) over() {
 	x.deadline = time.Time{}
 }
 
-// String says how far the exchange has come.
+// String returns the states of the exchange.
 func (x *Exchange) String() string {
 	return "request " + x.request.String() + ", upstream " + x.upstream.String() + ", answer " + x.answer.String()
 }

@@ -6,22 +6,22 @@ type Fault uint8
 const (
 	FaultNone        Fault = iota
 	FaultRefused           // the connection was refused
-	FaultConnect           // connecting failed otherwise
+	FaultConnect           // connecting failed for another reason
 	FaultConnectTime       // connecting took too long
 	FaultBusy              // no connection became free in time, or no place to wait for one
 	FaultGate              // no place at the target became free in time
-	FaultStreams           // as many connections as may carry tunnels and streams do
+	FaultStreams           // all connections that may carry tunnels and streams do
 	FaultClosed            // closed or reset before the answer was complete
 	FaultTimeout           // no answer in time, or no further piece of it
-	FaultGarbled           // the answer is not HTTP as it should be
+	FaultGarbled           // the answer is not valid HTTP
 	FaultNoTarget          // no target can be reached
 	faultCount
 )
 
-// Faults is how many kinds of Fault there are.
+// Faults is the number of kinds of Fault.
 const Faults = int(faultCount)
 
-// faults are the names of faults in metrics, and how a request that meets one is answered.
+// faults has the names of faults in metrics, and the answers to requests that meet them.
 var faults = [Faults]struct {
 	name   string
 	status int
@@ -40,5 +40,5 @@ var faults = [Faults]struct {
 	FaultNoTarget:    {"no_target", 503, "no target can be reached"},
 }
 
-// String is the fault's name in metrics.
+// String returns the fault's name in metrics.
 func (f Fault) String() string { return faults[f].name }

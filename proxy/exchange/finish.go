@@ -7,8 +7,8 @@ import (
 	"weir/proxy/decide"
 )
 
-// HandleUnreadable says that what came is no request, or that what is left of it cannot be
-// read. began is when its first byte came. The carrier cannot find the next request.
+// HandleUnreadable handles bytes that are not a valid request, or not a valid rest of one.
+// began is when the first byte arrived. The carrier cannot find the next request.
 func (x *Exchange) HandleUnreadable(now, began time.Time, err error) {
 	x.outcome.Began = began
 	reason := "the request is malformed"
@@ -18,8 +18,8 @@ func (x *Exchange) HandleUnreadable(now, began time.Time, err error) {
 	x.fail(now, http1.StatusOf(err), reason)
 }
 
-// fail answers with an error of the proxy's own and closes: something of the
-// request may be unread.
+// fail answers with an error of the proxy itself, and closes, because part of the request
+// may be unread.
 func (x *Exchange) fail(now time.Time, status int, reason string) {
 	x.letGo(ReleaseDiscard)
 	if x.answer == answerRelaying {
@@ -31,9 +31,8 @@ func (x *Exchange) fail(now time.Time, status int, reason string) {
 	x.answerError(now, status, reason)
 }
 
-// abort ends an exchange whose answer has begun and cannot be completed: the
-// client must notice (RFC 9112 section 8). A body that the close would end as
-// if it were whole is reset.
+// abort ends an exchange whose answer has begun and cannot be completed. The client must
+// notice that (RFC 9112 section 8), so a body that ends with the close is reset.
 func (x *Exchange) abort(now time.Time) {
 	end := EndClosed
 	if x.coding == codingClose {
@@ -43,7 +42,7 @@ func (x *Exchange) abort(now time.Time) {
 	x.ends(now, end)
 }
 
-// answerError answers with an error of the proxy's own.
+// answerError answers with an error of the proxy itself.
 func (x *Exchange) answerError(now time.Time, status int, reason string) {
 	failure := decide.Failure{Status: status, Reason: reason, RetryAfter: x.retryAfter, ID: x.env.shed}
 	if x.env.shed != nil {
@@ -56,7 +55,7 @@ func (x *Exchange) answerError(now time.Time, status int, reason string) {
 	x.finish(now, x.answers(now).Fail(&failure, standing, x.families(), x.asReader()))
 }
 
-// finish sends an answer of the proxy's own, of which Extra is the memory of x.answers, and
+// finish sends an answer of the proxy itself, whose Extra is the memory of x.answers, and
 // ends the exchange.
 func (x *Exchange) finish(now time.Time, a http1.Answer) {
 	a.Head = x.outcome.Method == http1.HEAD
@@ -79,8 +78,8 @@ func (x *Exchange) finish(now time.Time, a http1.Answer) {
 	x.ended(now, a.Status)
 }
 
-// ended ends an exchange that is answered. Where no further request is taken, bytes that
-// the client has sent meanwhile must not reset the connection under the answer (RFC 9112
+// ended ends an exchange that is answered. If no further request is accepted, bytes that the
+// client has sent meanwhile must not cause a reset, which may destroy the answer (RFC 9112
 // section 9.6).
 func (x *Exchange) ended(now time.Time, status int) {
 	x.outcome.Status = status
@@ -91,13 +90,13 @@ func (x *Exchange) ended(now time.Time, status int) {
 	x.ends(now, end)
 }
 
-// fault answers for a target that did not. Where its answer has begun to be
-// passed on the client must notice instead.
+// fault answers in place of a target. If part of the target's answer has been passed on, it
+// aborts instead.
 func (x *Exchange) fault(now time.Time, why Fault) {
 	x.outcome.Fault = why
 	status, reason := faults[why].status, faults[why].reason
 	if x.answer == answerRelaying || x.request == requestStreaming {
-		x.fail(now, status, reason) // some of the request is unread
+		x.fail(now, status, reason) // part of the request may be unread
 		return
 	}
 	x.letGo(ReleaseDiscard)

@@ -8,9 +8,9 @@ import (
 	"weir/internal/http1"
 )
 
-// HandleHead says that a request's head has come. It is borrowed until the carrier has
-// seen whether the request is Refused. began is when its first byte came; last says that
-// the carrier takes no further request.
+// HandleHead handles the head of a request. It is borrowed until the carrier has checked
+// whether the request is Refused. began is when its first byte arrived; last says that the
+// carrier accepts no further request.
 func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, last bool) {
 	x.outcome.Method, x.outcome.Began = h.Method, began
 	x.keepRequestID(h)
@@ -41,13 +41,13 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 		x.request.become(requestRefused)
 		return
 	}
-	x.disbelieve(h)
+	x.dropClaims(h)
 	if !x.ask(now, h) {
 		return
 	}
 	switch x.request {
 	case requestAsked, requestQueued:
-		x.beginForward(h) // the head is not there any more when it goes on
+		x.beginForward(h) // the head is not available later
 		if x.defers {
 			x.keepHead(h)
 		}
@@ -63,15 +63,15 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 	}
 }
 
-// answeredHere answers a request that goes no further, whatever the limiter
-// says, and closes.
+// answeredHere reports whether it has answered a request that is not forwarded regardless of
+// limits. The connection then closes.
 func (x *Exchange) answeredHere(now time.Time, h *http1.Head) bool {
 	switch {
 	case x.env.Settings.NoTargets:
 		x.fail(now, 404, "nothing is forwarded here")
 	case h.Length > x.bodyMax():
 		x.fail(now, 413, bodyTooLarge)
-	case x.cameInCircle(h):
+	case x.inLoop(h):
 		x.fail(now, 508, "the request has passed this proxy before")
 	case x.overloaded():
 		x.keepAccept(h)
@@ -82,7 +82,7 @@ func (x *Exchange) answeredHere(now time.Time, h *http1.Head) bool {
 	return true
 }
 
-// forwardsLeft is the Max-Forwards of h, -1 without a proper one (RFC 9110
+// forwardsLeft returns the Max-Forwards of h, or -1 if it is missing or invalid (RFC 9110
 // section 7.6.2).
 func forwardsLeft(h *http1.Head) int {
 	v, ok := h.Value(http1.FieldMaxForwards)
@@ -96,7 +96,7 @@ func forwardsLeft(h *http1.Head) int {
 	return int(n)
 }
 
-// isOwn reports whether the proxy answers this path itself.
+// isOwn reports whether a path is that of an own endpoint.
 func (set *Settings) isOwn(path []byte) bool {
 	if set.OwnElsewhere {
 		return set.isDeferred(path) || set.HealthHere && (string(path) == "/actuator/health" || string(path) == "/actuator/health/readiness")
@@ -105,11 +105,10 @@ func (set *Settings) isOwn(path []byte) bool {
 		string(path) == "/metrics" || string(path) == "/reload"
 }
 
-// beginForward appends the head for the target. The body, if there is one, is
-// appended behind it as it arrives.
+// beginForward writes the head for the target. The body is appended as it arrives.
 func (x *Exchange) beginForward(h *http1.Head) {
 	x.upgrade = string(x.asksUpgrade(h))
-	if x.length == 0 && h.Method.Idempotent() && x.upgrade == "" && !x.env.Delivery { // whether a stored one may be sent again, its rule says
+	if x.length == 0 && h.Method.Idempotent() && x.upgrade == "" && !x.env.Delivery { // for stored requests package terms decides
 		x.replay = replayOnce
 	}
 	if h.Framing == http1.BodyChunked {
@@ -118,9 +117,8 @@ func (x *Exchange) beginForward(h *http1.Head) {
 	x.forward = x.appendForward(x.env.take(), h)
 }
 
-// asksUpgrade returns the protocols that the request in h may switch to, as
-// asked for. One with a body may not: where it ends and the other protocol
-// begins would be in doubt for whoever does not know the protocol.
+// asksUpgrade returns the requested protocols if the request may switch to one. A request
+// with a body may not, since it would be unclear where the other protocol begins.
 func (x *Exchange) asksUpgrade(h *http1.Head) []byte {
 	if !h.Upgrade || h.Minor == 0 || h.Framing != http1.BodyNone {
 		return nil
@@ -134,16 +132,15 @@ func (x *Exchange) asksUpgrade(h *http1.Head) []byte {
 	return nil
 }
 
-// appendForward appends h as it goes to the target: what belongs to the
-// client's connection is left out, what the proxy knows is put in (RFC 9110
-// section 7.6; X-Forwarded-* as every proxy has them).
+// appendForward appends h as the target gets it: without fields of the client's connection,
+// and with those that the proxy adds (RFC 9110 section 7.6, X-Forwarded-*).
 func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
 	dst = http1.AppendForwardLine(dst, h)
 	set := x.env.Settings
 	if set.PreserveHost && len(h.Host) > 0 {
 		dst = http1.AppendField(dst, "Host", h.Host)
 	} else {
-		x.hostAt = len(dst) // the target is not chosen yet
+		x.hostAt = len(dst) // the target has not been chosen yet
 	}
 	left := -1
 	if h.Method == http1.OPTIONS {
@@ -175,15 +172,15 @@ func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
 	return http1.AppendHeadEnd(dst)
 }
 
-// shortOfMemory is what the 503 of an overloaded proxy says.
+// shortOfMemory is the reason in a 503 of an overloaded proxy.
 const shortOfMemory = "the proxy is short of memory"
 
 func (x *Exchange) overloaded() bool { return x.env.Overloaded != nil && x.env.Overloaded.Load() }
 
-// bodyTooLarge is what a 413 says.
+// bodyTooLarge is the reason in a 413.
 const bodyTooLarge = "the request body is larger than this proxy takes"
 
-// bodyMax is the largest body that the request may have.
+// bodyMax returns the maximum size of the request's body.
 func (x *Exchange) bodyMax() int64 {
 	if x.outcome.Own {
 		return x.env.Settings.OwnBytesMax

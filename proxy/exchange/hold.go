@@ -1,27 +1,27 @@
 package exchange
 
-// An upstream is what an exchange has of an upstream connection.
+// An upstream is the state of the upstream connection of an exchange.
 type upstream uint8
 
 const (
-	upstreamNone   upstream = iota // nothing
-	upstreamWanted                 // waits for one
-	upstreamHeld                   // holds one
-	upstreamReused                 // likewise, and it has served before
+	upstreamNone   upstream = iota // there is none
+	upstreamWanted                 // the exchange waits for one
+	upstreamHeld                   // the exchange holds one
+	upstreamReused                 // likewise, and it has served other exchanges
 )
 
 var upstreamSteps = []step[upstream]{
-	{upstreamNone, "the request is to go on", upstreamWanted},
-	{upstreamWanted, "the target chosen has none", upstreamWanted},
-	{upstreamWanted, "there is a new one, or the private one", upstreamHeld},
-	{upstreamWanted, "there is one that was idle", upstreamReused},
-	{upstreamHeld, "it is let go, or lost", upstreamNone},
-	{upstreamReused, "it is let go, or lost", upstreamNone},
+	{upstreamNone, "the request is forwarded", upstreamWanted},
+	{upstreamWanted, "the chosen target has none", upstreamWanted},
+	{upstreamWanted, "a new one is available, or the private one", upstreamHeld},
+	{upstreamWanted, "an idle one is available", upstreamReused},
+	{upstreamHeld, "it is released or lost", upstreamNone},
+	{upstreamReused, "it is released or lost", upstreamNone},
 }
 
 var upstreamNext = follow(upstreamSteps)
 
-// become goes on to the next state.
+// become changes the state.
 func (u *upstream) become(to upstream) {
 	if upstreamNext[*u]>>to&1 == 0 {
 		panic("bug: an upstream connection goes from " + u.String() + " to " + to.String())

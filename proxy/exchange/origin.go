@@ -10,14 +10,14 @@ import (
 	"weir/proxy/decide"
 )
 
-// This file has everything about the origin of requests: which fields make
-// claims about it, whose claims are believed, and what goes to the target. Claims of
-// trusted proxies stand. Those of others are dropped before rules or the target
-// see them, and the target gets what the proxy itself knows.
+// This file has everything about the origin of requests: which fields make claims about it,
+// whose claims are believed, and what the target gets. Claims of trusted proxies are kept.
+// Those of others are dropped before rules are matched, and the target gets what the proxy
+// itself knows.
 
 var usualClaims, _ = claims.New(nil)
 
-// claims are those in force.
+// claims returns the names of fields that make claims.
 func (set *Settings) claims() *claims.Set {
 	if set.Claims == nil {
 		return usualClaims
@@ -25,25 +25,25 @@ func (set *Settings) claims() *claims.Set {
 	return set.Claims
 }
 
-// trusts reports whether claims from an address are believed.
-func (set *Settings) trusts(a netip.Addr) bool {
+// Trusts reports whether claims from an address are believed.
+func (set *Settings) Trusts(a netip.Addr) bool {
 	return slices.ContainsFunc(set.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// clientOf is the address of the client that made the request: the connection's, or behind
-// trusted proxies the last one of X-Forwarded-For that is not theirs. What
-// stands left of that, anybody may have written.
+// clientOf returns the address of the client: that of the connection, or behind trusted
+// proxies the last address in X-Forwarded-For that is not theirs. Addresses to the left of
+// that may be forged.
 func (x *Exchange) clientOf(h *http1.Head) netip.Addr {
 	at := x.Remote
 	if !x.Trusted {
 		return at
 	}
-	return decide.ClientOf(h.Fields, at, x.env.Settings.trusts)
+	return decide.ClientOf(h.Fields, at, x.env.Settings.Trusts)
 }
 
-// disbelieve takes the claims of a client that is no trusted proxy out of h: they
-// count neither for rules nor for the target.
-func (x *Exchange) disbelieve(h *http1.Head) {
+// dropClaims removes the claims from h, unless the client is a trusted proxy. Neither rules
+// nor the target see them.
+func (x *Exchange) dropClaims(h *http1.Head) {
 	if x.Trusted {
 		return
 	}
@@ -62,7 +62,7 @@ func (x *Exchange) disbelieve(h *http1.Head) {
 	h.Fields = h.Fields[:kept]
 }
 
-// withheld reports whether the target must not see a field as it came.
+// withheld reports whether the target must not get a field as it was received.
 func (x *Exchange) withheld(f *http1.Field) bool {
 	switch {
 	case f.ID.Hop():
@@ -75,14 +75,14 @@ func (x *Exchange) withheld(f *http1.Field) bool {
 	case f.ID == http1.FieldXForwardedFor:
 		return true // appendOrigin writes it
 	}
-	// A Connection field takes no claim of a trusted proxy away: a client may
-	// have named it. A look-alike is not the trusted proxy's.
+	// A Connection field does not remove a claim of a trusted proxy, since a client may
+	// have named it. A look-alike is not from the trusted proxy.
 	return f.Odd
 }
 
-// keepsOdd reports whether a field is forwarded whose name has other characters
-// than letters, digits and hyphens: when these are underscores, they are wanted,
-// and no target takes the field for one of the connection's, or for the request's id.
+// keepsOdd reports whether to forward a field whose name has characters other than letters,
+// digits and hyphens: if these are underscores, underscores are enabled, and no target can
+// mistake the field for one of the connection or for the request's id.
 func (x *Exchange) keepsOdd(name []byte) bool {
 	set := x.env.Settings
 	if !set.Underscores || set.RequestID && len(name) == len(decide.RequestIDField) && claims.Begins(name, "x-request-id") {
@@ -101,11 +101,11 @@ func (x *Exchange) keepsOdd(name []byte) bool {
 	return true
 }
 
-// appendOrigin appends the X-Forwarded fields. Behind a trusted proxy the list
-// of addresses goes on, in one line, as many programs read only the first or
-// the last; what that proxy said about protocol and host stands.
+// appendOrigin appends the X-Forwarded fields. Behind a trusted proxy it continues the list
+// of addresses, in one line, since many programs read only the first or the last line, and
+// keeps what that proxy says about protocol and host.
 func (x *Exchange) appendOrigin(dst []byte, h *http1.Head) []byte {
-	var proto, host bool // the trusted proxy has said it
+	var proto, host bool // sent by the trusted proxy
 	if x.Trusted {
 		dst = x.appendAddrs(dst, h)
 		_, proto = h.Value(http1.FieldXForwardedProto)
@@ -129,7 +129,8 @@ func (x *Exchange) appendOrigin(dst []byte, h *http1.Head) []byte {
 	return dst
 }
 
-// appendAddrs appends the addresses that a trusted proxy has sent, and its own.
+// appendAddrs appends the addresses that a trusted proxy has sent, followed by that proxy's own
+// address unless this is a delivery.
 func (x *Exchange) appendAddrs(dst []byte, h *http1.Head) []byte {
 	dst = append(dst, "X-Forwarded-For: "...)
 	for i := range h.Fields {

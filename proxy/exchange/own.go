@@ -7,32 +7,32 @@ import (
 	"weir/internal/http1"
 )
 
-// A Reply is an own endpoint's answer.
+// A Reply is the answer of an own endpoint.
 type Reply struct {
 	Status int
 	Fields [][2]string
 	Body   []byte
 }
 
-// beginOwn starts a request to an own endpoint: its head is written anew, with
-// the length to follow when the body is known.
+// beginOwn starts a request to an own endpoint. Its head is written again, and the length of
+// the body is added when that is known.
 func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 	x.request.become(requestCollecting)
 	if h.Length > x.bodyMax() {
 		x.fail(now, 413, bodyTooLarge)
 		return
 	}
-	if set := x.env.Settings; set.isDeferred(h.Path) { // the endpoints have one path, whatever clients see
+	if set := x.env.Settings; set.isDeferred(h.Path) { // the endpoints have a fixed path
 		h.Path = append([]byte("/deferred/"), h.Path[len(set.DeferPath):]...)
-		h.Form = http1.FormAbsolute // it is written anew
+		h.Form = http1.FormAbsolute // so that it is written again
 	}
 	x.forward = appendAsCame(x.env.take(), h)
 	x.response = x.env.take()
 	x.admitted(now)
 }
 
-// appendAsCame appends a head as it came, for own endpoints or to be stored, without the
-// empty line and the length of the body.
+// appendAsCame appends a head as it was received, for own endpoints or to be stored, without
+// the empty line and the length of the body.
 func appendAsCame(dst []byte, h *http1.Head) []byte {
 	dst = http1.AppendForwardLine(dst, h)
 	dst = http1.AppendField(dst, "Host", h.Host)
@@ -44,13 +44,13 @@ func appendAsCame(dst []byte, h *http1.Head) []byte {
 	return dst
 }
 
-// forOwn reports whether a field is passed on to own endpoints: all but those of
-// the framing and the connection. Fields that Connection names are among them, as
-// the client could hide by it which proxies have passed the request on.
+// forOwn reports whether own endpoints get a field: all do except those of the framing and
+// the connection. Fields named by Connection are kept, because otherwise the client could
+// hide which proxies have forwarded the request.
 func forOwn(id http1.FieldID) bool { return !id.Hop() && id != http1.FieldExpect }
 
-// endOwn passes the request on. The body has been collected behind the head;
-// its length goes between the two.
+// endOwn passes the request on. The body was collected after the head; its length is
+// inserted between the two.
 func (x *Exchange) endOwn() {
 	head := len(x.forward) - int(x.collected)
 	body := append(x.response[:0], x.forward[head:]...)
@@ -63,8 +63,7 @@ func (x *Exchange) endOwn() {
 	x.fx.Own = x.forward
 }
 
-// HandleOwn brings an own endpoint's answer. It does nothing when the client has
-// left.
+// HandleOwn handles the answer of an own endpoint. It does nothing if the client has left.
 func (x *Exchange) HandleOwn(now time.Time, r *Reply) {
 	x.env.Begin()
 	if !x.outcome.Own || x.request != requestWhole {

@@ -6,24 +6,22 @@ import (
 	"weir/internal/http1"
 )
 
-// NTLM and Negotiate authenticate a connection, not a request: a target takes
-// what comes later on the same connection for the same user's. So from the
-// first exchange of that kind the upstream connections of the client are
-// private: they serve no other, the next request goes over the one that served
-// the last, and it ends with the client's connection. The fields of proxies' own
-// authentication play no part: they are never forwarded.
+// NTLM and Negotiate authenticate a connection, not a request: a target attributes later
+// requests on the same connection to the same user. So from the first such exchange on, the
+// upstream connections of the client are private: they serve no other client, the next
+// request uses the same one, and it closes with the client's connection. The fields of
+// proxy authentication do not matter, because they are never forwarded.
 
-// noticeLogin has the client's upstream connections be private when f, a
-// field of a request or an answer, authenticates a connection or offers to.
+// noticeLogin makes the client's upstream connections private if f, a field of a request or
+// an answer, authenticates a connection or offers to.
 func (x *Exchange) noticeLogin(f *http1.Field) {
 	if (f.ID == http1.FieldAuthorization || f.ID == http1.FieldWWWAuthenticate) && authenticatesConnection(f.Value) {
 		x.Private = true
 	}
 }
 
-// authenticatesConnection reports whether one of the challenges, or the
-// credentials, in v are of a scheme that authenticates connections. A quoted
-// comma may make it see one too many, which does no harm.
+// authenticatesConnection reports whether v has a challenge or credentials of a scheme that
+// authenticates connections. A quoted comma may cause a false positive, which is harmless.
 func authenticatesConnection(v []byte) bool {
 	for challenge := range bytes.SplitSeq(v, []byte(",")) {
 		scheme := bytes.TrimSpace(challenge)

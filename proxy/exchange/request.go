@@ -1,39 +1,39 @@
 package exchange
 
-// A request is how far the request of an exchange has come.
+// A request is the state of the request of an exchange.
 type request uint8
 
 const (
-	requestNone       request = iota // its head has not come
-	requestAsked                     // the limiter is asked about it
-	requestQueued                    // it may pass when its slot has come
-	requestRefused                   // it is answered unread
-	requestCollecting                // it may pass, and its body is collected
-	requestStreaming                 // its body is passed on as it comes
-	requestDeferring                 // it is to be delivered later, and its body is collected
-	requestWhole                     // all of it has come
+	requestNone       request = iota // its head has not been received
+	requestAsked                     // the limiter has been asked about it
+	requestQueued                    // it is admitted, and waits for its slot
+	requestRefused                   // it is answered without reading its body
+	requestCollecting                // it is admitted, and its body is collected
+	requestStreaming                 // its body is passed on as it arrives
+	requestDeferring                 // it will be delivered later, and its body is collected
+	requestWhole                     // all of it has been received
 	requestStoring                   // likewise, and it is being stored
 )
 
 var requestSteps = []step[request]{
 	{requestNone, "the limiter is asked", requestAsked},
 	{requestNone, "no limit applies to it", requestCollecting},
-	{requestNone, "it goes no further, or lacks a part of a rule's key", requestRefused},
-	{requestAsked, "it may pass", requestCollecting},
-	{requestAsked, "it may pass later", requestQueued},
-	{requestAsked, "it may not pass", requestRefused},
-	{requestAsked, "it may not pass, and is to be delivered later", requestDeferring},
+	{requestNone, "it is answered here, or lacks a part of a rule's key", requestRefused},
+	{requestAsked, "it is admitted", requestCollecting},
+	{requestAsked, "it is admitted for a later slot", requestQueued},
+	{requestAsked, "it is refused", requestRefused},
+	{requestAsked, "it is refused, and will be delivered later", requestDeferring},
 	{requestQueued, "its slot has come", requestCollecting},
-	{requestCollecting, "all of it has come", requestWhole},
-	{requestCollecting, "it is larger than what is collected", requestStreaming},
-	{requestStreaming, "all of it has come", requestWhole},
-	{requestDeferring, "all of it has come", requestStoring},
-	{requestDeferring, "it is larger than what is stored, or its key is not proper", requestRefused},
+	{requestCollecting, "all of it has been received", requestWhole},
+	{requestCollecting, "it is too large to be collected", requestStreaming},
+	{requestStreaming, "all of it has been received", requestWhole},
+	{requestDeferring, "all of it has been received", requestStoring},
+	{requestDeferring, "it is too large to be stored, or its Idempotency-Key is invalid", requestRefused},
 }
 
 var requestNext = follow(requestSteps)
 
-// become goes on to the next state.
+// become changes the state.
 func (r *request) become(to request) {
 	if requestNext[*r]>>to&1 == 0 {
 		panic("bug: a request goes from " + r.String() + " to " + to.String())

@@ -9,18 +9,18 @@ import (
 	"weir/proxy/decide"
 )
 
-// RequestIDMax bounds the request ids that are believed, in bytes.
+// RequestIDMax bounds the request ids that are accepted, in bytes.
 const RequestIDMax = 64
 
-// keepRequestID gives the request in h its id: that of a trusted proxy, if it is a
-// sane one, else a new one.
+// keepRequestID sets the id of the request in h: that of a trusted proxy if it is valid,
+// otherwise a new one.
 func (x *Exchange) keepRequestID(h *http1.Head) {
 	if !x.env.Settings.RequestID {
 		return
 	}
 	id := x.env.take()
 	if x.Trusted || x.env.Delivery {
-		if theirs, ok := h.Value(http1.FieldXRequestID); ok && saneRequestID(theirs) {
+		if theirs, ok := h.Value(http1.FieldXRequestID); ok && validRequestID(theirs) {
 			x.outcome.RequestID = append(id, theirs...)
 			return
 		}
@@ -28,12 +28,12 @@ func (x *Exchange) keepRequestID(h *http1.Head) {
 	x.outcome.RequestID = appendRequestID(x.env.Random, id)
 }
 
-// RequestID is the id of the request under way; nil: it has none. Borrowed.
+// RequestID returns the id of the current request, or nil. It is borrowed.
 func (x *Exchange) RequestID() []byte { return x.outcome.RequestID }
 
-// saneRequestID reports whether an id has characters that ids have, so that it means
-// nothing but itself wherever it is written.
-func saneRequestID(id []byte) bool {
+// validRequestID reports whether an id consists of characters without a special meaning, so
+// that it can be written anywhere.
+func validRequestID(id []byte) bool {
 	for _, c := range id {
 		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_' && c != '.' && c != '=' && c != ':' && c != '@' {
 			return false

@@ -6,18 +6,18 @@ import (
 	"weir/internal/http1"
 )
 
-// A body that is larger than what is collected is streamed: the request goes
-// out with what has come of it, and each further piece follows. While the
-// target takes nothing the client is not read, and TCP holds it back.
+// A body that is too large to be collected is streamed: the request is sent with the part
+// received so far, and further pieces follow. While the target accepts no data the client is
+// not read, so that TCP slows it down.
 
-// rateSpan is over which a body must keep BodyRateMin.
+// rateSpan is the time over which BodyRateMin is measured.
 const rateSpan = 10 * time.Second
 
-// continues is sent to clients that wait for it (RFC 9110 section 10.1.1).
+// continues is sent to clients that expect it (RFC 9110 section 10.1.1).
 const continues = "HTTP/1.1 100 Continue\r\n\r\n"
 
-// admitted goes on with a request that may pass. A body that is known to be larger than
-// what is collected is streamed from the start.
+// admitted continues with an admitted request. A body that is known to be too large to be
+// collected is streamed from the start.
 func (x *Exchange) admitted(now time.Time) {
 	if x.expects {
 		x.env.out = append(x.env.out, continues...)
@@ -28,7 +28,7 @@ func (x *Exchange) admitted(now time.Time) {
 	}
 }
 
-// awaitBody expects the next piece of a body, if there is to be one.
+// awaitBody sets the deadline of the next piece of the body, if the body is not complete.
 func (x *Exchange) awaitBody(now time.Time) {
 	if !x.InBody() {
 		return
@@ -41,7 +41,7 @@ func (x *Exchange) awaitBody(now time.Time) {
 	x.rearm()
 }
 
-// rearm sets the deadline to the first thing that is due.
+// rearm sets the deadline to the earliest one.
 func (x *Exchange) rearm() {
 	x.deadline = time.Time{}
 	for _, at := range [...]time.Time{x.bodyBy, x.rateBy, x.answerBy} {
@@ -51,8 +51,7 @@ func (x *Exchange) rearm() {
 	}
 }
 
-// bodyPaused forgets what is due of the body: the client is not read, or has
-// sent it all.
+// bodyPaused removes the deadlines of the body: the client is not read, or has sent all.
 func (x *Exchange) bodyPaused() {
 	if !x.bodyBy.IsZero() {
 		x.bodyBy, x.rateBy = time.Time{}, time.Time{}
@@ -60,7 +59,7 @@ func (x *Exchange) bodyPaused() {
 	x.rearm()
 }
 
-// bodyLate answers when the next piece, or enough of the body, is overdue.
+// bodyLate handles a passed deadline of the body.
 func (x *Exchange) bodyLate(now time.Time) {
 	set := x.env.Settings
 	enough := int64(rateSpan/time.Second) * set.BodyRateMin
@@ -72,7 +71,7 @@ func (x *Exchange) bodyLate(now time.Time) {
 	x.fail(now, 408, "the request body did not arrive in time")
 }
 
-// HandleBody brings a piece of the request's body.
+// HandleBody handles a piece of the request's body.
 func (x *Exchange) HandleBody(now time.Time, p []byte) {
 	x.collected += int64(len(p))
 	x.rateBytes += int64(len(p))
@@ -81,7 +80,7 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 		return
 	}
 	if x.outcome.Own && x.collected > x.env.Settings.BufferBytesMax && x.overloaded() {
-		x.fail(now, 503, shortOfMemory) // the only bodies that are collected whole however large they are
+		x.fail(now, 503, shortOfMemory) // only these bodies are collected regardless of BufferBytesMax
 		return
 	}
 	x.awaitBody(now)
@@ -107,14 +106,14 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 	}
 }
 
-// stream goes on without waiting for the end of the body.
+// stream continues without waiting for the end of the body.
 func (x *Exchange) stream(now time.Time) {
 	x.request.become(requestStreaming)
 	x.bodyPaused()
 	x.acquire(now, AcquireAny)
 }
 
-// sentRequest forgets the part of a streamed request that was sent.
+// sentRequest frees the part of a streamed request that was sent.
 func (x *Exchange) sentRequest() {
 	if x.forward != nil {
 		x.wants = x.accept()
@@ -123,11 +122,10 @@ func (x *Exchange) sentRequest() {
 	}
 }
 
-// uploads reports whether the request's body is passed on to the target's
-// connection held as it comes.
+// uploads reports whether the request's body is passed on to the target as it arrives.
 func (x *Exchange) uploads() bool { return x.request == requestStreaming && x.upstream.held() }
 
-// HandleBodyEnd says that all of the request has come, maybe with a trailer section.
+// HandleBodyEnd handles the end of the request, perhaps with a trailer section.
 func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 	if trailer { // it is not passed on
 		x.outcome.Trailers++
@@ -147,7 +145,7 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 		}
 		x.outcome.Complete = now
 		x.bodyPaused()
-		if x.answer != answerRelaying { // its head may have come early: its body is due all the same
+		if x.answer != answerRelaying { // if its head came early, its body is still due
 			x.awaitAnswer(now)
 		}
 	default:
@@ -159,8 +157,7 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 	}
 }
 
-// HandleTargetFull says whether the upstream connection held takes nothing
-// for the moment.
+// HandleTargetFull says whether the upstream connection currently accepts no data.
 func (x *Exchange) HandleTargetFull(now time.Time, full bool) {
 	x.env.Begin()
 	x.targetFull = full
@@ -168,14 +165,14 @@ func (x *Exchange) HandleTargetFull(now time.Time, full bool) {
 		return
 	}
 	if full {
-		x.bodyPaused() // it is not the client that is slow
+		x.bodyPaused() // the client is not at fault
 		return
 	}
 	x.awaitBody(now)
 }
 
-// HandleClientFull says whether the client takes nothing for the moment:
-// meanwhile no more of a relayed answer is wanted.
+// HandleClientFull says whether the client currently accepts no data. Meanwhile a relayed
+// answer is not read.
 func (x *Exchange) HandleClientFull(now time.Time, full bool) {
 	x.env.Begin()
 	x.clientFull = full
@@ -184,9 +181,9 @@ func (x *Exchange) HandleClientFull(now time.Time, full bool) {
 	}
 }
 
-// awaitRelayed expects the next piece of an answer that is relayed.
+// awaitRelayed sets the deadline of the next piece of a relayed answer.
 func (x *Exchange) awaitRelayed(now time.Time) {
-	x.answerBy = time.Time{} // it is not the target that is slow
+	x.answerBy = time.Time{} // the target is not at fault
 	if !x.clientFull {
 		x.answerBy = now.Add(x.env.Settings.StreamTimeout)
 	}

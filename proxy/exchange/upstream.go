@@ -9,8 +9,7 @@ import (
 	"weir/internal/http1"
 )
 
-// acquire wants a connection to a target for the request as far as it has
-// come. All attempts to connect together have TargetTimeout.
+// acquire requests a connection to a target. TargetTimeout covers all attempts to connect.
 func (x *Exchange) acquire(now time.Time, how Acquire) {
 	x.upstream.become(upstreamWanted)
 	x.fx.Acquire, x.fx.Long = how, x.Private || x.request == requestStreaming || x.upgrade != ""
@@ -20,8 +19,8 @@ func (x *Exchange) acquire(now time.Time, how Acquire) {
 	x.deadline = x.answerBy
 }
 
-// HandleWaits says that all connections to the target chosen are taken and
-// that the exchange waits for one of them to become free.
+// HandleWaits says that all connections to the chosen target are in use, and the exchange
+// waits for one of them.
 func (x *Exchange) HandleWaits(now time.Time) {
 	x.env.Begin()
 	if by := now.Add(x.env.Settings.WaitTimeout); by.Before(x.deadline) {
@@ -29,8 +28,8 @@ func (x *Exchange) HandleWaits(now time.Time) {
 	}
 }
 
-// acquireLate gives the attempt to get a connection up: nothing was sent. Only
-// a wait for a busy connection ends before the time for all attempts.
+// acquireLate gives up waiting for a connection; nothing was sent. Only a wait for a busy
+// connection ends before the time for all attempts.
 func (x *Exchange) acquireLate(now time.Time) {
 	x.fx.Acquire = AcquireCancel
 	if x.deadline.Before(x.answerBy) {
@@ -40,20 +39,18 @@ func (x *Exchange) acquireLate(now time.Time) {
 	x.fault(now, FaultConnectTime)
 }
 
-// answerLate gives up a target whose answer, or whose next piece of it, is
-// overdue.
+// answerLate gives up an answer of which the head or the next piece is overdue.
 func (x *Exchange) answerLate(now time.Time) {
 	if x.answer == answerCollecting && x.size > x.env.Settings.BufferBytesMax {
-		x.fault(now, FaultStreams) // it is collected for want of a place
+		x.fault(now, FaultStreams) // it was collected only because it could not be streamed
 		return
 	}
 	x.fault(now, FaultTimeout)
 }
 
-// HandleAcquired brings an upstream connection: host
-// is the target's host and port, reused says that the connection has served
-// before and is not the client's private one: another would do as well. It
-// reports whether the exchange still wants it; otherwise the owner keeps it.
+// HandleAcquired provides an upstream connection. host is the target's host and port; reused
+// says that the connection has served other exchanges and is not private, so that another
+// could replace it. It reports whether the exchange takes the connection.
 func (x *Exchange) HandleAcquired(now time.Time, host string, reused bool) bool {
 	x.env.Begin()
 	if x.upstream != upstreamWanted {
@@ -83,15 +80,15 @@ func (x *Exchange) HandleAcquired(now time.Time, host string, reused bool) bool 
 	return true
 }
 
-// awaitAnswer expects the head of the answer, or its next piece.
+// awaitAnswer sets the deadline of the head or the next piece of the answer.
 func (x *Exchange) awaitAnswer(now time.Time) {
 	x.answerBy = now.Add(x.env.Settings.TargetTimeout)
 	x.deadline = x.answerBy
 }
 
-// HandleUnavailable says that there is no connection to the target chosen.
-// When it cannot be reached another one is wanted: nothing was sent, so any
-// request may go elsewhere.
+// HandleUnavailable says that there is no connection to the chosen target. If it cannot be
+// reached, the exchange requests another one: nothing was sent, so any request may be sent
+// elsewhere.
 func (x *Exchange) HandleUnavailable(now time.Time, why Fault) {
 	x.env.Begin()
 	if x.upstream != upstreamWanted {
@@ -105,8 +102,8 @@ func (x *Exchange) HandleUnavailable(now time.Time, why Fault) {
 	x.fault(now, why)
 }
 
-// HandleShed says that the target chosen is overloaded and the request is given
-// up. id, which is borrowed, names that decision.
+// HandleShed says that the chosen target is overloaded and the request is refused. id is that
+// of the decision, and borrowed.
 func (x *Exchange) HandleShed(now time.Time, id []byte) {
 	x.env.Begin()
 	if x.upstream != upstreamWanted {
@@ -117,9 +114,9 @@ func (x *Exchange) HandleShed(now time.Time, id []byte) {
 	x.env.shed = nil
 }
 
-// HandleExhausted says that there is no (other) target to be tried; several
-// says that there is more than one, and after when one may be tried again. What
-// is wrong with the only one the client learns.
+// HandleExhausted says that there is no target left to try. several says that there is more
+// than one, and after when one may be tried again. The fault of a single target is reported
+// to the client.
 func (x *Exchange) HandleExhausted(now time.Time, several bool, after time.Duration) {
 	x.env.Begin()
 	if x.upstream != upstreamWanted {
@@ -133,10 +130,10 @@ func (x *Exchange) HandleExhausted(now time.Time, several bool, after time.Durat
 	x.fault(now, FaultNoTarget)
 }
 
-// HandleUpstream brings bytes from the upstream connection held, and
-// returns how many of them are done with. What goes beyond the answer cannot
-// be trusted: the connection is discarded. While the client is full nothing of
-// a relayed answer is wanted; the bytes are to be shown again afterwards.
+// HandleUpstream handles bytes from the upstream connection, and returns how many it has
+// consumed. If there are more bytes than the answer has, the connection is discarded. While
+// the client accepts no data, a relayed answer is not consumed, and the owner passes the
+// bytes again later.
 func (x *Exchange) HandleUpstream(now time.Time, b []byte) int {
 	x.env.Begin()
 	if !x.upstream.held() || x.Holds() {
@@ -175,8 +172,7 @@ func (x *Exchange) HandleUpstream(now time.Time, b []byte) int {
 	}
 }
 
-// garbled answers for a target that does not speak HTTP as it should. What was
-// collected of it since mark is dropped.
+// garbled handles an answer that is not valid HTTP. The part collected since mark is dropped.
 func (x *Exchange) garbled(now time.Time, mark int) {
 	if x.answer != answerRelaying {
 		x.env.out = x.env.out[:mark]
@@ -184,8 +180,8 @@ func (x *Exchange) garbled(now time.Time, mark int) {
 	x.fault(now, FaultGarbled)
 }
 
-// upgraded says that the target has switched protocols: the exchange becomes a tunnel. What
-// a target must not have switched to is no answer.
+// upgraded handles a switch of protocols: the exchange becomes a tunnel. A switch that was not
+// requested is not a valid answer.
 func (x *Exchange) upgraded(now time.Time, mark int) {
 	h := &x.env.response
 	if x.upgrade == "" || h.CheckSwitch([]byte(x.upgrade)) != nil {
@@ -201,15 +197,15 @@ func (x *Exchange) upgraded(now time.Time, mark int) {
 	x.outcome.Status, x.outcome.Relayed, x.outcome.Answered = 101, true, now
 	x.report()
 	x.sentRequest()
-	x.env.give(x.origin) // nothing can be refused any more
+	x.env.give(x.origin) // no refusal follows
 	x.origin = nil
 	x.answer.become(answerDone)
 	x.end, x.endedAt = EndTunnel, now
 }
 
-// keep looks after an answer that is not complete within one call. One whose
-// length is known, and small, is collected: it may still break off. Others, and
-// one that takes longer than TargetTimeout, are passed on as they come.
+// keep handles an answer that is not complete within one call. If its length is known and
+// small it is collected, since it may still be cut off. Others, and one that takes longer
+// than TargetTimeout, are passed on as they arrive.
 func (x *Exchange) keep(now time.Time, mark int) {
 	switch x.answer {
 	case answerRelaying:
@@ -233,9 +229,8 @@ func (x *Exchange) answersLong(now time.Time) bool {
 	return now.Sub(x.outcome.Answered) >= x.env.Settings.TargetTimeout
 }
 
-// HandleStream says whether the answer under way may be streamed. While there
-// is no place for one more stream it is collected on, as long as there is time and
-// room for that.
+// HandleStream says whether the current answer may be streamed. While no more streams are
+// allowed it is collected, as far as time and BufferBytesMax permit.
 func (x *Exchange) HandleStream(now time.Time, ok bool) {
 	x.env.Begin()
 	if x.answer != answerCollecting {
@@ -254,8 +249,8 @@ func (x *Exchange) HandleStream(now time.Time, ok bool) {
 	x.awaitRelayed(now)
 }
 
-// buffer is where the answer is collected: in the loop's buffer as long as
-// it may be complete within one call, then in one of its own.
+// buffer returns the buffer for the answer: that of the loop during the first call, then
+// one of its own.
 func (x *Exchange) buffer() *[]byte {
 	if x.response != nil {
 		return &x.response
@@ -263,14 +258,14 @@ func (x *Exchange) buffer() *[]byte {
 	return &x.env.out
 }
 
-// handleAnswerHead appends the head in env.response as it goes to the client,
-// and returns from where the loop's buffer holds the final answer: an interim
-// one before it goes out at once (RFC 9110 section 15.2).
+// handleAnswerHead appends the head in env.response for the client. It returns where the
+// final answer begins in the loop's buffer: an interim answer before it is sent immediately
+// (RFC 9110 section 15.2).
 func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
 	h := &x.env.response
 	if h.Status < 200 {
 		if h.Status == 100 || h.Status == 101 || x.minor == 0 {
-			return mark // 100 is the proxy's own business, 101 that of upgraded
+			return mark // the proxy sends 100 itself; upgraded handles 101
 		}
 		x.env.out = x.appendAnswerHead(now, x.env.out, h)
 		x.env.out = http1.AppendHeadEnd(x.env.out)
@@ -283,7 +278,7 @@ func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
 	}
 	x.theirs = x.verdict.Tighter(h)
 	if x.request == requestStreaming {
-		x.keepAlive = false // what is left of the request may never be read
+		x.keepAlive = false // the rest of the request may never be read
 	}
 	out := x.appendAnswerHead(now, x.env.out, h)
 	out = x.appendLimits(out)
@@ -310,7 +305,7 @@ func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
 	return mark
 }
 
-// appendAnswerHead appends status line and fields without framing.
+// appendAnswerHead appends the status line and the fields except those of the framing.
 func (x *Exchange) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []byte {
 	dst = http1.AppendStatusLineReason(dst, h.Status, h.Reason)
 	dated, ours := h.Status < 200, x.families()
@@ -340,8 +335,7 @@ func (x *Exchange) handleAnswerBody(p []byte) {
 	*to = append(*to, p...)
 }
 
-// answered ends an exchange whose answer is complete; clean says that nothing came
-// behind it.
+// answered ends an exchange whose answer is complete; clean says that nothing followed it.
 func (x *Exchange) answered(now time.Time, clean bool) {
 	x.env.out = append(x.env.out, x.response...)
 	if x.coding == codingChunks {
@@ -358,11 +352,10 @@ func (x *Exchange) answered(now time.Time, clean bool) {
 	x.ended(now, x.status)
 }
 
-// HandleUpstreamClosed says that the upstream connection held is closed. The
-// close is the end of an answer without a length; before the first byte of an
-// answer on a connection that had served before it means that the target had
-// closed the idle connection when the request arrived: that is tried once more
-// (RFC 9112 section 9.3.1).
+// HandleUpstreamClosed handles the close of the upstream connection. It is the end of an
+// answer without a length. Before the first byte of an answer, on a reused connection, it
+// means that the target had closed the idle connection when the request arrived; then the
+// request is sent again once (RFC 9112 section 9.3.1).
 func (x *Exchange) HandleUpstreamClosed(now time.Time, err error) {
 	x.env.Begin()
 	if !x.upstream.held() {

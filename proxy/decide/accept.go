@@ -8,16 +8,16 @@ import (
 	"weir/proxy/deferred"
 )
 
-// A Promise says that a stored request will be delivered.
-type Promise struct {
+// An Acceptance is a stored request that will be delivered.
+type Acceptance struct {
 	Stored  *deferred.Stored
 	Path    string // path of the status URL, before the id
 	Applied string // the client's preferences (Prefer) that were applied
 }
 
-// Promise answers 202 for a refused request that was stored: where to see its state, and
+// Accept answers 202 for a refused request that was stored: where to see its state, and
 // the earliest time at which its limit would admit it if only its own line counted.
-func (a *Answers) Promise(now time.Time, p *Promise, v *Verdict, to *Reader) http1.Answer {
+func (a *Answers) Accept(now time.Time, p *Acceptance, v *Verdict, to *Reader) http1.Answer {
 	s := p.Stored
 	id := s.ID.String()
 	a.Extra = http1.AppendFieldString(a.Extra, "Location", p.Path+id)
