@@ -17,7 +17,7 @@ import (
 // busyPause is after what time to claim again when lines were locked.
 const busyPause = 2 * time.Millisecond
 
-// A claim is what one call of deferred_claim_1 has brought.
+// A claim is what one call of deferred_claim_3 has brought.
 type claim struct {
 	claimed []deferred.Claimed
 	next    time.Time
@@ -60,7 +60,7 @@ func (q *Queue) begins(run func()) bool {
 	if q.puts.Closed() {
 		return false
 	}
-	q.running.Go(run)
+	q.claiming.Go(run)
 	return true
 }
 
@@ -91,23 +91,42 @@ func (q *Queue) claim(now time.Time, n int, except []string) claim {
 			c.next = next
 		}
 	}
-	for _, record := range f.Records() {
+	records := f.Records()
+	q.gone(f.Records())
+	if err := q.learn(f); err != nil {
+		return claim{next: now.Add(lookEvery), err: err}
+	}
+	var broken []damaged
+	for _, record := range records {
 		r, _, err := readRow(record)
 		if err != nil {
 			return claim{next: now.Add(lookEvery), err: err}
 		}
-		if one, ok := q.claimed(now, instant, &r); ok {
+		one, err := q.claimed(now, instant, &r)
+		if err == nil {
 			c.claimed = append(c.claimed, one)
+		} else {
+			broken = append(broken, damaged{one, r.seq, err})
 		}
 	}
-	if err := q.learn(f); err != nil {
-		return claim{next: now.Add(lookEvery), err: err}
+	if broken != nil {
+		q.giveUp(now, broken)
 	}
 	if !c.next.After(now) {
 		c.next = now.Add(busyPause)
 	}
 	q.soon(c.next.UnixMicro())
 	return c
+}
+
+// gone counts entries that a claim has made unknown.
+func (q *Queue) gone(rules []*postgres.Fields) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range rules {
+		loss := deferred.Loss{Rule: string(r.Bytes()), To: deferred.State(r.Int8())}
+		q.stats.GivenUp[loss] += uint64(r.Int8())
+	}
 }
 
 func (q *Queue) claims(now time.Time, n int, except []string) (f *postgres.Fields, instant int64, err error) {
@@ -117,10 +136,10 @@ func (q *Queue) claims(now time.Time, n int, except []string) (f *postgres.Field
 	_, _ = rand.Read(random[:])                               // never fails
 	token := int64(binary.BigEndian.Uint64(random[:])>>1 | 1) // of all that is claimed
 	deadline := int64(0)
-	if !q.cfg.told {
+	if !q.cfg.callersClock {
 		deadline = q.clock.deadline(time.Now().Add(q.cfg.silence))
 	}
-	f, instant, err = q.write(ctx, "deferred_claim_2", new(postgres.Args).Int8(q.at(now)).Int8(deadline).Int8(q.slot+2).Bytes(q.mode).Int8(int64(n)).
+	f, instant, err = q.write(ctx, "deferred_claim_3", new(postgres.Args).Int8(q.at(now)).Int8(deadline).Int8(q.slot+2).Bytes(q.mode).Int8(int64(n)).
 		Int8(deferred.LeaseFor.Microseconds()).Int8(q.cfg.Limits.DeadKeep.Microseconds()).Int8(token).Int8s(q.lost.tokens(now)).Texts(except))
 	if err != nil && !postgres.Certain(err) {
 		q.lost.add(now, token)
@@ -129,7 +148,7 @@ func (q *Queue) claims(now time.Time, n int, except []string) (f *postgres.Field
 }
 
 // A lostClaims has the tokens of claims whose answers did not come. Nobody has sent what these
-// have claimed, so it goes back to its line. Tokens are told until no such claim can be carried
+// have claimed, so it goes back to its line. Tokens are passed until no such claim can be carried
 // out any more, as one may be so after the next.
 //
 // Safe for concurrent use: mu guards all.
@@ -165,26 +184,67 @@ func (l *lostClaims) tokens(now time.Time) (tokens []int64) {
 	return tokens
 }
 
-// claimed is a row that was claimed. One that cannot be read is given up, and ok is false.
-func (q *Queue) claimed(now time.Time, instant int64, r *row) (c deferred.Claimed, ok bool) {
-	lease := deferred.Lease{ID: r.id, Token: uint64(r.token)}
+// claimed is a row that was claimed. The error says why it cannot be read; what could be is
+// returned with it.
+func (q *Queue) claimed(now time.Time, instant int64, r *row) (deferred.Claimed, error) {
 	e, err := q.entry(r)
-	if err == nil && len(r.request) == 0 {
+	switch {
+	case err == nil && len(r.request) == 0:
 		err = deferred.ErrDamaged
-	}
-	if err != nil {
-		q.mu.Lock()
-		q.stats.Unreadable++
-		q.mu.Unlock()
-		q.log.Warn("Gave an entry up that cannot be read", "id", r.id, "reason", err)
-		q.Settle(now, &deferred.Settlement{Lease: lease, To: deferred.Failed, Keep: q.cfg.Limits.DeadKeep,
-			Last: deferred.Last{At: now, Error: "the request cannot be read from the database"}})
-		return c, false
-	}
-	if r.expires <= instant && e.Expires.After(now) {
+	case err == nil && r.expires <= instant && e.Expires.After(now):
 		e.Expires = now // the server's clock counts
 	}
-	return deferred.Claimed{Lease: lease, Entry: e}, true
+	return deferred.Claimed{Lease: deferred.Lease{ID: r.id, Token: uint64(r.token)}, Entry: e}, err
+}
+
+// A damaged is a claimed entry that cannot be read.
+type damaged struct {
+	deferred.Claimed // without the Entry if nothing of it can be read
+	seq              int64
+	reason           error
+}
+
+// giveUp gives up entries that cannot be read. The leases of those claimed with them run
+// meanwhile. So it asks for rules no longer than one statement may take, and not after an error.
+func (q *Queue) giveUp(now time.Time, broken []damaged) {
+	ctx, cancel := context.WithTimeout(q.ctx, q.cfg.silence)
+	defer cancel()
+	rules, fault := q.Stats().Rules, error(nil)
+	for _, d := range broken {
+		loss := deferred.Loss{To: deferred.Failed}
+		if d.Entry != nil {
+			loss.Rule = d.Entry.Rule
+		} else if fault == nil {
+			loss.Rule, fault = q.ruleOf(ctx, rules, &d)
+		}
+		q.mu.Lock()
+		q.stats.Unreadable++
+		q.stats.GivenUp[loss]++
+		q.mu.Unlock()
+		q.log.Warn("Gave an entry up that cannot be read", "id", d.Lease.ID, "reason", d.reason)
+		q.Settle(now, &deferred.Settlement{Lease: d.Lease, To: deferred.Failed, Keep: q.cfg.Limits.DeadKeep,
+			Last: deferred.Last{At: now, Error: "the request cannot be read from the database"}})
+	}
+}
+
+// ruleOf returns the rule of an entry that does not tell its own, by which the server finds it
+// among what is delivering.
+func (q *Queue) ruleOf(ctx context.Context, rules []deferred.RuleStats, d *damaged) (string, error) {
+	for _, s := range rules {
+		if s.States[deferred.Delivering].Entries == 0 {
+			continue
+		}
+		f, err := q.list(ctx, deferred.Query{Rule: s.Rule, State: deferred.Delivering, Limit: 1}, uint64(d.seq-1))
+		if err != nil {
+			return "", err
+		}
+		for _, record := range f.Records() {
+			if found, _, err := readRow(record); err == nil && found.id == d.Lease.ID {
+				return s.Rule, nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // Renew is part of deferred.Queue.

@@ -85,7 +85,8 @@ func readRow(f *postgres.Fields) (r row, ok bool, err error) {
 // errOther is the error of an entry that was stored under another ID.
 var errOther = errors.New("it is another entry")
 
-// entry is the entry of a row. Its error says why it cannot be read.
+// entry is the entry of a row. Its error says why it cannot be read; what could be is returned
+// with it.
 func (v *vault) entry(r *row) (*deferred.Entry, error) {
 	plain, err := v.unsealed(r.id, columnAbout, r.about)
 	if err != nil {
@@ -102,10 +103,10 @@ func (v *vault) entry(r *row) (*deferred.Entry, error) {
 	e.Accepted, e.Expires, e.Due = v.clock.here(r.accepted), v.clock.here(r.expires), v.clock.here(r.due)
 	if len(r.request) > 0 {
 		if plain, err = v.unsealed(r.id, columnRequest, r.request); err != nil {
-			return nil, err
+			return e, err
 		}
 		if len(plain) < 4 || uint64(binary.BigEndian.Uint32(plain)) > uint64(len(plain)-4) {
-			return nil, deferred.ErrDamaged
+			return e, deferred.ErrDamaged
 		}
 		n := 4 + binary.BigEndian.Uint32(plain)
 		e.Head, e.Body = append([]byte(nil), plain[4:n]...), append([]byte(nil), plain[n:]...)

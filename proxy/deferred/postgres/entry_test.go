@@ -60,8 +60,12 @@ func TestEntry(t *testing.T) {
 	} {
 		_, r := sample(v)
 		spoil(r)
-		if _, err := v.entry(r); err == nil {
+		got, err := v.entry(r)
+		if err == nil {
 			t.Errorf("with %s it is read", name)
+		}
+		if known := name == "a request for another part" || name == "a damaged result"; known && (got == nil || got.Rule != e.Rule) {
+			t.Errorf("with %s its rule is unknown: %+v", name, got)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -188,7 +189,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: s.URL("reads", "weir")}, "grant the user of DEFER_URL what proxy -postgres-schema lists"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, "grant CREATE on the database to the user of DEFER_URL"},
 		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, "run the SQL that proxy -postgres-schema prints"},
-		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, "has version 99, and this program knows 2"},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, "has version 99, and this program knows 3"},
 		{Config{URL: s.URL("weir", "weir")}, "DEFER_KEY_FILE"},
 		{Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{2}, seal.KeyBytes)}, "DEFER_KEY_FILE"},
 		{Config{URL: "weir:s3cret@localhost"}, "does not begin with postgres://"},
@@ -261,4 +262,76 @@ func TestPgBouncer(t *testing.T) {
 		return err == nil && len(claimed) == 1
 	})
 	f.holds(t, s)
+}
+
+// Entries that cannot be read are given up under their rules, whatever is damaged of them, and
+// hold nobody up.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	s, log := postgrestest.Start(t), new(testkit.Log)
+	url := s.URL("weir", "weir")
+	q, other := openQueue(t, Config{URL: url, Log: log.Logger(), silence: postgrestest.Patience}), openQueue(t, Config{URL: url, silence: postgrestest.Patience})
+	for _, rule := range []string{"letters", "orders", "parcels"} { // q does not know of them
+		for _, line := range []string{"a", "b"} {
+			e := deferredtest.Order(line)
+			e.Rule = rule
+			if stored := deferredtest.Put(other, e); stored.Outcome != deferred.Accepted {
+				t.Fatal(stored.Outcome, stored.Err)
+			}
+		}
+	}
+	s.Do("weir", "UPDATE weir.deferred SET about = 'x' WHERE rule = 'orders'; UPDATE weir.deferred SET request = 'x' WHERE rule = 'parcels'")
+	claimed := 0
+	testkit.Eventually(t, "all are claimed or given up", func() bool {
+		c, _, err := q.Claim(t.Context(), time.Now(), 10)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, one := range c {
+			claimed++
+			if one.Entry.Rule != "letters" {
+				t.Errorf("one of %s is claimed", one.Entry.Rule)
+			}
+		}
+		return claimed+q.Stats().Unreadable >= 6
+	})
+	want := deferred.Losses{{Rule: "orders", To: deferred.Failed}: 2, {Rule: "parcels", To: deferred.Failed}: 2}
+	if given := q.Stats().GivenUp; !maps.Equal(given, want) || log.Count("cannot be read") != 4 {
+		t.Errorf("given up: %v, want %v\n%s", given, want, log)
+	}
+	testkit.Eventually(t, "they are settled", func() bool {
+		return s.Do("weir", "SELECT count(*) FROM weir.deferred WHERE state = 3") == "4"
+	})
+}
+
+// Asking for the rules of entries that cannot be read ends with the first error: the leases of the
+// sound ones of the same claim run meanwhile.
+func TestDamagedWithoutRules(t *testing.T) {
+	t.Parallel()
+	s, log := postgrestest.Start(t), new(testkit.Log)
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger(), silence: postgrestest.Patience})
+	for _, line := range []string{"a", "b", "c", "sound"} {
+		if stored := deferredtest.Put(q, deferredtest.Order(line)); stored.Outcome != deferred.Accepted {
+			t.Fatal(stored.Outcome, stored.Err)
+		}
+	}
+	s.Do("weir", "UPDATE weir.deferred SET about = 'x' WHERE seq < (SELECT max(seq) FROM weir.deferred)")
+	s.Do("weir", `CREATE SEQUENCE weir.asked; CREATE OR REPLACE FUNCTION weir.deferred_list_1(which text, chosen int8, behind int8, most int8, OUT entries weir.deferred_entry_1[])
+		LANGUAGE plpgsql AS 'BEGIN PERFORM nextval(''weir.asked''); RAISE ''not now''; END'`)
+	claimed := 0
+	testkit.Eventually(t, "all are claimed or given up", func() bool {
+		c, _, err := q.Claim(t.Context(), time.Now(), 10)
+		if err != nil {
+			t.Error(err)
+		}
+		claimed += len(c)
+		return claimed+q.Stats().Unreadable >= 4
+	})
+	want := deferred.Losses{{To: deferred.Failed}: 3}
+	if given := q.Stats().GivenUp; claimed != 1 || !maps.Equal(given, want) || log.Count("cannot be read") != 3 {
+		t.Errorf("%d are claimed, given up: %v, want %v\n%s", claimed, given, want, log)
+	}
+	if asked := s.Do("weir", "SELECT last_value FROM weir.asked WHERE is_called"); asked != "1" {
+		t.Errorf("asked %s times for a rule", asked)
+	}
 }

@@ -175,3 +175,43 @@ func TestTooSlow(t *testing.T) {
 		return testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put").Outcome == deferred.Accepted
 	})
 }
+
+// What was claimed while the queue was being closed, for a caller who has left, is back in its line.
+func TestClaimedAtClose(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience, closing: postgrestest.Patience})
+	if got := testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put"); got.Outcome != deferred.Accepted {
+		t.Fatalf("%s, %v", got.Outcome, got.Err)
+	}
+	s.Do("weir", "CREATE TABLE weir.open (gate text); CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN "+
+		"WHILE NOT EXISTS (SELECT FROM weir.open WHERE gate = TG_OP) LOOP PERFORM pg_sleep(0.01); END LOOP; RETURN NEW; END $$; "+
+		"CREATE TRIGGER waits BEFORE INSERT OR UPDATE ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.waits()")
+	running := func(function string) bool {
+		return s.Do("weir", "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%deferred_"+function+"%' AND pid <> pg_backend_pid()") != "0"
+	}
+	put := deferredtest.PutAll(q, deferredtest.Order("other"))
+	ctx, leave := context.WithCancel(t.Context())
+	left, closed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, _, err := q.Claim(ctx, time.Now().Add(time.Second), 1)
+		left <- err
+	}()
+	testkit.Eventually(t, "one is stored and one claimed", func() bool { return running("put") && running("claim") })
+	leave()
+	if err := testkit.Receive(t, left, "the end of the claim"); !errors.Is(err, context.Canceled) {
+		t.Fatalf("claimed: %v", err)
+	}
+	go func() { closed <- q.Close() }()
+	testkit.Eventually(t, "it is being closed", q.puts.Closed)
+	s.Do("weir", "INSERT INTO weir.open VALUES ('UPDATE')")
+	testkit.Eventually(t, "the claim is over", func() bool { return !running("claim") && !running("settle") })
+	s.Do("weir", "INSERT INTO weir.open VALUES ('INSERT')")
+	testkit.Receive(t, put, "the end of a put")
+	if err := testkit.Receive(t, closed, "the end of the queue"); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Do("weir", "SELECT string_agg(state || ' ' || attempts, ', ') FROM weir.deferred"); got != "0 0, 0 0" {
+		t.Errorf("states and attempts are %s", got)
+	}
+}

@@ -50,10 +50,10 @@ func (q *Queue) store(group []*putting) {
 		return
 	}
 	mends := q.mendedTimes()
-	told, err := q.stored(group)
+	results, err := q.stored(group)
 	if err == nil {
 		for i, p := range group {
-			q.puts.Stored(p.Put, told[i])
+			q.puts.Stored(p.Put, results[i])
 		}
 		return
 	}
@@ -89,7 +89,7 @@ func spreads(err error) bool {
 	return f.Class == store.OutageFault || f.Class == store.LateFault && !postgres.Certain(err) || postgres.Expired(err) || f.Code == codeMode
 }
 
-// doubt notes entries that may be stored though nobody was told so.
+// doubt notes entries that were answered Unstored and may be stored.
 func (q *Queue) doubt(group []*putting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +108,7 @@ type group struct {
 }
 
 // stored stores a group, and returns what came of each.
-func (q *Queue) stored(puts []*putting) (told []deferred.Stored, err error) {
+func (q *Queue) stored(puts []*putting) (results []deferred.Stored, err error) {
 	g := &group{lineAt: make(map[postgres.Place]int64), clientAt: make(map[postgres.Place]int64)}
 	for _, p := range puts {
 		q.gather(g, p)
@@ -128,12 +128,12 @@ func (q *Queue) stored(puts []*putting) (told []deferred.Stored, err error) {
 		return nil, errors.Join(errAnswer, f.Err)
 	}
 	for i, r := range records {
-		told = append(told, q.told(puts[i], r))
+		results = append(results, q.outcomeOf(puts[i], r))
 		if r.Err != nil {
 			return nil, r.Err
 		}
 	}
-	return told, q.learn(f)
+	return results, q.learn(f)
 }
 
 // errAnswer is the error of an answer that is not that of the function.
@@ -180,8 +180,8 @@ func (q *Queue) gather(g *group, p *putting) {
 	g.abouts, g.requests = append(g.abouts, q.about(&e)), append(g.requests, q.request(&e))
 }
 
-// told reads what came of a put.
-func (q *Queue) told(p *putting, r *postgres.Fields) deferred.Stored {
+// outcomeOf reads the result of a put.
+func (q *Queue) outcomeOf(p *putting, r *postgres.Fields) deferred.Stored {
 	s := deferred.Stored{Outcome: deferred.Outcome(r.Int8()), Bound: deferred.Bound(r.Int8()), ID: r.Place(), State: deferred.State(r.Int8()),
 		Position: int(r.Int8())}
 	due, expires := r.Int8(), r.Int8()
@@ -199,7 +199,7 @@ func (q *Queue) told(p *putting, r *postgres.Fields) deferred.Stored {
 	return s
 }
 
-// withdraw takes out what may be stored though its client was told that it is not.
+// withdraw takes out entries that were answered Unstored and may be stored.
 func (q *Queue) withdraw() error {
 	q.mu.Lock()
 	ids := make([]postgres.Place, 0, len(q.doubtful))

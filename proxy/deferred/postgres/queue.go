@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -28,9 +29,9 @@ type Config struct {
 	Key     []byte       // 32 bytes, with which entries are encrypted; empty: they are not
 	Log     *slog.Logger // nil: none
 
-	told    bool          // the clock is what callers say: in tests
-	silence time.Duration // silenceMax, but in tests
-	closing time.Duration // how long Close lets end what is being written; 0: most of CloseWithin
+	callersClock bool          // of tests: callers give the time of the server
+	silence      time.Duration // silenceMax, but in tests
+	closing      time.Duration // how long Close lets end what is being written; 0: most of CloseWithin
 }
 
 const (
@@ -71,6 +72,7 @@ type Queue struct {
 	ctx      context.Context
 	stop     context.CancelFunc
 	running  sync.WaitGroup // what probes
+	claiming sync.WaitGroup // what claims
 	writing  sync.WaitGroup // what stores and settles
 	finished chan struct{}  // closed when Close has ended
 }
@@ -91,7 +93,7 @@ func open(cfg Config) (*Queue, error) {
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)
 	q := &Queue{
 		cfg: cfg, log: cfg.Log, puts: inbox.New[*putting](), settles: inbox.New[*settling](),
-		trouble: make(chan struct{}, 1), finished: make(chan struct{}),
+		trouble: make(chan struct{}, 1), finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.Losses)},
 	}
 	if q.log == nil {
 		q.log = slog.New(slog.DiscardHandler)
@@ -186,7 +188,7 @@ func (q *Queue) write(ctx context.Context, function string, args *postgres.Args)
 	if f, err = q.call(ctx, q.writes, function, args); err != nil {
 		return nil, 0, err
 	}
-	if instant = f.Int8(); !q.cfg.told {
+	if instant = f.Int8(); !q.cfg.callersClock {
 		q.clock.seen(sent, time.Now(), instant)
 	}
 	return f, instant, f.Err
@@ -194,7 +196,7 @@ func (q *Queue) write(ctx context.Context, function string, args *postgres.Args)
 
 // at is the first argument of functions: a time, or 0 for that of the server.
 func (q *Queue) at(now time.Time) int64 {
-	if q.cfg.told {
+	if q.cfg.callersClock {
 		return now.UnixMicro()
 	}
 	return 0
@@ -284,6 +286,7 @@ func (q *Queue) Stats() deferred.Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.stats
+	s.GivenUp = maps.Clone(s.GivenUp)
 	s.Err = q.puts.Err()
 	return s
 }
@@ -297,18 +300,12 @@ func (q *Queue) Close() error {
 		<-q.finished
 		return nil
 	}
-	written := make(chan struct{})
-	go func() {
-		q.writing.Wait()
-		close(written)
-	}()
+	over := time.AfterFunc(cmp.Or(q.cfg.closing, deferred.CloseWithin*3/4), q.stop)
+	defer over.Stop()
+	q.claiming.Wait() // they give back what nobody waits for
 	q.settles.Close()
-	select {
-	case <-written:
-	case <-time.After(cmp.Or(q.cfg.closing, deferred.CloseWithin*3/4)):
-	}
+	q.writing.Wait()
 	q.disconnect()
-	<-written
 	q.running.Wait()
 	close(q.finished)
 	return nil

@@ -53,7 +53,7 @@ func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.P
 	if err != nil {
 		return page, err
 	}
-	f, err := q.ask(ctx, "deferred_list_1", new(postgres.Args).Text(query.Rule).Int8(int64(query.State)).Int8(int64(after)).Int8(int64(query.Limit)))
+	f, err := q.list(ctx, query, after)
 	if err != nil {
 		return page, fmt.Errorf("list entries: %w", err)
 	}
@@ -71,6 +71,11 @@ func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.P
 		}
 	}
 	return page, f.Err
+}
+
+// list asks for the entries behind a number.
+func (q *Queue) list(ctx context.Context, query deferred.Query, after uint64) (*postgres.Fields, error) {
+	return q.ask(ctx, "deferred_list_1", new(postgres.Args).Text(query.Rule).Int8(int64(query.State)).Int8(int64(after)).Int8(int64(query.Limit)))
 }
 
 // actionWithdraw is the action of deferred_edit_1 that forgets what waits.

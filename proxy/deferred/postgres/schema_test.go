@@ -44,8 +44,8 @@ func TestSchema(t *testing.T) {
 func TestMigrated(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	s.Do("weir", strings.Replace(Schema("weir"), "'SELECT 2'", "'SELECT 1'", 1)+
-		"; ALTER TABLE weir.deferred DROP COLUMN parallel; DROP FUNCTION weir.deferred_claim_2")
+	s.Do("weir", strings.Replace(Schema("weir"), "'SELECT 3'", "'SELECT 1'", 1)+
+		"; ALTER TABLE weir.deferred DROP COLUMN parallel; DROP FUNCTION weir.deferred_claim_3")
 	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
 	if got := testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put"); got.Outcome != deferred.Accepted {
 		t.Errorf("%s, %v", got.Outcome, got.Err)

@@ -102,7 +102,7 @@ func TestSeveralProxies(t *testing.T) {
 func TestProxyKilled(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	cfg := Config{URL: s.URL("weir", "weir"), told: true, silence: postgrestest.Patience}
+	cfg := Config{URL: s.URL("weir", "weir"), callersClock: true, silence: postgrestest.Patience}
 	killed, other := openQueue(t, cfg), openQueue(t, cfg)
 	first, second := deferredtest.Order("shop"), deferredtest.Order("shop")
 	first.Scope, first.Fingerprint = deferred.Hash{1}, deferred.Hash{1} // it may be sent again

@@ -11,7 +11,7 @@ var schemaSQL string
 //go:embed sql/put_1.sql
 var putSQL string
 
-//go:embed sql/claim_2.sql
+//go:embed sql/claim_3.sql
 var claimSQL string
 
 //go:embed sql/settle_1.sql
@@ -21,7 +21,7 @@ var settleSQL string
 var restSQL string
 
 // schemaVersion is the version of the functions that this program needs.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // Schema returns the SQL that makes the tables and functions in a schema of that name, for
 // somebody who has the rights to run it. It may be run again, and be with those for limits.

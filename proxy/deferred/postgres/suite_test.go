@@ -30,7 +30,7 @@ type schema struct {
 // Open is part of deferredtest.Place.
 func (p *schema) Open(t testing.TB, _ time.Time, limits deferred.Limits) deferred.Queue {
 	t.Helper()
-	q, err := Open(Config{URL: p.url, Setting: "DEFER_URL", Schema: p.name, Key: p.key, Limits: limits, told: true, silence: postgrestest.Patience, closing: postgrestest.Patience})
+	q, err := Open(Config{URL: p.url, Setting: "DEFER_URL", Schema: p.name, Key: p.key, Limits: limits, callersClock: true, silence: postgrestest.Patience, closing: postgrestest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,6 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = @schema@, pg_temp SET ena
 $$;
 
 -- The version of all this, of which a program must know all.
-CREATE OR REPLACE FUNCTION @schema@.deferred_version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 2';
+CREATE OR REPLACE FUNCTION @schema@.deferred_version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 3';
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;

@@ -1,4 +1,4 @@
--- Version 2 of the queue of deferred requests: tables and the functions by which proxies use
+-- Version 3 of the queue of deferred requests: tables and the functions by which proxies use
 -- them. Every statement may be run again. The rights that a role of proxies needs are those for
 -- limits:
 --

@@ -8,10 +8,11 @@
 --   lost      tokens of claims whose answers never came: what they have goes back to its line
 --   spared    rules of which nothing is claimed
 --
--- next is when there is something to do, null for never.
-CREATE OR REPLACE FUNCTION @schema@.deferred_claim_2(
+-- next is when there is something to do, null for never; gone is how many entries of each rule have
+-- become unknown.
+CREATE OR REPLACE FUNCTION @schema@.deferred_claim_3(
   clock int8, deadline int8, slot int8, mode bytea, most int8, lease int8, keep int8, mine int8, lost int8[], spared text[],
-  OUT instant int8, OUT next int8, OUT entries @schema@.deferred_entry_1[], OUT stats @schema@.deferred_stat_1[])
+  OUT instant int8, OUT next int8, OUT entries @schema@.deferred_entry_1[], OUT gone @schema@.deferred_stat_1[], OUT stats @schema@.deferred_stat_1[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
   names uuid[];
@@ -43,6 +44,8 @@ BEGIN
         RETURNING d.rule, d.line, d.client, 1, o.size, d.state, d.size)
       SELECT array_agg(ROW(u.*)::deferred_change_1) INTO changes FROM u;
     PERFORM deferred_apply_1(slot, instant, changes);
+    SELECT array_agg(ROW(g.rule, g.became, g.n, 0)::deferred_stat_1) INTO gone FROM (
+      SELECT c.rule, c.became, count(*) AS n FROM unnest(changes) c WHERE c.became = 5 GROUP BY c.rule, c.became) g;
   END IF;
 
   WITH o AS MATERIALIZED (
