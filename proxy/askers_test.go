@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -56,7 +57,7 @@ func startAsker(t *testing.T, folder string, change func(text, dir string) strin
 		if err != nil {
 			t.Fatal(err)
 		}
-		addresses := strings.NewReplacer("127.0.0.1:8083", "127.0.0.1:"+port, "127.0.0.1:8081", app.Listener.Addr().String(), "127.0.0.1:8080", addr)
+		addresses := strings.NewReplacer("127.0.0.1:8083", "127.0.0.1:"+port, "127.0.0.1:8081", app.Listener.Addr().String(), "127.0.0.1:8080", addr, ":8080 {", addr[strings.LastIndex(addr, ":"):]+" {")
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), []byte(change(addresses.Replace(string(text)), dir)), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -96,6 +97,10 @@ func (a *asker) try(line string) (int, http.Header, error) {
 	}
 	for _, field := range words[2:] {
 		name, value, _ := strings.Cut(field, "=")
+		if name == "Transfer-Encoding" {
+			req.ContentLength, req.Body = -1, io.NopCloser(strings.NewReader(body)) // of unknown length
+			continue
+		}
 		if name == "Host" {
 			req.Host = value
 		}
@@ -120,7 +125,8 @@ func (a *asker) gets(line string, want int) http.Header {
 
 // lies are fields of a client that describe another request, by any form.
 const lies = " X-Original-Method=PUT X-Original-URI=/free X-Original-Host=b.example X-Forwarded-Method=PUT X-Forwarded-Uri=/free" +
-	" X-Forwarded-Host=b.example X-Forwarded-For=192.0.2.7 X-Original-URL=/free X_Original_URI=/free X-HTTP-Method-Override=PUT Forwarded=for=192.0.2.7"
+	" X-Forwarded-Host=b.example X-Forwarded-For=192.0.2.7 X-Original-URL=/free X_Original_URI=/free X-HTTP-Method-Override=PUT Forwarded=for=192.0.2.7" +
+	" Connection=X-Original-URI,X-Forwarded-Uri,X-Forwarded-For"
 
 // Requests are limited by what they are, whatever their fields say of it, and pass when
 // nobody answers.
@@ -132,6 +138,8 @@ func (a *asker) limits() {
 	}
 	a.gets("POST /only Host=a.example X-Key=1"+lies, 429)
 	a.gets("POST /only?a=b Host=a.example X-Key=1"+lies, 429)
+	a.gets("POST /only Host=a.example X-Key=1 Transfer-Encoding=chunked"+lies, 429)
+	a.gets("POST /other Host=a.example X-Key=1 Transfer-Encoding=chunked"+lies, 200)
 	for _, other := range []string{"POST /only Host=a.example X-Key=2", "POST /only Host=b.example X-Key=1", "POST /other Host=a.example X-Key=1", "GET /other"} {
 		a.gets(other+lies, 200)
 	}
@@ -161,6 +169,15 @@ func TestNginxAsks(t *testing.T) {
 func TestHAProxyAsks(t *testing.T) {
 	same := func(text, _ string) string { return text }
 	startAsker(t, "haproxy", same, func(string) *exec.Cmd { return exec.Command("haproxy", "-db", "-f", "haproxy.cfg") }).limits()
+}
+
+func TestCaddyAsks(t *testing.T) {
+	quiet := func(text, _ string) string { return "{\n\tadmin off\n}\n" + text }
+	startAsker(t, "caddy", quiet, func(dir string) *exec.Cmd {
+		cmd := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", "Caddyfile")
+		cmd.Env = append(os.Environ(), "HOME="+dir)
+		return cmd
+	}).limits()
 }
 
 // Each form describes requests by its own fields only, which must be there once; who is

@@ -52,25 +52,25 @@ func keepPair(ctx context.Context, e *service.Env, f pairFiles) (*certs.Pair, er
 	return pair, nil
 }
 
-// warnInvalid logs a warning about a certificate that clients refuse, unless told says
-// that it has been logged. It returns the new value of told.
-func warnInvalid(e *service.Env, pair *certs.Pair, told string) string {
+// warnInvalid logs a warning about a certificate that clients refuse, unless it was the
+// last one logged. It returns the last one logged.
+func warnInvalid(e *service.Env, pair *certs.Pair, logged string) string {
 	err := pair.Invalid(time.Now())
 	if err == nil {
 		return ""
 	}
-	if err.Error() != told {
+	if err.Error() != logged {
 		e.Logger("TLS").Warn("Clients refuse the certificate", "reason", err)
 	}
 	return err.Error()
 }
 
-// followPair reads the certificate again when its files change, until ctx ends. told is
+// followPair reads the certificate again when its files change, until ctx ends. logged is
 // the warning that was last logged.
-func followPair(ctx context.Context, e *service.Env, pair *certs.Pair, told string) {
+func followPair(ctx context.Context, e *service.Env, pair *certs.Pair, logged string) {
 	every.Pause(ctx.Done(), time.Second, func(time.Time) {
 		_ = checkPair(e, pair) // already logged
-		told = warnInvalid(e, pair, told)
+		logged = warnInvalid(e, pair, logged)
 	})
 }
 

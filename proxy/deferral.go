@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/netip"
 	"time"
 
 	"weir/internal/service"
@@ -33,14 +32,7 @@ func (cfg *configuration) openDeferral(e *service.Env, c *config.Config, takeove
 		Takeover: takeover, Policy: cfg.policies.Policy, Rate: c.Defer.Rate, SameClient: c.Defer.SameClient, DeadKeep: c.Defer.DeadKeep, Log: log,
 		Path: c.Defer.Path, Sites: c.Defer.Sites(),
 		Claims: session.Claims, Hosts: c.Defer.Callbacks, Post: client,
-		Trusts: func(a netip.Addr) bool {
-			for _, p := range session.TrustedProxies {
-				if p.Contains(a) {
-					return true
-				}
-			}
-			return false
-		},
+		Trusts: session.Trusts,
 	})
 	return err
 }

@@ -10,12 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/testkit"
+	"weir/proxy/decision"
 )
 
 // Twins are envoyproxy/ratelimit and a proxy that answers as it does, with the same files
@@ -307,9 +309,38 @@ func TestAsEnvoysRateLimit(t *testing.T) {
 		}
 	}
 	p := startTwins(t, files)
+	t.Run("files", itsFiles)
 	t.Run("random", p.random)
 	t.Run("forms", p.forms)
 	t.Run("differences", p.differences)
+}
+
+// itsFiles reads the files that envoyproxy/ratelimit brings as examples, and for its own tests. It
+// refuses those of the names below.
+func itsFiles(t *testing.T) {
+	dir, err := exec.Command("go", "list", "-C", "../bench/decision/ratelimit", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := []string{"bad_limit_unit", "bad_yaml", "duplicate_key", "empty_domain", "empty_key", "misspelled_key", "misspelled_key2", "non_map_list", "non_string_key",
+		"replaces_empty", "replaces_self", "unlimited_with_unit"}
+	count := 0
+	for _, folder := range []string{"examples/ratelimit/config", "test/config", "test/integration/runtime/current/ratelimit/config"} {
+		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), folder, "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			count++
+			_, err := decision.NewLimits(file, false, new(testkit.Records).Logger("DecisionService"))
+			if want := slices.Contains(refused, strings.TrimSuffix(filepath.Base(file), ".yaml")); (err != nil) != want {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+	if count < 20 {
+		t.Errorf("there are only %d files", count)
+	}
 }
 
 // drawOf is the draw of a seed.

@@ -79,7 +79,7 @@ func TestHangup(t *testing.T) {
 	hangup("rules=failed clients=failed certificates=failed log=none")
 	for _, want := range []string{
 		`part="rules, clients" reason="RULES_FILE: ` + rulesFile + `: line 2: rules[0].limit`,
-		`part=certificates reason="TARGET_CA_FILE: read authorities ` + caFile + `: it holds no certificate`,
+		`part=certificates reason="TARGET_CA_FILE: read authorities ` + caFile + `: it contains no certificate`,
 		`part=certificates reason="read certificate ` + filepath.Join(dir, "tls.crt") + ` with key `,
 	} {
 		p.Logged("ERROR Proxy - Reload failed, the previous version stays in use " + want)

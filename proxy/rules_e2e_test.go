@@ -91,6 +91,18 @@ func (p *running) counted(rule, decision string) string {
 	return n
 }
 
+// undecided is how many requests the failure mode has answered.
+func (p *running) undecided() (n float64) {
+	p.t.Helper()
+	_, text := p.call("GET /metrics")
+	for name, value := range testkit.Samples(p.t, text) {
+		if strings.HasPrefix(name, "ratelimiter_store_undecided_total") {
+			n += value
+		}
+	}
+	return n
+}
+
 // named is a target that says who called.
 func named(t *testing.T) string {
 	t.Helper()

@@ -101,8 +101,8 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.E
 	admin.RegisterReload(own, cfg.limits, cfg.rules)
 	(&admin.Keys{Set: cfg.rules.Set, HalfLife: tally.KeysHalfLife, Store: keyStore{front, cfg.store}}).Register(own)
 	admin.RegisterDecisions(own, func(id string) (any, bool) {
-		if told, ok := front.Recall(id); ok || cfg.port == nil {
-			return told, ok
+		if decision, ok := front.Recall(id); ok || cfg.port == nil {
+			return decision, ok
 		}
 		return cfg.port.Recall(id)
 	})

@@ -42,7 +42,7 @@ func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.
 		return nil, err
 	}
 	taken, err := handover.Take(ctx, nameOf(port))
-	if errors.Is(err, handover.ErrNobody) {
+	if errors.Is(err, handover.ErrNoOffer) {
 		e.Logger("Proxy").Info("No proxy to take the port over from", "port", port)
 		return nil, nil
 	}

@@ -235,8 +235,8 @@ func TestKilledProcessLeavesTheNameFree(t *testing.T) {
 	old, _ := startChild(t, name)
 	_ = old.Process.Kill()
 	_ = old.Wait()
-	if _, err := Take(t.Context(), name); !errors.Is(err, ErrNobody) {
-		t.Fatalf("told %v, want that nobody offers", err)
+	if _, err := Take(t.Context(), name); !errors.Is(err, ErrNoOffer) {
+		t.Fatalf("error %v, want that there is no offer", err)
 	}
 	_, f := socket(t)
 	mustOffer(t, name, usual(), func() {}, f)

@@ -18,7 +18,7 @@ import (
 
 var unique atomic.Int64
 
-// anyName is a name that nobody else uses.
+// anyName is a unique name.
 func anyName() string {
 	return fmt.Sprintf("weir/test/%d/%d", os.Getpid(), unique.Add(1))
 }
@@ -94,19 +94,19 @@ func TestTakeMovesTheSockets(t *testing.T) {
 	name := anyName()
 	first, f1 := socket(t)
 	second, f2 := socket(t)
-	told := make(chan bool, 2)
-	mustOffer(t, name, usual(), func() { told <- true }, f1, f2)
+	notified := make(chan bool, 2)
+	mustOffer(t, name, usual(), func() { notified <- true }, f1, f2)
 	taken := mustTake(t, name)
 	if len(taken.Sockets) != 2 || taken.Sockets[0].Addr().String() != first.Addr().String() || taken.Sockets[1].Addr().String() != second.Addr().String() {
 		t.Fatalf("took %v, want the sockets of %s and %s", taken.Sockets, first.Addr(), second.Addr())
 	}
-	if len(told) > 0 {
-		t.Fatal("the old process was told to stop before the new one was ready")
+	if len(notified) > 0 {
+		t.Fatal("the old process was notified before the new one was ready")
 	}
 	if err := taken.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Receive(t, told, "the old process to be told")
+	testkit.Receive(t, notified, "the notification of the old process")
 	// The old one closes, the new one goes on with the same queue.
 	c, err := net.Dial("tcp", first.Addr().String())
 	if err != nil {
@@ -125,8 +125,8 @@ func TestTakeMovesTheSockets(t *testing.T) {
 	if _, err := io.ReadFull(c, b); err != nil {
 		t.Fatalf("who waited in the queue met %v", err)
 	}
-	if len(told) > 0 {
-		t.Fatal("the old process was told twice")
+	if len(notified) > 0 {
+		t.Fatal("the old process was notified twice")
 	}
 }
 
@@ -142,7 +142,7 @@ func TestNameIsFreeAfterReady(t *testing.T) {
 	}
 }
 
-// Whoever is told may clean up.
+// The notified process may clean up.
 func TestTakenMayCloseTheOffer(t *testing.T) {
 	name := anyName()
 	_, f := socket(t)
@@ -155,8 +155,8 @@ func TestTakenMayCloseTheOffer(t *testing.T) {
 }
 
 func TestNobodyOffers(t *testing.T) {
-	if _, err := Take(t.Context(), anyName()); !errors.Is(err, ErrNobody) {
-		t.Fatalf("told %v, want that nobody offers", err)
+	if _, err := Take(t.Context(), anyName()); !errors.Is(err, ErrNoOffer) {
+		t.Fatalf("error %v, want that there is no offer", err)
 	}
 }
 
@@ -167,8 +167,8 @@ func TestWithdrawnOfferIsNone(t *testing.T) {
 	o := mustOffer(t, name, usual(), func() { t.Error("taken was called") }, f)
 	o.Close()
 	o.Close()
-	if _, err := Take(t.Context(), name); !errors.Is(err, ErrNobody) {
-		t.Fatalf("told %v, want that nobody offers", err)
+	if _, err := Take(t.Context(), name); !errors.Is(err, ErrNoOffer) {
+		t.Fatalf("error %v, want that there is no offer", err)
 	}
 	if after := openDescriptors(t); after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)
@@ -180,7 +180,7 @@ func TestOfferUnderATakenName(t *testing.T) {
 	_, f := socket(t)
 	mustOffer(t, name, usual(), func() {}, f)
 	if _, err := Offer(name, []*os.File{f}, nil, func() {}); err == nil || !strings.Contains(err.Error(), name) {
-		t.Fatalf("told %v, want an error that names %s", err, name)
+		t.Fatalf("error %v, want one with %s", err, name)
 	}
 }
 
@@ -208,8 +208,8 @@ func TestOfferBoundsTheSockets(t *testing.T) {
 func TestSuccessorThatDiesChangesNothing(t *testing.T) {
 	name := anyName()
 	_, f := socket(t)
-	told := make(chan bool, 1)
-	o := mustOffer(t, name, usual(), func() { told <- true }, f)
+	notified := make(chan bool, 1)
+	o := mustOffer(t, name, usual(), func() { notified <- true }, f)
 	before := openDescriptors(t)
 	for range 30 {
 		forgotten(t, o)                                     // or there are too many at a time
@@ -222,22 +222,22 @@ func TestSuccessorThatDiesChangesNothing(t *testing.T) {
 		taken.Close()
 	}
 	testkit.Eventually(t, "the descriptors are back", func() bool { return openDescriptors(t) <= before })
-	if len(told) > 0 {
-		t.Fatal("the old process was told to stop")
+	if len(notified) > 0 {
+		t.Fatal("the old process was notified")
 	}
 	taken := mustTake(t, name)
 	if err := taken.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Receive(t, told, "the old process to be told")
+	testkit.Receive(t, notified, "the notification of the old process")
 }
 
 // It has said that it is ready, but does not hear the answer any more.
 func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 	name := anyName()
 	_, f := socket(t)
-	told := make(chan bool, 1)
-	mustOffer(t, name, usual(), func() { told <- true }, f)
+	notified := make(chan bool, 1)
+	mustOffer(t, name, usual(), func() { notified <- true }, f)
 	before := openDescriptors(t)
 	for range 10 {
 		var c *net.UnixConn
@@ -246,7 +246,7 @@ func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 			c, err = net.DialUnix(network, nil, address(name))
 			return err == nil
 		})
-		fds, err := hearFiles(c, saidSockets)
+		fds, err := receiveFiles(c, saidSockets)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,8 +260,8 @@ func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 		_ = c.Close()
 	}
 	testkit.Eventually(t, "the descriptors are back", func() bool { return openDescriptors(t) <= before })
-	if len(told) > 0 {
-		t.Fatal("the old process was told to stop")
+	if len(notified) > 0 {
+		t.Fatal("the old process was notified")
 	}
 	testkit.Eventually(t, "the sockets are offered", func() bool {
 		taken, err := Take(t.Context(), name)
@@ -274,25 +274,25 @@ func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 	if err := mustTake(t, name).Ready(); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Receive(t, told, "the old process to be told")
+	testkit.Receive(t, notified, "the notification of the old process")
 }
 
 func TestStuckSuccessorKeepsNobodyOut(t *testing.T) {
 	name := anyName()
 	_, f := socket(t)
-	told := make(chan bool, 1)
-	mustOffer(t, name, usual(), func() { told <- true }, f)
+	notified := make(chan bool, 1)
+	mustOffer(t, name, usual(), func() { notified <- true }, f)
 	stuck := mustTake(t, name)
 	other := mustTake(t, name)
 	if err := other.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Receive(t, told, "the old process to be told")
+	testkit.Receive(t, notified, "the notification of the old process")
 	if err := stuck.Ready(); err == nil {
-		t.Error("a second successor was told that the sockets are its own")
+		t.Error("a second successor got a confirmation")
 	}
-	if len(told) > 0 {
-		t.Error("the old process was told twice")
+	if len(notified) > 0 {
+		t.Error("the old process was notified twice")
 	}
 }
 
@@ -304,7 +304,7 @@ func TestSuccessorsAreBounded(t *testing.T) {
 	for range successorsMax {
 		all = append(all, mustTake(t, name))
 	}
-	if _, err := Take(t.Context(), name); err == nil || errors.Is(err, ErrNobody) {
+	if _, err := Take(t.Context(), name); err == nil || errors.Is(err, ErrNoOffer) {
 		t.Fatalf("one more than %d successors was told %v", successorsMax, err)
 	}
 	if err := all[successorsMax-1].Ready(); err != nil {
@@ -319,7 +319,7 @@ func TestSuccessorThatTakesTooLongIsForgotten(t *testing.T) {
 	taken := mustTake(t, name)
 	forgotten(t, o)
 	if err := taken.Ready(); err == nil {
-		t.Error("a successor that took too long was told that the sockets are its own")
+		t.Error("a successor that took too long got a confirmation")
 	}
 	mustTake(t, name)
 }
@@ -340,7 +340,7 @@ func TestOtherUsersGetNothing(t *testing.T) {
 	}
 }
 
-// impostor listens under a name and does with a successor what it is told to.
+// impostor listens under a name and does with a successor what do says.
 func impostor(t *testing.T, does func(c *net.UnixConn)) (name string) {
 	t.Helper()
 	name = anyName()
@@ -369,7 +369,7 @@ func TestStuckOldProcessBlocksNobody(t *testing.T) {
 	_, f := socket(t)
 	raw, _ := f.SyscallConn()
 	name := impostor(t, func(*net.UnixConn) {})
-	if _, err := take(t.Context(), name, brief()); err == nil || errors.Is(err, ErrNobody) {
+	if _, err := take(t.Context(), name, brief()); err == nil || errors.Is(err, ErrNoOffer) {
 		t.Errorf("of a process that says nothing: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

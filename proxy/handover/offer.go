@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptPause is the wait after a failed accept, for want of descriptors above
-// all.
+// acceptPause is the wait after a failed accept, usually for lack of descriptors.
 const acceptPause = 50 * time.Millisecond
 
 // An Offered is a running process' offer of its listening sockets.
@@ -27,18 +26,17 @@ type Offered struct {
 
 	mu         sync.Mutex
 	ln         *net.UnixListener
-	over       chan struct{} // closed when nobody is let in any more
-	done       bool          // given away, or withdrawn
+	over       chan struct{} // closed when no more successors are accepted
+	done       bool          // taken or withdrawn
 	withdrawn  bool
 	fds        []int
 	successors map[*net.UnixConn]bool
 }
 
-// Offer lets one successor under the same user take the sockets, which it
-// duplicates, until Close. state, unless nil, returns what a successor is to know,
-// at most 16 MiB; it is called on goroutines of the offer's own. taken is called once,
-// on a goroutine of its own, when a successor is ready: from then on this process
-// stops accepting and finishes what it has. By then the name is free again.
+// Offer lets one successor under the same user take the sockets, which it duplicates, until
+// Close. state, unless nil, returns the state for a successor, at most 16 MiB; it is called
+// on other goroutines. taken is called once, on another goroutine, when a successor is ready:
+// this process must then stop accepting and finish its requests. The name is free by then.
 func Offer(name string, sockets []*os.File, state func() []byte, taken func()) (*Offered, error) {
 	o := &Offered{name: name, state: state, taken: taken, terms: usual()}
 	if err := o.begin(sockets); err != nil {
@@ -64,7 +62,7 @@ func (o *Offered) begin(sockets []*os.File) error {
 	return nil
 }
 
-// Close withdraws the offer. It does nothing when the sockets were taken.
+// Close withdraws the offer. It does nothing if the sockets were taken.
 func (o *Offered) Close() {
 	o.mu.Lock()
 	o.withdrawn = true
@@ -75,7 +73,7 @@ func (o *Offered) Close() {
 	}
 }
 
-// listen lets successors in. o is not shared yet, or mu is held.
+// listen accepts successors. o is not shared yet, or mu is held.
 func (o *Offered) listen() error {
 	ln, err := net.ListenUnix(network, address(o.name))
 	if err != nil {
@@ -106,7 +104,7 @@ func (o *Offered) run(ln *net.UnixListener, over <-chan struct{}) {
 	}
 }
 
-// enter lets a successor in, unless there are enough.
+// enter admits a successor, unless there are too many.
 func (o *Offered) enter(c *net.UnixConn) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -125,8 +123,7 @@ func (o *Offered) leave(c *net.UnixConn) {
 	delete(o.successors, c)
 }
 
-// serve sees one successor through; whatever goes wrong with it ends it, not
-// the offer.
+// serve handles one successor. Its failure does not end the offer.
 func (o *Offered) serve(c *net.UnixConn) {
 	won := o.prepare(c) && o.yield(c)
 	o.leave(c)
@@ -136,35 +133,25 @@ func (o *Offered) serve(c *net.UnixConn) {
 	}
 }
 
-// prepare gives the sockets to a successor and reports whether it was the
-// first to be ready.
+// prepare sends the sockets to a successor and reports whether it was the first to be ready.
 func (o *Offered) prepare(c *net.UnixConn) bool {
 	if sameUser(c, o.terms.uid) != nil || o.give(c) != nil {
 		return false
 	}
 	_ = c.SetDeadline(time.Now().Add(o.terms.ready))
 	for {
-		said, err := hear(c)
+		said, err := receive(c)
 		switch {
 		case err == nil && said == saidReady:
 			return o.finish(c)
-		case err != nil || said != saidState || o.tellState(c) != nil:
+		case err != nil || said != saidState || o.sendState(c) != nil:
 			return false
 		}
 	}
 }
 
-// tellState sends a successor the state.
-func (o *Offered) tellState(c *net.UnixConn) error {
-	var state []byte
-	if o.state != nil {
-		state = o.state()
-	}
-	return tellState(c, state)
-}
-
-// yield hands everything over to the successor, and reports whether it was received.
-// One that has given up at the last moment leaves the offer as it was.
+// yield confirms the hand-over to the successor, and reports whether that succeeded. If the
+// successor has given up, the offer continues.
 func (o *Offered) yield(c *net.UnixConn) bool {
 	_ = c.SetDeadline(time.Now().Add(o.terms.step))
 	_, err := c.Write([]byte(saidYours))
@@ -182,8 +169,8 @@ func (o *Offered) yield(c *net.UnixConn) bool {
 	return false
 }
 
-// give sends the sockets. The message always fits into an empty queue, so
-// holding mu, without which the descriptors might be closed, keeps nobody.
+// give sends the sockets. It holds mu, so that the descriptors are not closed meanwhile; the
+// message always fits into an empty queue, so it does not block.
 func (o *Offered) give(c *net.UnixConn) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -195,8 +182,8 @@ func (o *Offered) give(c *net.UnixConn) error {
 	return err
 }
 
-// finish ends the offer in favour of c, or of nobody, and reports whether it
-// was still to be had. The name is free when it returns.
+// finish ends the offer, for the successor c unless that is nil, and reports whether it was
+// still open. The name is free when it returns.
 func (o *Offered) finish(c *net.UnixConn) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -214,8 +201,8 @@ func (o *Offered) finish(c *net.UnixConn) bool {
 	return true
 }
 
-// duplicates of the descriptors. os.File.Fd is no way to them: it may make the
-// sockets blocking ones, for everybody who has them.
+// duplicates returns duplicates of the descriptors. os.File.Fd would make the sockets
+// blocking, in all processes that have them.
 func duplicates(sockets []*os.File) (fds []int, err error) {
 	for _, f := range sockets {
 		raw, err := f.SyscallConn()

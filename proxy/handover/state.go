@@ -9,11 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The state travels as a file in memory (memfd_create(2)), as a packet could not
-// hold it.
+// The state is sent as a file in memory (memfd_create(2)), since it may exceed a packet.
 
-// tellState sends the state.
-func tellState(c *net.UnixConn, state []byte) error {
+// sendState sends a successor the state.
+func (o *Offered) sendState(c *net.UnixConn) error {
+	var state []byte
+	if o.state != nil {
+		state = o.state()
+	}
 	if len(state) > stateMax {
 		state = nil
 	}
@@ -30,12 +33,12 @@ func tellState(c *net.UnixConn, state []byte) error {
 	return err
 }
 
-// hearState asks for the state.
-func hearState(c *net.UnixConn) ([]byte, error) {
+// requestState requests the state.
+func requestState(c *net.UnixConn) ([]byte, error) {
 	if _, err := c.Write([]byte(saidState)); err != nil {
 		return nil, err
 	}
-	fds, err := hearFiles(c, saidState)
+	fds, err := receiveFiles(c, saidState)
 	if err != nil {
 		return nil, err
 	}

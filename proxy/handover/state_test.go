@@ -44,7 +44,7 @@ func TestOlderProcessTellsNoState(t *testing.T) {
 		fds, _ := duplicates([]*os.File{f})
 		_, _, _ = c.WriteMsgUnix([]byte(saidSockets), rightsOf(fds...), nil)
 		closeAll(fds)
-		if said, err := hear(c); err == nil && said == saidReady {
+		if said, err := receive(c); err == nil && said == saidReady {
 			_, _ = c.Write([]byte(saidYours))
 			told <- true
 		}

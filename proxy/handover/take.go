@@ -11,19 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNobody: no process offers its sockets under the name.
-var ErrNobody = errors.New("nobody offers its sockets")
+// ErrNoOffer means that no process offers its sockets under the name.
+var ErrNoOffer = errors.New("no process offers its sockets")
 
-// A Taken is what a successor has been given: the sockets, on which the running
-// process still accepts, too, until Ready.
+// A Taken is what a successor has received: the sockets, on which the running process also
+// accepts until Ready.
 //
 // Owned by its caller.
 type Taken struct {
-	// Sockets are in the order of the offer; their addresses say which is
-	// which. They are the caller's after Ready.
+	// Sockets are in the order of the offer; their addresses say which is which. They belong to the caller after Ready.
 	Sockets []net.Listener
-	// State is what the running process sent (Offer); empty: nothing,
-	// or it is an older one.
+	// State is that of the running process (see Offer). It is empty if there is none, or
+	// if that process is of an older version.
 	State []byte
 
 	name  string
@@ -31,8 +30,8 @@ type Taken struct {
 	conn  *net.UnixConn
 }
 
-// Take asks the process that offers its sockets under name for them, until ctx
-// ends, or a bound of a few seconds. The error is ErrNobody when there is none.
+// Take requests the sockets from the process that offers them under name, until ctx
+// ends, and for a few seconds at most. The error is ErrNoOffer if there is none.
 func Take(ctx context.Context, name string) (*Taken, error) {
 	return take(ctx, name, usual())
 }
@@ -42,7 +41,7 @@ func take(ctx context.Context, name string, t terms) (*Taken, error) {
 	err := taken.ask(ctx)
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
-		err = ErrNobody
+		err = ErrNoOffer
 	case err != nil && ctx.Err() != nil:
 		err = ctx.Err()
 	}
@@ -54,17 +53,17 @@ func take(ctx context.Context, name string, t terms) (*Taken, error) {
 }
 
 func (t *Taken) ask(ctx context.Context) error {
-	state := func() (err error) { t.State, err = hearState(t.conn); return err }
+	state := func() (err error) { t.State, err = requestState(t.conn); return err }
 	err := t.askFor(ctx, state)
 	if t.Sockets == nil || err == nil {
 		return err
 	}
-	t.Close() // an older process, which hangs up at the question
+	t.Close() // an older process closes the connection at this request
 	t.Sockets = nil
 	return t.askFor(ctx, func() error { return nil })
 }
 
-// askFor asks for the sockets and for what more does.
+// askFor requests the sockets, and then calls more.
 func (t *Taken) askFor(ctx context.Context, more func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, t.terms.step)
 	defer cancel()
@@ -78,7 +77,7 @@ func (t *Taken) askFor(ctx context.Context, more func() error) error {
 	if err := sameUser(t.conn, t.terms.uid); err != nil {
 		return err
 	}
-	fds, err := hearFiles(t.conn, saidSockets)
+	fds, err := receiveFiles(t.conn, saidSockets)
 	if err != nil {
 		return err
 	}
@@ -88,16 +87,15 @@ func (t *Taken) askFor(ctx context.Context, more func() error) error {
 	return more()
 }
 
-// Ready tells the running process to stop accepting and to drain. When it
-// returns without an error the sockets are the caller's alone and the name is
-// free to offer them under. With an error the running process goes on, or
-// another successor was first: Close.
+// Ready tells the running process to stop accepting and to drain. Without an error, the
+// sockets belong to the caller alone, and the name is free for an offer. With an error, the
+// running process continues, or another successor was first, and the caller must Close.
 func (t *Taken) Ready() error {
 	_ = t.conn.SetDeadline(time.Now().Add(t.terms.step))
 	_, err := t.conn.Write([]byte(saidReady))
 	if err == nil {
 		var said string
-		if said, err = hear(t.conn); err == nil && said != saidYours {
+		if said, err = receive(t.conn); err == nil && said != saidYours {
 			err = fmt.Errorf("it said %q", said)
 		}
 	}
@@ -109,8 +107,7 @@ func (t *Taken) Ready() error {
 	return nil
 }
 
-// Close gives the sockets back when Ready has not been, or not succeeded: the
-// running process goes on as if nothing had been.
+// Close closes the sockets, unless Ready has succeeded. The running process continues.
 func (t *Taken) Close() {
 	if t == nil || t.conn == nil {
 		return
@@ -122,7 +119,7 @@ func (t *Taken) Close() {
 	}
 }
 
-// listeners makes net.Listeners of the descriptors, which it takes over.
+// listeners makes net.Listeners from the descriptors, which it takes over.
 func listeners(fds []int) (all []net.Listener, err error) {
 	for i, fd := range fds {
 		f := os.NewFile(uintptr(fd), fmt.Sprintf("socket %d", i+1))

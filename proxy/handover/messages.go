@@ -13,50 +13,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is said, one packet each: the sockets go to the successor, which may ask
-// for the state, says when it is ready, and is told that all is its own. An older
-// process hangs up when it is asked for its state; then the successor comes again
-// and asks for the sockets only.
+// The messages of the protocol, one packet each. The successor gets the sockets, may request
+// the state, says that it is ready, and gets a confirmation. An older process closes the
+// connection when its state is requested; then the successor connects again and requests
+// only the sockets.
 const (
 	saidSockets = "weir handover 1: sockets"
-	saidState   = "state" // the question, and the answer, with a file
+	saidState   = "state" // the request, and the answer with a file
 	saidReady   = "ready"
 	saidYours   = "yours"
 )
 
 const (
-	// network keeps packets apart, and reports the end of either process.
+	// network preserves packets, and reports the end of either process.
 	network = "unixpacket"
-	// socketsMax bounds the sockets of an offer, successorsMax the successors
-	// that prepare at a time: a stuck one does not keep the next one out.
+	// socketsMax bounds the sockets of an offer, and successorsMax the successors that
+	// prepare at the same time: one that hangs must not block the next.
 	socketsMax    = 16
 	successorsMax = 8
-	// stateMax bounds the state, in bytes. Beyond there is none.
+	// stateMax bounds the state, in bytes. A larger one is not sent.
 	stateMax = 16 << 20
-	// stepMax bounds every wait for the other side but readyMax, which is how
-	// long a successor may prepare.
+	// readyMax bounds how long a successor may prepare, and stepMax every other wait for
+	// the other side.
 	stepMax  = 5 * time.Second
 	readyMax = time.Minute
 )
 
-// terms are what a side insists on.
+// terms are the conditions of one side.
 type terms struct {
-	uid         int // whose process the other side must be
+	uid         int // user of the other process
 	step, ready time.Duration
 }
 
 func usual() terms { return terms{uid: os.Geteuid(), step: stepMax, ready: readyMax} }
 
-// Name is the name for the proxy that listens on port. Like ports, names are
-// apart in each network namespace.
+// Name returns the name for the proxy that listens on port. Like ports, names are separate in
+// each network namespace.
 func Name(port int) string { return "weir/proxy/" + strconv.Itoa(port) }
 
-// address is an abstract one (unix(7)): no file is left behind by a process
-// that died.
+// address returns an abstract address (unix(7)), so that a killed process leaves no file.
 func address(name string) *net.UnixAddr { return &net.UnixAddr{Name: "@" + name, Net: network} }
 
-// sameUser makes sure that the other side is a process of the user. The kernel
-// says so, not the process (unix(7), SO_PEERCRED).
+// sameUser checks that the other side is a process of the user, as reported by the kernel
+// (unix(7), SO_PEERCRED).
 func sameUser(c *net.UnixConn, uid int) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -74,8 +73,8 @@ func sameUser(c *net.UnixConn, uid int) error {
 	return nil
 }
 
-// hear reads one packet.
-func hear(c *net.UnixConn) (string, error) {
+// receive reads one packet.
+func receive(c *net.UnixConn) (string, error) {
 	b := make([]byte, 64)
 	n, err := c.Read(b)
 	if err == nil && n == 0 {
@@ -84,8 +83,8 @@ func hear(c *net.UnixConn) (string, error) {
 	return string(b[:n]), err
 }
 
-// hearFiles reads the packet that says what it carries.
-func hearFiles(c *net.UnixConn, what string) ([]int, error) {
+// receiveFiles reads the packet with the given message, and its descriptors.
+func receiveFiles(c *net.UnixConn, message string) ([]int, error) {
 	b, rights := make([]byte, 64), make([]byte, unix.CmsgSpace(4*socketsMax))
 	n, m, flags, _, err := c.ReadMsgUnix(b, rights)
 	if err == nil && n == 0 {
@@ -97,8 +96,8 @@ func hearFiles(c *net.UnixConn, what string) ([]int, error) {
 	fds, err := descriptors(rights[:m])
 	switch {
 	case err != nil:
-	case string(b[:n]) != what:
-		err = fmt.Errorf("it said %q, not %q", b[:n], what)
+	case string(b[:n]) != message:
+		err = fmt.Errorf("it said %q, not %q", b[:n], message)
 	case flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 || len(fds) == 0:
 		err = fmt.Errorf("it sent %d sockets, 1 to %d are allowed", len(fds), socketsMax)
 	default:
@@ -108,7 +107,7 @@ func hearFiles(c *net.UnixConn, what string) ([]int, error) {
 	return nil, err
 }
 
-// descriptors are those that came with a packet, closed on exec.
+// descriptors returns the descriptors of a packet, with close-on-exec set.
 func descriptors(b []byte) (fds []int, err error) {
 	messages, err := unix.ParseSocketControlMessage(b)
 	for i := range messages {
