@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// One snapshot of one proxy, with two days of history.
+// A snapshot of one proxy, with two days of history.
 func BenchmarkTake(b *testing.B) {
 	c := New(Tuning{})
 	feed(b, c, monday, monday.Add(48*time.Hour), 30*time.Second)
@@ -17,7 +17,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// Writing down what two days have taught.
+// Encoding the state after two days.
 func BenchmarkParts(b *testing.B) {
 	c := New(Tuning{})
 	feed(b, c, monday, monday.Add(48*time.Hour), 30*time.Second)

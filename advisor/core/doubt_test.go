@@ -37,7 +37,7 @@ func TestAbsurdRate(t *testing.T) {
 	}
 }
 
-// The largest rate is kept, and worked out again from history.
+// The largest rate is kept, and computed again from history.
 func TestMostIsKept(t *testing.T) {
 	a := New(Tuning{})
 	for i := range 240 {
@@ -52,7 +52,7 @@ func TestMostIsKept(t *testing.T) {
 	testkit.Within(0.02).Near(t, "of the history it", b.now.Most, 50)
 }
 
-// A part of a limit is no more than the part, and what is added up again is the whole.
+// The parts of a limit do not exceed it, and add up to it again.
 func TestTimes(t *testing.T) {
 	for _, c := range []struct {
 		limit  policy.Limit

@@ -34,11 +34,10 @@ type member struct {
 	Interval time.Duration `json:"interval"`
 	Last     sums          `json:"last"`  // per second
 	Limit    float64       `json:"limit"` // in force, permits per second; 0: none
-	// Values that cannot be added up: whether it has a store of its own, whether the
-	// limit decided, and how many targets it uses (0: unknown).
+	// Values that cannot be added up: whether it has a store of its own, and whether the
+	// limit decided.
 	Unshared bool        `json:"unshared,omitempty"`
 	Mode     policy.Mode `json:"mode,omitempty"`
-	Targets  int         `json:"targets,omitempty"`
 	// Proven is the part of Interval that has passed since the previous snapshot.
 	Proven time.Duration `json:"proven,omitempty"`
 	// First and Heard are the newest time of all proxies at its first and its last
@@ -61,8 +60,7 @@ type sums struct {
 	Ended     float64 `json:"ended"`
 	Failed    float64 `json:"failed"` // of the ended
 	// Slow is p95 in seconds, times requests ended.
-	Slow     float64 `json:"slow"`
-	InFlight float64 `json:"inFlight"`
+	Slow float64 `json:"slow"`
 	// Places are the gates' limits, Bound the same while they held requests back.
 	Places float64 `json:"places"`
 	Bound  float64 `json:"bound"`
@@ -77,7 +75,6 @@ func (s *sums) add(o sums, k float64) {
 	s.Failed += k * o.Failed
 	s.Slow += k * o.Slow
 	s.Ended += k * o.Ended
-	s.InFlight += k * o.InFlight
 	s.Places += k * o.Places
 	s.Bound += k * o.Bound
 }
@@ -88,7 +85,7 @@ func (s *Snapshot) rates() sums {
 	return sums{
 		Observed: s.Observed, Forwarded: s.Forwarded + s.Delivered, Delivered: s.Delivered, Rejected: s.Observed * s.Rejected,
 		Ended: ended, Failed: ended * s.Errors, Slow: ended * s.P95,
-		InFlight: s.InFlight, Places: s.GateLimit, Bound: s.GateLimit * s.GateShare,
+		Places: s.GateLimit, Bound: s.GateLimit * s.GateShare,
 	}
 }
 
@@ -179,7 +176,7 @@ func (f *fleet) add(s *Snapshot) (sum policy.Snapshot, ok bool, err error) {
 		return sum, false, err
 	}
 	m.At, m.Interval, m.Last, m.Heard, m.Passed = s.At, s.Interval, s.rates(), f.Newest, f.Passed
-	m.Limit, m.Unshared, m.Mode, m.Targets = 0, s.Unshared, s.Mode, s.Targets
+	m.Limit, m.Unshared, m.Mode = 0, s.Unshared, s.Mode
 	if rate := s.Limit.Rate(); !math.IsInf(rate, 0) {
 		m.Limit = rate
 	}
@@ -264,9 +261,6 @@ func (f *fleet) end(s *Snapshot, m *member) policy.Snapshot {
 				unshared += o.Limit
 			}
 			sum.Mode = max(sum.Mode, o.Mode)
-			if o.Targets > 0 && (sum.HealthyTargets == 0 || o.Targets < sum.HealthyTargets) {
-				sum.HealthyTargets = o.Targets
-			}
 		}
 		o.Seconds, o.Round = 0, sums{}
 	}
@@ -286,7 +280,7 @@ func (s *sums) into(sum *policy.Snapshot) {
 		sum.P95 = seconds(s.Slow / s.Ended)
 	}
 	sum.Ended = s.Ended * sum.Interval.Seconds()
-	sum.InFlight, sum.GateLimit, sum.GateShare = s.InFlight, s.Places, share(s.Bound, s.Places)
+	sum.GateLimit, sum.GateShare = s.Places, share(s.Bound, s.Places)
 }
 
 // share returns part/whole, from 0 to 1. It is 0 if whole is 0.

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A report is a snapshot of one proxy at a second, and what the fleet makes of it.
+// A report is a snapshot of one proxy, and the expected result.
 type report struct {
 	proxy    string
 	at       int // seconds after monday
 	interval int
 	rate     float64
-	sum      float64 // arriving of all; 0: the round goes on
+	sum      float64 // arriving, of all proxies; 0: the round continues
 	over     int     // the interval of the sum
 }
 
@@ -40,7 +40,7 @@ func TestFleet(t *testing.T) {
 			{"b", 70, 30, 200, 0, 0}, {"a", 90, 30, 30, 230, 30}, {"b", 100, 30, 300, 0, 0}, {"a", 120, 30, 40, 340, 30},
 		}},
 		{"one that goes silent counts as before for three intervals, then not", []report{
-			{"a", 30, 30, 10, 10, 30}, {"b", 40, 30, 100, 0, 0}, {"a", 60, 30, 10, 110, 30}, // b is silent from now on
+			{"a", 30, 30, 10, 10, 30}, {"b", 40, 30, 100, 0, 0}, {"a", 60, 30, 10, 110, 30}, // from now on b is silent
 			{"a", 90, 30, 11, 111, 30}, {"a", 120, 30, 12, 112, 30},
 			{"a", 150, 30, 14, 14, 30}, {"a", 180, 30, 15, 15, 30},
 		}},
@@ -91,7 +91,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// The latency of several counts by their requests, and so do errors.
+// Latencies and errors of several proxies are weighted by their requests.
 func TestFleetWeights(t *testing.T) {
 	var f fleet
 	a, b := snapAt(monday), snapAt(monday.Add(time.Second))
@@ -106,15 +106,15 @@ func TestFleetWeights(t *testing.T) {
 	}
 	quiet := snapAt(monday.Add(2 * time.Hour))
 	quiet.Instance, quiet.Observed, quiet.Forwarded, quiet.P95, quiet.Ended = "c", 0, 0, 0, 0
-	_, _, _ = f.add(quiet) // the one that ended the last round might come back
+	_, _, _ = f.add(quiet) // the proxy that ended the last round might return
 	quiet.At = quiet.At.Add(30 * time.Second)
 	if sum, ended, _ := f.add(quiet); !ended || sum.Observed != 0 || sum.P95 != 0 || sum.Errors != 0 {
 		t.Errorf("nothing at all is %+v", sum)
 	}
 }
 
-// An interval that is only claimed keeps nobody waiting for long, and one that was
-// proven counts all the time.
+// A long interval that was only reported does not delay rounds for long, and a proxy with a
+// proven one counts all the time.
 func TestFleetIntervals(t *testing.T) {
 	var f fleet
 	add := func(name string, at, interval int, rate float64) (sum float64, ended bool) {
@@ -151,7 +151,7 @@ func TestFleetIntervals(t *testing.T) {
 	}
 }
 
-// There is a bound on proxies; one that is silent makes room.
+// The number of proxies is bounded; a silent one makes room for a new one.
 func TestFleetBound(t *testing.T) {
 	var f fleet
 	add := func(name string, at time.Time) error {

@@ -33,8 +33,8 @@ func fleetOf(t *testing.T, change func(*Snapshot)) (c *Core, report func(name st
 	return c, report
 }
 
-// What was recommended for another limit than the one in force is no answer: somebody
-// has changed it since.
+// A recommendation for another limit than the one in force is not used: the limit has been
+// changed since.
 func TestChangedSinceTheRound(t *testing.T) {
 	limit := func(l policy.Limit) func(*Snapshot) { return func(s *Snapshot) { s.Limit = l } }
 	for _, l := range []policy.Limit{
@@ -53,8 +53,8 @@ func TestChangedSinceTheRound(t *testing.T) {
 	}
 }
 
-// While the store is away each proxy enforces a whole limit; when it is there again they
-// share one, and that is not the sum of what they had.
+// While the store is unavailable each proxy enforces a whole limit. Afterwards they share
+// one, which is not the sum of those.
 func TestStoreIsBack(t *testing.T) {
 	_, report := fleetOf(t, func(s *Snapshot) { s.Unshared = true })
 	if r := report("b", 5*time.Minute+time.Second, nil); r.Limit.Limit != 200 {

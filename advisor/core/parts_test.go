@@ -12,7 +12,7 @@ import (
 	"weir/internal/testkit"
 )
 
-// A part that cannot be read costs that part.
+// A damaged part affects only that part.
 func TestPartsAreReadOneByOne(t *testing.T) {
 	a := New(Tuning{})
 	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
@@ -93,7 +93,7 @@ func TestForecastOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// In another time zone the days and weeks are learned again.
+// In another time zone days and weeks are learned again.
 func TestZoneIsKept(t *testing.T) {
 	a := New(Tuning{})
 	feed(t, a, monday, monday.Add(40*time.Hour), 30*time.Minute)
@@ -115,14 +115,13 @@ func TestZoneIsKept(t *testing.T) {
 	again(t, b)
 }
 
-// The same snapshots lead to the same knowledge, and what is written down is what is
-// known.
+// The same snapshots lead to the same state, and a restored core has the same.
 func TestDeterministic(t *testing.T) {
 	a, b := New(Tuning{}), New(Tuning{})
 	for i := range 300 {
 		s := snapAt(monday.Add(time.Duration(i) * 30 * time.Second))
 		s.Instance = []string{"x", "y"}[i%2]
-		s.Limit.Algorithm = []string{"fixed", "off"}[i/200] // a limiter that is off can be written down, too
+		s.Limit.Algorithm = []string{"fixed", "off"}[i/200] // a limiter that is off can be encoded, too
 		a.Take(s)
 		if err := b.Recall(s); err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ func TestAfterPressure(t *testing.T) {
 		t.Errorf("%d proxies are taken to be replaced by one that was added", n)
 	}
 	c, report = pressed()
-	c.now.Fleet.Members = c.now.Fleet.Members[1:] // of our time only b
+	c.now.Fleet.Members = c.now.Fleet.Members[1:] // only b is of the current time
 	for at := 2*time.Hour + 310*time.Second; at < 2*time.Hour+330*time.Second; at += 2 * time.Second {
 		if r := report("c", at, 2*time.Second); r.Result != Ahead {
 			t.Fatalf("a wrong clock is believed while the other proxy's interval lasts: %v", r.Result)

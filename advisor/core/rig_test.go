@@ -8,26 +8,24 @@ import (
 	"weir/advisor/policy"
 )
 
-// day is a rate that follows the day: 100/s at noon, 20/s at midnight.
+// day returns a rate with a daily course: 100/s at noon, 20/s at midnight.
 func day(at time.Time) float64 {
 	return 60 - 40*math.Cos(2*math.Pi*float64(at.Unix()%86400)/86400)
 }
 
-// snapAt is what one proxy sees of day in the 30 s up to at, with a limit that
-// refuses nothing.
+// snapAt returns the snapshot of the 30 s up to at, with a limit that refuses nothing.
 func snapAt(at time.Time) *Snapshot {
 	return answered(&Snapshot{At: at, Interval: 30 * time.Second, Observed: day(at), Forwarded: day(at), P95: 0.02,
 		Limit: policy.Limit{Algorithm: policy.Fixed, Limit: 200, Window: 1}})
 }
 
-// answered has all that was forwarded be answered.
+// answered returns s with an answer to each forwarded request.
 func answered(s *Snapshot) *Snapshot {
 	s.Ended = s.Forwarded * s.Interval.Seconds()
 	return s
 }
 
-// feed lets a core take in snapshots from one moment to another, and fails when
-// one of them is not learned from.
+// feed lets a core process the snapshots of a span, and fails if one is not learned from.
 func feed(t testing.TB, c *Core, from, to time.Time, every time.Duration) {
 	t.Helper()
 	for at := from.Add(every); !at.After(to); at = at.Add(every) {
@@ -39,7 +37,7 @@ func feed(t testing.TB, c *Core, from, to time.Time, every time.Duration) {
 	}
 }
 
-// again is a core that knows what c knows.
+// again returns a core restored from the state of c.
 func again(t testing.TB, c *Core) *Core {
 	t.Helper()
 	parts, err := c.Parts()

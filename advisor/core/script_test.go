@@ -11,23 +11,23 @@ import (
 	"weir/internal/testkit"
 )
 
-// monday is when the tests' time begins.
+// monday is the time at which the tests begin.
 var monday = time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC)
 
 // A player plays one script.
 type player struct {
 	c     *Core
-	tell  []string // a line for each snapshot, or several alike
-	last  string   // what the newest line says
-	count int      // snapshots that it says it of
+	lines []string // a line per snapshot, or per run of equal ones
+	last  string   // the newest line
+	count int      // snapshots that the line stands for
 }
 
 // do plays one command:
 //
 //	a 30s                          proxy a reports the interval that ended 30 s after the start
 //	a 30s..15m                     … and so on, each interval
-//	a 30s rate=50 limit=10         … and what it reports; it is asked for in later commands, too, until it is said anew
-//	restart                        all is written down and read again
+//	a 30s rate=50 limit=10         … with these values, which also hold in later commands until they are set again
+//	restart                        the state is encoded and restored
 //	forecast                       when the forecast begins, and how long the history is
 func (p *player) do(snap map[string]*Snapshot, command string) error {
 	words := strings.Fields(command)
@@ -82,7 +82,7 @@ func (p *player) do(snap map[string]*Snapshot, command string) error {
 	return nil
 }
 
-// set sets what a proxy reports from now on.
+// set sets the values that a proxy reports from now on.
 func (s *Snapshot) set(word string) (err error) {
 	name, value, _ := strings.Cut(word, "=")
 	number := func(v *float64) { *v, err = strconv.ParseFloat(value, 64) }
@@ -107,7 +107,7 @@ func (s *Snapshot) set(word string) (err error) {
 	return err
 }
 
-// post feeds the core, and tells what comes of it.
+// post lets the core process a snapshot, and records the result.
 func (p *player) post(s *Snapshot) {
 	rounds := p.c.now.Rounds
 	r := p.c.Take(s)
@@ -124,17 +124,17 @@ func (p *player) post(s *Snapshot) {
 	p.say(s.Instance + " " + text)
 }
 
-// say tells a line, once for several that are alike.
+// say records a line, once for several equal ones.
 func (p *player) say(text string) {
 	if text != p.last {
-		p.tell, p.last, p.count = append(p.tell, text), text, 1
+		p.lines, p.last, p.count = append(p.lines, text), text, 1
 		return
 	}
 	p.count++
-	p.tell[len(p.tell)-1] = fmt.Sprintf("%s × %d", text, p.count)
+	p.lines[len(p.lines)-1] = fmt.Sprintf("%s × %d", text, p.count)
 }
 
-// partOf looks parts up.
+// partOf returns a part by name.
 func partOf(parts []Part) func(string) []byte {
 	return func(name string) []byte {
 		for _, p := range parts {
@@ -157,14 +157,14 @@ func TestScripts(t *testing.T) {
 			} else {
 				p, snap = &player{c: New(Tuning{})}, map[string]*Snapshot{}
 			}
-			p.tell, p.last = nil, ""
+			p.lines, p.last = nil, ""
 			for _, line := range commands {
 				if err := p.do(snap, line); err != nil {
 					return "", fmt.Errorf("%s: %w", line, err)
 				}
 			}
-			p.tell = append(p.tell, fmt.Sprintf("newest %v, %d rounds", p.c.now.newest().Sub(monday), p.c.now.Rounds))
-			return strings.Join(p.tell, "\n"), nil
+			p.lines = append(p.lines, fmt.Sprintf("newest %v, %d rounds", p.c.now.newest().Sub(monday), p.c.now.Rounds))
+			return strings.Join(p.lines, "\n"), nil
 		}
 	})
 }

@@ -15,7 +15,7 @@ func values(observed, limit float64) *[valuesN]float32 {
 	return &v
 }
 
-// Means are means, limits are the newest, and what is old is forgotten.
+// Values are means, limits are the newest, and old marks are dropped.
 func TestTrack(t *testing.T) {
 	tr := newTrack()
 	tr.add(monday.Add(30*time.Second), values(10, 100))

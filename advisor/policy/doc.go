@@ -6,9 +6,8 @@
 // the future demand), and returns a [Recommendation].
 //
 //   - The belief (capacity.go) is a distribution over what the target can take. While
-//     the gate binds that is measured; else answers only bound it.
-//   - The proof (proof.go) is the highest rate that the target has answered well; a day
-//     halves it.
+//     the gate binds that is measured; else answers only bound it. The proof is the
+//     highest rate that the target has answered well; a day halves it.
 //   - The ceiling (ceiling.go) is the limit of a target behind a gate: a little above
 //     what the target can take. The gate reacts within a few answers; while it is idle
 //     there is no queue. Answer times are not used, as they mix all routes.
@@ -20,22 +19,18 @@
 // Whatever the input, a recommendation
 //
 //   - lies in [Settings.LimitMin, Settings.LimitMax], which win over all else;
-//   - rises to no more than the larger of the hint and twice the proven rate, by no more
-//     than a factor of two, and only after answers that say that the target is well: never
-//     because of a fault. What a fault has cost comes back, up to the limit before it.
-//     Twice, since no more can be proven than is let in: with once, a limit that was too
-//     low at first would stay;
-//   - falls by half at most, and only because the target suffers or is known to take less:
-//     a limit that was never binding stays;
+//   - rises to no more than the larger of the hint and twice the proven rate (no more can
+//     be proven than is let in), by no more than a factor of two, and only after answers
+//     that say that the target is well. What a fault has cost comes back, up to the limit
+//     before it;
+//   - falls by half at most, and only because the target suffers or is known to take less;
 //   - is the limit in force when that did not decide ([Snapshot.Mode]), when it is off, and
 //     when the snapshot cannot have happened;
 //   - has the algorithm in force, finite numbers, and counts in whole permits;
 //   - depends on the settings, the state and the two arguments only.
 //
-// It starts from the limit that is in force, not from the previous recommendation:
-// somebody may have changed the limit, or the proxy may have clipped it.
-//
-// # Units
+// It starts from the limit that is in force, not from the previous recommendation, since
+// the limit may have been changed or the recommendation clipped.
 //
 // Rates are permits per second, times are time.Duration, windows in a [Limit] are
 // seconds as in its JSON.

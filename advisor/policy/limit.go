@@ -73,21 +73,27 @@ func (l Limit) valid() bool {
 	return l.Algorithm == Off || usable(l.Rate())
 }
 
-// scaled returns l with another sustained rate. Its burst scales with the rate, and
-// windows keep their length.
+// scaled returns l with another sustained rate, rounded towards the one before, so that a
+// step stays in its bounds. Its burst scales with the rate. Windows keep their length,
+// unless no whole number of permits lies between the two rates and within the bounds.
 func (s Settings) scaled(l Limit, rate float64) Limit {
 	before := l.Rate()
 	switch l.Algorithm {
-	case Token:
-		l.Capacity = math.Max(1, math.Round(l.Capacity*rate/before))
-		fallthrough
-	case Leaky:
-		l.FillRate = s.fine(rate, before)
+	case Token, Leaky: // to four digits
+		if l.Algorithm == Token {
+			l.Capacity = min(max(1, math.Round(l.Capacity*rate/before)), numberMax)
+		}
+		scale := math.Pow(10, 3-math.Floor(math.Log10(rate)))
+		l.FillRate = min(max(towards(before*scale, rate*scale)/scale, s.LimitMin), s.LimitMax)
 	default:
 		if l.Algorithm == GCRA {
-			l.Burst = math.Round(l.Burst * rate / before)
+			l.Burst = min(math.Round(l.Burst*rate/before), numberMax)
 		}
-		l.Limit, l.Window = s.whole(rate, l.Window, before)
+		l.Limit = towards(before*l.Window, rate*l.Window)
+		if at := l.Limit / l.Window; l.Limit < 1 || (at-before)*(rate-before) < 0 || at < s.LimitMin || at > s.LimitMax {
+			l.Limit = max(1, math.Round(rate*max(l.Window, permitsMin/rate)))
+			l.Window = l.Limit / rate
+		}
 	}
 	return l
 }
@@ -96,31 +102,10 @@ func (s Settings) scaled(l Limit, rate float64) Limit {
 // to integers changes the rate little.
 const permitsMin = 10
 
-// whole returns the integer number of permits in window for rate, rounded towards the
-// rate from, so that a step stays in its bounds. If no integer lies within the bounds, or
-// none between the two rates, the window is changed.
-func (s Settings) whole(rate, window, from float64) (permits, seconds float64) {
-	permits = math.Round(rate * window)
-	if at := permits / window; at > rate && rate > from {
-		permits = math.Floor(rate * window)
-	} else if at < rate && rate < from {
-		permits = math.Ceil(rate * window)
+// towards rounds v to a whole number towards from.
+func towards(from, v float64) float64 {
+	if v > from {
+		return math.Floor(v)
 	}
-	at := permits / window
-	between := at >= min(rate, from) && at <= max(rate, from) || math.Abs(at/rate-1) < 0.01
-	if permits < 1 || !between || at < s.LimitMin || at > s.LimitMax {
-		permits = max(1, math.Round(rate*max(window, permitsMin/rate)))
-		window = permits / rate
-	}
-	return permits, window
-}
-
-// fine rounds a rate to four digits, towards the rate from and inside the bounds.
-func (s Settings) fine(rate, from float64) float64 {
-	scale := math.Pow(10, 3-math.Floor(math.Log10(rate)))
-	round := math.Ceil
-	if rate > from {
-		round = math.Floor
-	}
-	return min(max(round(rate*scale)/scale, s.LimitMin), s.LimitMax)
+	return math.Ceil(v)
 }

@@ -16,8 +16,7 @@ func with(hint float64) Settings {
 	return s
 }
 
-// near fails unless the rate in force is between low and high times the capacity
-// of the world.
+// near fails unless the rate in force is between low and high times the capacity.
 func (w *world) near(t *testing.T, name string, low, high float64) {
 	t.Helper()
 	if x := w.limit.Rate() / w.capacity(w.now); x < low || x > high {
@@ -43,7 +42,7 @@ func TestFindsTheCapacity(t *testing.T) {
 			w.width = width
 			w.limit.FillRate = c.start
 			set := with(c.hint)
-			if width == 1 { // is slower at half its load already: somebody must say what is good
+			if width == 1 { // is slower already at half its load: the SLO must be configured
 				set.SLO = time.Duration(3 * worldBase * float64(time.Second))
 			}
 			p := New(set)
@@ -207,8 +206,8 @@ func TestLostSnapshotsDoNoHarm(t *testing.T) {
 	w.near(t, "with every fifth snapshot lost", 0.8, 1)
 }
 
-// Behind a gate the limit finds the capacity in a few snapshots, is a little above it,
-// and follows it; whatever happens, it hardly costs an answer.
+// Behind a gate the limit finds the capacity within a few snapshots, stays a little above it,
+// follows it, and costs hardly any answers.
 func TestCeiling(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -242,8 +241,8 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// A target that refuses at once what is too much is not at fault: the limit does not rise
-// above the operator's hint, with a gate or without, and comes down without one.
+// A target that refuses excess load at once is not faulty: the limit does not rise above the
+// operator's hint, with a gate or without, and without one it falls.
 func TestSheddingIsNoFault(t *testing.T) {
 	for _, gated := range []bool{true, false} {
 		w := steady(160, 300)
@@ -262,8 +261,8 @@ func TestSheddingIsNoFault(t *testing.T) {
 	}
 }
 
-// While the store is unavailable everything is let through. That is not blamed on the
-// limit, and what is seen then counts.
+// While the store is unavailable everything is admitted. That does not lower the limit, and
+// the answers are learned from.
 func TestFailOpenIsNotBlamed(t *testing.T) {
 	for _, gated := range []bool{true, false} {
 		w := steady(160, 400)

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// start is when all tests begin.
+// start is the time at which all tests begin.
 var start = time.Date(2026, 1, 19, 16, 0, 0, 0, time.UTC)
 
-// A world is a target with many workers and a queue, as a fluid: what it is
-// given beyond its capacity waits, who waits too long gives up. Its p95 follows
-// M/M/c with noise, so it shows what a proxy would tell, at no cost.
+// A world is a target with many workers and a queue, as a fluid: requests beyond its capacity
+// wait, and clients that wait too long give up. Its p95 follows M/M/c with noise.
 type world struct {
 	capacity func(t float64) float64 // requests/s
 	demand   func(t float64) float64 // requests/s
@@ -21,8 +20,8 @@ type world struct {
 	noise    float64                 // deviation of ln p95
 	foresee  bool                    // an exact forecast
 	lost     int                     // every so many snapshots one is lost; 0: none
-	gated    bool                    // a gate holds back what is too much
-	sheds    bool                    // the target answers at once that it is too much
+	gated    bool                    // a gate holds back excess load
+	sheds    bool                    // the target refuses excess load at once
 
 	limit   Limit
 	now     float64
@@ -50,7 +49,7 @@ func steady(capacity, demand float64) *world {
 	}
 }
 
-// interval plays dt seconds and returns what the proxy tells about them.
+// interval plays dt seconds and returns their snapshot.
 func (w *world) interval() Snapshot {
 	demand, capacity := w.demand(w.now), w.capacity(w.now)
 	demand *= 1 + 0.02*w.rng.NormFloat64()
@@ -61,7 +60,7 @@ func (w *world) interval() Snapshot {
 	waits := max(before, w.backlog) / capacity
 	u := min(admitted/capacity, 0.999)
 	p95 := worldBase*(1+math.Pow(u, math.Sqrt(2*(w.width+1))-1)/(w.width*(1-u))) + waits
-	late := 0.0 // share of the interval in which who comes gives up
+	late := 0.0 // share of the interval in which new clients give up
 	if waits > worldPatience {
 		late = min(1, (waits-worldPatience)*capacity/max(math.Abs(excess)*w.dt, 1))
 		p95 = worldPatience
@@ -113,7 +112,7 @@ func (w *world) outlook() Outlook {
 	return o
 }
 
-// run plays n intervals, and applies what p recommends. It calls each, unless nil.
+// run plays n intervals and applies the recommendations of p. It calls each, unless nil.
 func (w *world) run(p *Policy, n int, each func(Snapshot, Recommendation)) {
 	for i := range n {
 		s := w.interval()
@@ -128,10 +127,10 @@ func (w *world) run(p *Policy, n int, each func(Snapshot, Recommendation)) {
 	}
 }
 
-// reset forgets what was counted so far.
+// reset resets the counts.
 func (w *world) reset() { w.good, w.refused, w.offered = 0, 0, 0 }
 
-// from returns before until t, after from then on.
+// from returns before until t, and then after.
 func from(t, before, after float64) func(float64) float64 {
 	return func(now float64) float64 {
 		if now < t {
@@ -141,7 +140,7 @@ func from(t, before, after float64) func(float64) float64 {
 	}
 }
 
-// between returns inside from t to u, outside else.
+// between returns inside from t to u, and outside otherwise.
 func between(t, u, inside, outside float64) func(float64) float64 {
 	return func(now float64) float64 {
 		if now >= t && now < u {
@@ -151,7 +150,7 @@ func between(t, u, inside, outside float64) func(float64) float64 {
 	}
 }
 
-// ramp climbs from before to after between t and u.
+// ramp rises from before to after between t and u.
 func ramp(t, u, before, after float64) func(float64) float64 {
 	return func(now float64) float64 {
 		x := min(max((now-t)/(u-t), 0), 1)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// seen is a snapshot of a target that can do 160/s, a minute after the last, with
-// a limit of 100/s unless it says otherwise.
+// seen returns a snapshot of a target with a capacity of 160/s, a minute after the last, with
+// a limit of 100/s unless changed.
 func seen(i int, change func(*Snapshot)) Snapshot {
 	s := Snapshot{
 		At: start.Add(time.Duration(i) * time.Minute), Interval: time.Minute,
@@ -22,7 +22,7 @@ func seen(i int, change func(*Snapshot)) Snapshot {
 	return s
 }
 
-// watched is a policy that has seen a target at ease for 20 minutes.
+// watched returns a policy that has seen a target at low load for 20 minutes.
 func watched(set Settings) (*Policy, int) {
 	p := New(set)
 	for i := range 20 {
@@ -31,7 +31,7 @@ func watched(set Settings) (*Policy, int) {
 	return p, 20
 }
 
-// expect is a forecast of one demand per minute.
+// expect returns a forecast with one demand per minute.
 func expect(demand ...float64) Outlook {
 	o := Outlook{Step: time.Minute}
 	for _, d := range demand {
@@ -40,10 +40,10 @@ func expect(demand ...float64) Outlook {
 	return o
 }
 
-// behind is a change of a snapshot: a gate protects the target.
+// behind changes a snapshot: a gate protects the target.
 func behind(share float64, change func(*Snapshot)) func(*Snapshot) {
 	return func(s *Snapshot) {
-		s.GateLimit, s.InFlight, s.GateShare = 30, 8, share
+		s.GateLimit, s.GateShare = 30, share
 		if change != nil {
 			change(s)
 		}
@@ -51,7 +51,7 @@ func behind(share float64, change func(*Snapshot)) func(*Snapshot) {
 	}
 }
 
-// refusing is a limit of rate that is asked for more.
+// refusing changes a snapshot: a limit of rate refuses some requests.
 func refusing(rate float64) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Limit.FillRate, s.Observed, s.Forwarded, s.RejectedShare = rate, 2*rate, rate, 0.5
@@ -70,7 +70,6 @@ func TestRules(t *testing.T) {
 	}{
 		{"all is well", nil, expect(steady...), 100, 100, Hold, "forecast=60 req/s, the limit fits"},
 		{"no forecast", nil, Outlook{}, 100, 100, NoForecast, "no forecast"},
-		{"a forecast of nonsense is none", nil, expect(math.NaN()), 100, 100, NoForecast, "no forecast"},
 		{"a rise within the next minute", nil, expect(105, 105, 105), 120, 122, ForecastRise, "forecast=105 req/s, raised ahead of it"},
 		{"a rise that is far enough away", nil, expect(60, 60, 60, 60, 60, 60, 110), 100, 100, Hold, "the limit fits"},
 		{"it refuses and the target is well", refusing(100), Outlook{}, 101, 125, Refusing, "50.0 % refused"},
@@ -82,7 +81,7 @@ func TestRules(t *testing.T) {
 		{"the store is away, and all is let through", func(s *Snapshot) { s.Mode, s.Forwarded, s.P95, s.Errors = FailOpen, 400, 2*time.Second, 0.6 }, Outlook{}, 100, 100, NotEnforced, "did not decide"},
 		{"recommendations are not put in force", func(s *Snapshot) { refusing(100)(s); s.Mode = Shadow }, Outlook{}, 101, 125, Refusing, "50.0 % refused"},
 		{"the limiter is off", func(s *Snapshot) { s.Limit = Limit{Algorithm: Off} }, Outlook{}, math.Inf(1), math.Inf(1), LimiterOff, "stays off"},
-		{"an unknown algorithm", func(s *Snapshot) { s.Limit.Algorithm = "best" }, Outlook{}, 100, 100, InvalidInput, "impossible numbers"},
+		{"an unknown algorithm", func(s *Snapshot) { s.Limit.Algorithm = "best" }, Outlook{}, 0, 0, InvalidInput, "impossible numbers"},
 		{"not a number", func(s *Snapshot) { s.Errors = math.NaN() }, Outlook{}, 100, 100, InvalidInput, "impossible numbers"},
 		{"more refused than all", func(s *Snapshot) { s.RejectedShare = 1.1 }, Outlook{}, 100, 100, InvalidInput, "impossible numbers"},
 		{"an old snapshot", func(s *Snapshot) { s.At = start }, Outlook{}, 100, 100, Stale, "not newer"},
@@ -114,7 +113,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A limit rises behind an idle gate as far as the target answers well, and no further.
+// Behind an idle gate a limit rises as far as the target answers well, and no further.
 func TestRisesNoFurtherThanProven(t *testing.T) {
 	p, i := watched(with(0))
 	limit := Limit{Algorithm: Token, Capacity: 20, FillRate: 100}
@@ -131,8 +130,8 @@ func TestRisesNoFurtherThanProven(t *testing.T) {
 	}
 }
 
-// Behind a gate a short slowness costs no limit: it would come back long after the target
-// has. When the gate stays full, or is full again and again, the limit falls.
+// Behind a gate a short slowdown does not lower the limit, which would recover much later than
+// the target. If the gate stays full, or is full repeatedly, the limit falls.
 func TestFallsOnlyWhenTheGateIsOftenFull(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -167,8 +166,7 @@ func TestFallsOnlyWhenTheGateIsOftenFull(t *testing.T) {
 	}
 }
 
-// A shortage is told as far ahead as the demand's 95 % quantile passes what is known to
-// be possible.
+// A shortage is the time until the demand's 95 % quantile exceeds the known capacity.
 func TestShortage(t *testing.T) {
 	p := New(with(160))
 	for i := range 20 {
@@ -251,7 +249,7 @@ func TestPredicted(t *testing.T) {
 	}
 }
 
-// Nothing that is answered makes the belief one about no rate at all.
+// For any answers the belief has a finite mean and variance.
 func TestNothingLetThroughAndErrors(t *testing.T) {
 	p := New(Settings{SLO: 300 * time.Millisecond})
 	for i := range 6 {
@@ -262,8 +260,8 @@ func TestNothingLetThroughAndErrors(t *testing.T) {
 	}
 }
 
-// What somebody has lowered while the target suffers is not given back when that turns
-// out to be a fault.
+// If somebody lowers the limit while the target suffers, it is not restored when the cause
+// turns out to be a fault.
 func TestLoweredByHandDuringAFault(t *testing.T) {
 	p, i := watched(with(0))
 	limit := Limit{Algorithm: Token, Capacity: 20, FillRate: 60}
@@ -282,8 +280,8 @@ func TestLoweredByHandDuringAFault(t *testing.T) {
 	}
 }
 
-// A target that fails without getting slower has no queue to work off: the snapshot after
-// the cut says whether fewer requests fail less often, and the limit comes back at once.
+// A target that fails without becoming slower has no queue to work off: the snapshot after the
+// cut shows whether fewer requests fail less often, and the limit is restored at once.
 func TestFaultCostsOneCut(t *testing.T) {
 	p, i := watched(with(160))
 	limit := seen(0, nil).Limit
@@ -298,7 +296,7 @@ func TestFaultCostsOneCut(t *testing.T) {
 	}
 }
 
-// While hardly anything is answered the limit falls with every snapshot.
+// While hardly any request is answered the limit falls with every snapshot.
 func TestHopelessOverload(t *testing.T) {
 	p, i := watched(with(400))
 	limit := seen(0, refusing(400)).Limit
@@ -313,7 +311,7 @@ func TestHopelessOverload(t *testing.T) {
 	}
 }
 
-// A limit does not fall below what is answered well just now, whatever was believed before.
+// A limit does not fall below the rate that is answered well now, whatever the belief was.
 func TestNotBelowWhatIsAnswered(t *testing.T) {
 	p, i := watched(with(160))
 	for k := range 10 {

@@ -52,15 +52,3 @@ func TestAGapEndsWhatWasGoingOn(t *testing.T) {
 		t.Errorf("an hour later the episode goes on: %+v", g)
 	}
 }
-
-func TestSettingsThatMakeNoSenseAreAbsent(t *testing.T) {
-	nan := math.NaN()
-	p := New(Settings{LimitMin: nan, LimitMax: -1, CapacityHint: math.Inf(1), SLO: -1})
-	want := Settings{LimitMin: limitMinDefault, LimitMax: limitMaxDefault}
-	if p.set != want {
-		t.Errorf("%+v, want %+v", p.set, want)
-	}
-	if p := New(Settings{LimitMin: 10, LimitMax: 5}); p.set.LimitMax != 10 {
-		t.Errorf("bounds the wrong way round: %+v", p.set)
-	}
-}

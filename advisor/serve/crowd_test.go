@@ -15,8 +15,8 @@ import (
 	"weir/advisor/state"
 )
 
-// Many proxies that report at the same time, while others look at everything and
-// the state is saved, are added up right.
+// Many proxies that report at the same time, while the state is read and saved, are added up
+// correctly.
 func TestCrowd(t *testing.T) {
 	const proxies, rounds = 200, 4
 	r := start(t, kept(filepath.Join(t.TempDir(), "s")))
@@ -62,7 +62,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// imageNow is everything known.
+// imageNow returns an image of the state.
 func (r *rig) imageNow(t *testing.T) (image state.Image) {
 	r.mind.mu.Lock()
 	defer r.mind.mu.Unlock()
@@ -73,7 +73,7 @@ func (r *rig) imageNow(t *testing.T) (image state.Image) {
 	return image
 }
 
-// What is beyond the places is refused at once.
+// Snapshots beyond the number of places are refused at once.
 func TestShed(t *testing.T) {
 	r := start(t, defaults())
 	for range postsMax {
@@ -86,7 +86,7 @@ func TestShed(t *testing.T) {
 	r.want(200, "POST", "/v1/limit-config", contract)
 }
 
-// A fault of the thinking part costs an answer.
+// A panic of the core affects only one answer.
 func TestPanic(t *testing.T) {
 	m := newMind(core.Tuning{})
 	m.core = nil
@@ -97,8 +97,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// History is imported before our own, once, and a server that is away keeps nobody
-// from starting.
+// History is imported once, before the known one, and an unavailable server does not prevent a
+// start.
 func TestImport(t *testing.T) {
 	now := time.Now().Truncate(time.Minute)
 	server := httptest.NewServer(prometheus(now.Add(-9 * time.Hour)))
@@ -142,7 +142,7 @@ func mustParse(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// prometheus answers 7 per second at every step since a moment.
+// prometheus answers 7 per second at every step since a time.
 func prometheus(since time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var start, end, step int64

@@ -13,14 +13,14 @@ import (
 	"weir/internal/testkit"
 )
 
-// kept are settings with a state file.
+// kept returns settings with a state file.
 func kept(path string) config.Config {
 	cfg := defaults()
 	cfg.StateFile = path
 	return cfg
 }
 
-// What was learned is there after a restart, and goes on.
+// What was learned is available after a restart, and learning continues.
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "advisor.state")
 	a := start(t, kept(path))
@@ -43,7 +43,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// The image is written again when it is due.
+// The image is rewritten when it is due.
 func TestImageIsDue(t *testing.T) {
 	r := start(t, kept(filepath.Join(t.TempDir(), "s")))
 	k := r.keeper
@@ -67,7 +67,7 @@ func TestImageIsDue(t *testing.T) {
 	}
 }
 
-// A state that cannot be read is kept aside, said, and nothing else.
+// A damaged state is kept under another name and logged, and the advisor starts.
 func TestCorrupt(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -129,8 +129,8 @@ func TestStateFileOfNoUse(t *testing.T) {
 	}
 }
 
-// A disk that takes nothing is told once, and when it takes something again;
-// answers are given all the time.
+// It is logged once that the disk accepts no writes, and once that it does again. Snapshots are
+// answered all the time.
 func TestDiskAway(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "disk")
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -144,7 +144,7 @@ func TestDiskAway(t *testing.T) {
 	r.post(snapAt(monday))
 	log := new(testkit.Log)
 	now := time.Now()
-	// One that is looked at by hand, with times of our own.
+	// A keeper that is called with the times of the test.
 	k := &keeper{mind: r.mind, store: r.keeper.store, every: time.Hour, log: log.Logger(), savedAt: now, tried: now}
 	for i := range 5 {
 		k.look(now.Add(2*time.Hour + time.Duration(i)*retryPause))
@@ -168,7 +168,7 @@ func TestDiskAway(t *testing.T) {
 	}
 }
 
-// An advisor starts on a full disk, says so, and saves when there is room again.
+// An advisor starts with a full disk, logs it, and saves when there is room again.
 func TestStartOnFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	if err := os.Symlink("/dev/full", path+".tmp"); err != nil { // until the first attempt removes it

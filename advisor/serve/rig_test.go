@@ -17,7 +17,7 @@ import (
 	"weir/internal/testkit"
 )
 
-// monday is when the tests' time begins.
+// monday is the time at which the tests begin.
 var monday = time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC)
 
 // A rig is an advisor that runs for one test, and a client.
@@ -29,7 +29,7 @@ type rig struct {
 	stop   func()
 }
 
-// defaults are the settings of an advisor without any.
+// defaults returns the default settings.
 func defaults() config.Config {
 	return config.Config{LimitMin: 5, LimitMax: 100_000, StateEvery: time.Hour, Zone: time.UTC}
 }
@@ -65,8 +65,7 @@ func (r *rig) do(method, path, body string) (int, string) {
 	return status, text
 }
 
-// want sends a request, fails unless it is answered with the status, and returns
-// the JSON of the answer.
+// want sends a request, fails unless the answer has the status, and returns its JSON.
 func (r *rig) want(status int, method, path, body string) map[string]any {
 	r.t.Helper()
 	got, text := r.do(method, path, body)
@@ -80,26 +79,24 @@ func (r *rig) want(status int, method, path, body string) map[string]any {
 	return a
 }
 
-// post posts a snapshot that must be answered.
+// post posts a snapshot, and fails unless it is answered.
 func (r *rig) post(s *core.Snapshot) map[string]any {
 	r.t.Helper()
 	return r.want(200, "POST", "/v1/limit-config", string(record(s)))
 }
 
-// day is a rate that follows the day: 100/s at noon, 20/s at midnight.
+// day returns a rate with a daily course: 100/s at noon, 20/s at midnight.
 func day(at time.Time) float64 {
 	return 60 - 40*math.Cos(2*math.Pi*float64(at.Unix()%86400)/86400)
 }
 
-// snapAt is what one proxy sees of day in the 30 s up to at, with a limit that
-// refuses nothing.
+// snapAt returns the snapshot of the 30 s up to at, with a limit that refuses nothing.
 func snapAt(at time.Time) *core.Snapshot {
 	return &core.Snapshot{At: at, Interval: 30 * time.Second, Observed: day(at), Forwarded: day(at), P95: 0.02, Ended: 30 * day(at),
 		Limit: policy.Limit{Algorithm: policy.Fixed, Limit: 200, Window: 1}}
 }
 
-// feed lets a mind take in snapshots from one moment to another, and fails when
-// one of them is not learned from.
+// feed lets a mind process the snapshots of a span, and fails if one is not learned from.
 func feed(t *testing.T, m *mind, from, to time.Time, every time.Duration) {
 	t.Helper()
 	for at := from.Add(every); !at.After(to); at = at.Add(every) {
@@ -111,7 +108,7 @@ func feed(t *testing.T, m *mind, from, to time.Time, every time.Duration) {
 	}
 }
 
-// newState is what GET /v1/state tells.
+// newState returns the answer of GET /v1/state.
 func newState(r *rig) *believed {
 	v := r.mind.view()
 	return newBelieved(&v)

@@ -70,11 +70,11 @@ func readSnapshot(body []byte) (core.Snapshot, error) {
 
 // record returns s in the form of the journal.
 func record(s *core.Snapshot) []byte {
-	seconds, targets := s.Interval.Seconds(), float64(s.Targets)
+	seconds := s.Interval.Seconds()
 	r := request{
 		Timestamp: &s.At, Interval: &seconds, Observed: &s.Observed, Forwarded: &s.Forwarded, Rejected: &s.Rejected,
 		Latency: &s.P95, Errors: &s.Errors, Limit: s.Limit, Instance: s.Instance,
-		Mode: modes[s.Mode], Delivered: &s.Delivered, Ended: &s.Ended, InFlight: &s.InFlight, GateLimit: &s.GateLimit, GateShare: &s.GateShare, Targets: &targets,
+		Mode: modes[s.Mode], Delivered: &s.Delivered, Ended: &s.Ended, GateLimit: &s.GateLimit, GateShare: &s.GateShare,
 	}
 	if s.Unshared {
 		r.Store = stores[1]
@@ -160,14 +160,15 @@ func (r *request) snapshot() (core.Snapshot, error) {
 	return s, c.err()
 }
 
-// gates checks the fields that older proxies do not send.
+// gates checks the fields that older proxies do not send. The advisor does not use inFlight
+// and healthyTargets.
 func (r *request) gates(c *check, s *core.Snapshot) {
 	s.Mode = policy.Mode(c.word("mode", r.Mode, modes))
 	s.Unshared = c.word("store", r.Store, stores) > 0
-	s.InFlight = c.optional("inFlight", r.InFlight, numberMax)
+	c.optional("inFlight", r.InFlight, numberMax)
 	s.GateLimit = c.optional("gateLimit", r.GateLimit, numberMax)
 	s.GateShare = c.optional("gateShare", r.GateShare, 1)
-	s.Targets = int(c.optional("healthyTargets", r.Targets, targetsMax))
+	c.optional("healthyTargets", r.Targets, targetsMax)
 	s.Delivered = c.optional("deliveredRps", r.Delivered, rpsMax)
 	s.Ended = c.optional("ended", r.Ended, numberMax)
 	if r.Ended == nil && (s.P95 > 0 || s.Errors > 0) {

@@ -9,7 +9,7 @@ import (
 	"weir/internal/testkit"
 )
 
-// However many snapshots are refused, there is a line for each reason.
+// Refused snapshots are logged in one line per reason.
 func TestVoice(t *testing.T) {
 	log := new(testkit.Log)
 	v := newVoice(log.Logger())
@@ -36,7 +36,7 @@ func TestVoice(t *testing.T) {
 	}
 }
 
-// Each change of the recommendation is told, but not thousands in a second.
+// Each change of the recommendation is logged, up to a number per second.
 func TestVoiceOfChanges(t *testing.T) {
 	log := new(testkit.Log)
 	v := newVoice(log.Logger())
