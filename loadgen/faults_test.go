@@ -47,7 +47,7 @@ func newSecureTarget(t *testing.T) *secureTarget {
 // A faulty is a run against something that is not as it should be.
 type faulty struct {
 	url    string
-	more   string // fields of the configuration
+	once   bool // each connection serves one request
 	args   []string
 	reason string // all requests end in; empty: they succeed
 	says   string // on stdout or stderr
@@ -62,10 +62,8 @@ func (f faulty) run(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "result.json")
 	plan := filepath.Join(dir, "test.json")
-	text := fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"profile":{"type":"constant","params":{"rps":%d}}%s}`, f.url, seconds, rate, f.more)
-	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"profile":{"type":"constant","params":{"rps":%d}},"requestOptions":{"keepAlive":%t,"timeout":60}}`, f.url, seconds, rate, !f.once)
+	testkit.WriteFile(t, plan, text)
 	cmd, stdout, stderr := program(t, append([]string{"run", plan, "-out", out}, f.args...)...)
 	if status := exit(t, cmd); status != 0 && status != 3 {
 		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
@@ -96,11 +94,11 @@ func TestSecureTargets(t *testing.T) {
 	trusted := []string{"-target-ca-file", s.authorities}
 	cases := map[string]faulty{
 		"trusted":       {url: s.URL, args: trusted},
-		"without keep":  {url: s.URL, args: trusted, more: `,"requestOptions":{"keepAlive":false}`},
+		"without keep":  {url: s.URL, args: trusted, once: true},
 		"two loops":     {url: s.URL, args: append([]string{"-event-loops", "2"}, trusted...)},
 		"unknown":       {url: s.URL, reason: "tls_failed", says: "x509: certificate signed by unknown authority"},
 		"another name":  {url: "https://localhost:" + port, args: trusted, reason: "tls_failed", says: "x509: certificate is valid for example.com, *.example.com, not localhost"},
-		"unknown, once": {url: s.URL, reason: "tls_failed", says: "Request errors: TLS handshake failed", more: `,"requestOptions":{"keepAlive":false}`},
+		"unknown, once": {url: s.URL, reason: "tls_failed", says: "Request errors: TLS handshake failed", once: true},
 		"plain to TLS":  {url: "http://" + s.Listener.Addr().String(), reason: "http_4xx"},
 		"TLS to plain":  {url: "https://" + newTarget(t).Listener.Addr().String(), reason: "tls_failed", says: "does not look like a TLS handshake"},
 	}
@@ -136,7 +134,7 @@ func TestUnreachableTargets(t *testing.T) {
 	runAll(t, map[string]faulty{
 		"refused":            {url: "http://" + nobody, reason: "connect_refused", says: "Request errors: connection refused"},
 		"refused by TLS":     {url: "https://" + nobody, reason: "connect_refused", says: "Request errors: connection refused"},
-		"refused one each":   {url: "http://" + nobody, reason: "connect_refused", more: `,"requestOptions":{"keepAlive":false}`},
+		"refused one each":   {url: "http://" + nobody, reason: "connect_refused", once: true},
 		"from other sources": {url: newTarget(t).URL, args: []string{"-source-addresses", "127.0.0.2,127.0.0.3"}},
 	})
 }
@@ -145,10 +143,7 @@ func TestUnreachableTargets(t *testing.T) {
 // errors have several reasons; but there are as many as there are requests.
 func TestResettingTarget(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := testkit.Listen(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -52,9 +52,7 @@ func (s *target) file(t *testing.T, rps, seconds float64, more string) string {
 	path := filepath.Join(t.TempDir(), "test.json")
 	text := fmt.Sprintf(`{"limiterUrl":"%s/api/test","duration":%g,"profile":{"type":"constant","params":{"rps":%g}}%s}`,
 		s.URL, seconds, rps, more)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, path, text)
 	return path
 }
 
@@ -75,10 +73,7 @@ func wait(cmd *exec.Cmd) int {
 // read decodes the result that a run has written.
 func read(t *testing.T, path string) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(path))(t)
 	var r map[string]any
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatalf("%v in %s", err, text)
@@ -111,10 +106,7 @@ func TestRun(t *testing.T) {
 	if r := read(t, out); r["requestsSent"] != 120.0 || r["success"] != 120.0 || s.requests.Load() != 120 {
 		t.Errorf("result %v; the target saw %d", r, s.requests.Load())
 	}
-	text, err := os.ReadFile(outcomes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(outcomes))(t)
 	lines := strings.SplitAfter(string(text), "\n")
 	if len(lines) != 122 || lines[0] != record.LineHead || strings.Count(string(text), ",200,\n") != 120 || !strings.Contains(string(text), "\n12500,") {
 		t.Errorf("%d lines of outcomes, want a head, 120 with status 200 and an end:\n%s", len(lines), text)
@@ -215,7 +207,7 @@ func TestRunPaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 10 })
-	cmd.Process.Signal(syscall.SIGSTOP)
+	testkit.Freeze(t, cmd.Process.Pid)
 	time.Sleep(200 * time.Millisecond) // the pause itself
 	cmd.Process.Signal(syscall.SIGCONT)
 	wait(cmd)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -252,9 +251,7 @@ func TestStartRefused(t *testing.T) {
 func TestNamedTest(t *testing.T) {
 	r := newRig(t)
 	r.runs.folder = t.TempDir()
-	if err := os.WriteFile(filepath.Join(r.runs.folder, "small.json"), []byte(r.config(100, 0.1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(r.runs.folder, "small.json"), r.config(100, 0.1))
 	r.want(200, "POST", "/test/start", `{"config":"small"}`)
 	testkit.Eventually(t, "the result", func() bool {
 		status, _ := r.ask("GET", "/test/result", "")

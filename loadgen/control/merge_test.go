@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 	"weir/loadgen/report"
 )
@@ -30,19 +31,14 @@ func shard(t *testing.T, i int, hash string) string {
 		TestID: "t", StartedAt: start, Duration: 1, Elapsed: 1, End: record.EndCompleted, Due: 10,
 		Shards: []record.Shard{{Index: i, Of: 2}}, ScheduleHash: hash, Config: map[string]any{"seed": 1},
 	}, 10, nil)
-	text, err := report.JSON(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(report.JSON(r))(t)
 	return file(t, string(text))
 }
 
 func file(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "result.json")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, name, text)
 	return name
 }
 
@@ -57,10 +53,7 @@ func TestMerge(t *testing.T) {
 	if !strings.Contains(summary.String(), "shards 0, 1 of 2, schedule 5a7e") || !strings.Contains(summary.String(), "20 due, 20 sent") {
 		t.Errorf("it prints %s", &summary)
 	}
-	sum, err := readResult(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sum := testkit.Must(readResult(out))(t)
 	if sum.Sent != 20 || sum.Latency.Count != 20 || len(sum.Shards) != 2 {
 		t.Errorf("the sum is %+v", sum)
 	}
@@ -101,14 +94,11 @@ func TestMergeRefused(t *testing.T) {
 // A sum that lacks a generator is INVALID, and ends as such a run does.
 func TestMergeEnds(t *testing.T) {
 	one := shard(t, 0, "5a7e")
-	text, err := os.ReadFile(one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(one))(t)
 	three := func(i string) string {
 		return file(t, strings.Replace(strings.Replace(string(text), `"of": 2`, `"of": 3`, 1), `"index": 0`, `"index": `+i, 1))
 	}
-	err = Merge([]string{three("0"), three("2")}, Outputs{Summary: new(strings.Builder)})
+	err := Merge([]string{three("0"), three("2")}, Outputs{Summary: new(strings.Builder)})
 	if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != exitInvalid {
 		t.Errorf("it ends with %v", err)
 	}

@@ -246,11 +246,8 @@ func TestReportEndpoint(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	for _, c := range []struct{ out, page string }{{"/dev/full", ""}, {"", "/dev/full"}, {"/dev/full", "/dev/full"}} {
 		var summary strings.Builder
-		o, err := Outputs{Out: c.out, Report: c.page, Summary: &summary}.create()
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = o.write(&record.Result{Verdict: record.Valid})
+		o := testkit.Must(Outputs{Out: c.out, Report: c.page, Summary: &summary}.create())(t)
+		err := o.write(&record.Result{Verdict: record.Valid})
 		o.close()
 		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "/dev/full") {
 			t.Errorf("%+v: %v", c, err)

@@ -42,9 +42,8 @@ func (e *RunningError) Error() string { return "a test is running: " + e.ID }
 
 var errClosed = errors.New("the load generator is stopping")
 
-// Start starts the test configured by data. The error is a *RunningError, a strict.Fault
-// (or several joined) if the configuration is invalid, or another if it cannot be carried
-// out.
+// Start starts the test configured by data. The error is a *RunningError, a strict.Fault or
+// strict.Faults if the configuration is invalid, or another if it cannot be carried out.
 func (r *Runs) Start(data []byte) (*drive.Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

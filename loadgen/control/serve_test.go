@@ -23,9 +23,7 @@ import (
 func TestServe(t *testing.T) {
 	r := newRig(t)
 	file := filepath.Join(t.TempDir(), "test.json")
-	if err := os.WriteFile(file, []byte(r.config(100, 60)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, file, r.config(100, 60))
 	addr := testkit.FreeAddr(t)
 	e := &service.Env{Addr: addr, Health: new(service.Health), Metrics: metric.New()}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -59,9 +57,7 @@ func TestServe(t *testing.T) {
 func TestServeRefusesBadFile(t *testing.T) {
 	r := newRig(t)
 	file := filepath.Join(t.TempDir(), "test.json")
-	if err := os.WriteFile(file, []byte(`{"duration":1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, file, `{"duration":1}`)
 	for _, f := range []string{file, file + ".absent"} {
 		err := r.runs.Serve(context.Background(), &service.Env{Addr: "127.0.0.1:0"}, f)
 		if exit, ok := err.(*service.ExitError); !ok || exit.Status != 2 {
@@ -118,10 +114,7 @@ func TestDisplayOnTerminal(t *testing.T) {
 }
 
 func TestDisplayElsewhere(t *testing.T) {
-	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testkit.Must(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	defer file.Close()
 	d := NewDisplay(file)
 	if d.every() != time.Second {

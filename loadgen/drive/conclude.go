@@ -45,7 +45,7 @@ func (c *conductor) facts() (r record.Result, settled uint64) {
 		TargetRps: c.plan.Schedule.Expected() / length.Seconds(),
 		Loops:     c.loops, Connections: record.Connections{Max: c.poolMax, Peak: c.peak},
 		LastFault: c.lastFault(), Config: c.plan.Config,
-		Shards: []record.Shard{record.Shard(c.plan.Config.Shard)}, ScheduleHash: c.plan.ScheduleHash,
+		Shards: []record.Shard{c.plan.Config.Shard}, ScheduleHash: c.plan.ScheduleHash,
 	}
 	if c.stopped.IsZero() {
 		r.Due = c.dueRows.Before(length)

@@ -35,6 +35,12 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
+// against returns a bench of a parallel test, and a target that treats connections as each does.
+func against(t *testing.T, each func(c *served)) (*bench, *scriptedServer) {
+	t.Parallel()
+	return newBench(t), serve(t, each)
+}
+
 // A test's configuration; zero fields are left out.
 type test struct {
 	URL         string         `json:"limiterUrl"`
@@ -58,10 +64,7 @@ func load(addr string, rps, seconds float64) test {
 
 func planOf(t *testing.T, c test) *plan.Plan {
 	t.Helper()
-	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(json.Marshal(c))(t)
 	p, err := plan.Parse(time.Now(), text, "")
 	if err != nil {
 		t.Fatalf("configuration %s: %v", text, err)
@@ -146,10 +149,7 @@ type scriptedServer struct {
 // its requests, and closes the connection when it returns.
 func serve(t *testing.T, each func(c *served)) *scriptedServer {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Listen(t)
 	s := &scriptedServer{addr: l.Addr().String()}
 	var wg sync.WaitGroup
 	var mu sync.Mutex

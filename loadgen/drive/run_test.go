@@ -253,9 +253,7 @@ func TestQueueFull(t *testing.T) {
 // When the schedule is over, requests that still wait for a connection wait no
 // longer than for an answer.
 func TestTailIsBounded(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, silence)
+	b, s := against(t, silence)
 	config := load(s.addr, 200, 0.2)
 	config.Concurrency = 1
 	config.Options = map[string]any{"timeout": 0.1}
@@ -267,9 +265,7 @@ func TestTailIsBounded(t *testing.T) {
 
 // A name with several addresses is tried until one answers.
 func TestHostByName(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, answerAll(ok))
+	b, s := against(t, answerAll(ok))
 	_, port, err := net.SplitHostPort(s.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -281,9 +277,7 @@ func TestHostByName(t *testing.T) {
 
 // What has no effect is said.
 func TestWarnings(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, answerAll(ok))
+	b, s := against(t, answerAll(ok))
 	config := load(s.addr, 100, 0.1)
 	config.PerThread = 5
 	b.run(config)
@@ -295,9 +289,7 @@ func TestWarnings(t *testing.T) {
 // Requests leave when they are due whatever became of those before: a server
 // that answers nothing sees them all.
 func TestOpenLoop(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, silence)
+	b, s := against(t, silence)
 	config := load(s.addr, 400, 0.25)
 	config.Options = map[string]any{"timeout": 3}
 	r := b.run(config)
@@ -307,9 +299,7 @@ func TestOpenLoop(t *testing.T) {
 }
 
 func TestThresholds(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, answerAll(ok))
+	b, s := against(t, answerAll(ok))
 	config := load(s.addr, 100, 0.2)
 	config.Thresholds = map[string]any{"successShare": ">0.99", "errorShare": ">0.5"}
 	r := b.run(config)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,9 +27,7 @@ func shaped(addr, kind string, seconds float64, params map[string]any) test {
 // and the books add up.
 func TestProfilesAreSent(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "t.csv")
-	if err := os.WriteFile(trace, []byte("t,count\n0,40\n0.1,160\n0.2,40\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, trace, "t,count\n0,40\n0.1,160\n0.2,40\n")
 	type params = map[string]any
 	for kind, c := range map[string]struct {
 		params params
@@ -239,9 +236,7 @@ func TestTemplatesOnFreshConnections(t *testing.T) {
 
 // A run stopped in the middle of a random schedule accounts for all of it.
 func TestStopOfPoisson(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, answerAll(ok))
+	b, s := against(t, answerAll(ok))
 	run := b.start(shaped(s.addr, "poisson", 60, map[string]any{"averageRps": 400}))
 	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 200 })
 	run.Stop()
@@ -253,9 +248,7 @@ func TestStopOfPoisson(t *testing.T) {
 
 // While a run waits for a start that is far ahead its status says so.
 func TestFarStart(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, answerAll(ok))
+	b, s := against(t, answerAll(ok))
 	config := load(s.addr, 100, 1)
 	config.StartAt = time.Now().Add(300 * 24 * time.Hour).UTC().Format(time.RFC3339)
 	run := b.start(config)

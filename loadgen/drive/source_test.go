@@ -5,13 +5,14 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 func addresses(list ...string) (all []netip.Addr) {
@@ -101,9 +102,7 @@ func TestChooseSourcesOfShards(t *testing.T) {
 func TestPortsOf(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "range")
 	for text, want := range map[string]int{"1000\t1009\n": 10, "32768 60999": 28232, "9 8": portsUsual, "x": portsUsual, "": portsUsual} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 		if got := portsOf(file); got != want {
 			t.Errorf("%q: %d ports, want %d", text, got, want)
 		}

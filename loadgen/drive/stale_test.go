@@ -52,9 +52,7 @@ func TestClosedBeforeFirstUse(t *testing.T) {
 // A target that takes requests and then closes, at once or later, has failed
 // them: it is not asked more often than the schedule says.
 func TestClosedInsteadOfAnswered(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, func(c *served) { c.request() })
+	b, s := against(t, func(c *served) { c.request() })
 	config := load(s.addr, 100, 0.2)
 	config.Concurrency = 40
 	r := b.run(config)
@@ -65,9 +63,7 @@ func TestClosedInsteadOfAnswered(t *testing.T) {
 
 // What is not idempotent is never sent twice (RFC 9110 9.2.2).
 func TestClosedBeforeFirstUseOfPost(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, func(c *served) { c.request() })
+	b, s := against(t, func(c *served) { c.request() })
 	config := load(s.addr, 100, 0.1)
 	config.Options = map[string]any{"method": "POST"}
 	r := b.run(config)

@@ -10,9 +10,7 @@ import (
 )
 
 func TestStop(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, answerAll(ok))
+	b, s := against(t, answerAll(ok))
 	run := b.start(load(s.addr, 200, 60))
 	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 20 })
 	run.Stop()
@@ -30,9 +28,7 @@ func TestStop(t *testing.T) {
 
 // Answers that do not come are not awaited for long after a stop.
 func TestStopAbandons(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, silence)
+	b, s := against(t, silence)
 	config := load(s.addr, 100, 60)
 	config.Options = map[string]any{"timeout": 60}
 	run := b.start(config)
@@ -45,9 +41,7 @@ func TestStopAbandons(t *testing.T) {
 }
 
 func TestStopBeforeTheStart(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, answerAll(ok))
+	b, s := against(t, answerAll(ok))
 	config := load(s.addr, 100, 60)
 	config.StartAt = time.Now().Add(time.Hour).Format(time.RFC3339)
 	run := b.start(config)
@@ -61,9 +55,7 @@ func TestStopBeforeTheStart(t *testing.T) {
 }
 
 func TestStartAt(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, answerAll(ok))
+	b, s := against(t, answerAll(ok))
 	config := load(s.addr, 100, 0.1)
 	at := time.Now().Add(2 * time.Second)
 	config.StartAt = at.Format(time.RFC3339Nano)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/loadgen/profile"
 )
 
@@ -51,10 +52,7 @@ func cases(t testing.TB) []testCase {
 	add("steps", 16*second, p, err)
 	p, err = profile.NewFlood(profile.Flood{MinRps: 50, MaxRps: 2000, MaxSpikeDuration: 5, MinIdleTime: 1, MaxIdleTime: 9}, 3, 60*second)
 	add("ddos", 60*second, p, err)
-	trace, err := profile.ReadTrace(strings.NewReader("second,count\n0,900\n1,0\n2,2500\n3,1200\n4,3000\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	trace := testkit.Must(profile.ReadTrace(strings.NewReader("second,count\n0,900\n1,0\n2,2500\n3,1200\n4,3000\n")))(t)
 	p, last, err := profile.NewTrace(trace, profile.TraceOptions{Speedup: 0.5, ScaleRps: 1})
 	add("trace", last, p, err)
 	return all

@@ -26,7 +26,8 @@ import (
 // A Shard is the part of one generator: number Index of Of, counted from 0. The zero
 // value means that there is only one.
 type Shard struct {
-	Index, Of int
+	Index int `json:"index"`
+	Of    int `json:"of"`
 }
 
 // shardsMax bounds the number of generators that share a schedule.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/loadgen/profile"
 )
 
@@ -125,10 +126,7 @@ func TestRateIsTheShardsOwn(t *testing.T) {
 
 // Peaks are those within the run, at the shard's own rate.
 func TestPeakFrom(t *testing.T) {
-	p, err := profile.NewBurst(profile.Burst{BaseRps: 1, SpikeRps: 10, SpikeDuration: 1, SpikePeriod: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Must(profile.NewBurst(profile.Burst{BaseRps: 1, SpikeRps: 10, SpikeDuration: 1, SpikePeriod: 4}))(t)
 	s := New(Config{Profile: p, Length: 7 * second, Shard: Shard{Of: 2}})
 	if peak, ok := s.PeakFrom(0); !ok || peak.Start != 3*second || peak.RPS != 5 {
 		t.Errorf("the first peak is %+v, %v", peak, ok)

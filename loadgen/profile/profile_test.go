@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 const second = time.Second
@@ -142,10 +144,7 @@ func TestConstantGolden(t *testing.T) {
 		{RateMax, Arrivals(1_000_000_000) + Half, 100*time.Second + 50},
 		{RateMin, math.MaxUint64, math.MaxInt64},
 	} {
-		p, err := NewConstant(c.rps)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Must(NewConstant(c.rps))(t)
 		if got := p.Inverse(c.at); got != c.want {
 			t.Errorf("Λ⁻¹ of %d units at %v/s is %d ns, want %d ns", c.at, c.rps, got, c.want)
 		}

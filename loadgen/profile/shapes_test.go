@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/strict"
+	"weir/internal/testkit"
 )
 
 // Every parameter out of bounds is named, all of them together.
@@ -99,10 +100,7 @@ func TestText(t *testing.T) {
 func TestFloodIsDrawnFromTheSeed(t *testing.T) {
 	f := Flood{MinRps: 10, MaxRps: 1000, MaxSpikeDuration: 5, MinIdleTime: 2, MaxIdleTime: 20}
 	draw := func(seed int64, length time.Duration) []Peak {
-		p, err := NewFlood(f, seed, length)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Must(NewFlood(f, seed, length))(t)
 		return p.Peaks(length)
 	}
 	hour := draw(1, time.Hour)

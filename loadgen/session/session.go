@@ -1,20 +1,18 @@
-// Package session is the client's side of one connection of the load
-// generator: which exchange is under way on it, and how that one ended.
+// Package session is the client side of one connection of the load generator: its current exchange
+// and the outcome of that.
 //
-// A Session is a machine without sockets and clock. It is told that a request
-// was sent, that bytes came, that the deadline passed, that the connection is
-// gone; and answers with what follows from it: the exchange is over with an
-// outcome, the request should be sent again elsewhere, the connection should
-// be closed.
+// A Session is a state machine without sockets and clock. Its Handle methods report that a request
+// was sent, that bytes arrived, that the deadline passed or that the connection was closed. They
+// return whether the exchange has ended with an outcome, whether the request should be sent again
+// on another connection, and whether the connection should be closed.
 //
 //	      HandleSent        first byte            last byte
 //	idle ──────────▶ waiting ──────────▶ reading ──────────▶ idle, or over
 //	                    │                   │
-//	                    └─── too late, garbage, closed ────▶ over
+//	                    └── timeout, invalid, closed ───────▶ over
 //
-// There is one exchange at a time. Requests are not pipelined: the answers
-// would come in turn, and one that is slow would be counted against all behind
-// it.
+// There is one exchange at a time. Requests are not pipelined, because answers are sent in order,
+// and a slow one would delay those of later requests.
 //
 // A Pool decides how many connections a loop has.
 package session
@@ -26,37 +24,36 @@ import (
 	"weir/loadgen/record"
 )
 
-// Terms are what all sessions of a loop have in common.
+// Terms are shared by all sessions of a loop.
 //
-// Owned by its loop: the Head is scratch space for all sessions' readers.
+// Owned by its loop: all sessions parse heads into Head.
 type Terms struct {
 	Method    http1.Method
-	KeepAlive bool          // the connection is used again after an answer
+	KeepAlive bool          // the connection is reused after an answer
 	Timeout   time.Duration // from sending to the last byte of the answer
 	Head      http1.Head
 }
 
-// A state is where the exchange of a connection stands.
+// A state is the state of a connection's exchange.
 type state uint8
 
 const (
-	stateIdle    state = iota // nothing is asked; a request may be sent
-	stateWaiting              // a request was sent, no byte of the answer has come
-	stateReading              // a part of the answer has come
-	stateOver                 // the connection is of no more use
+	stateIdle    state = iota // a request may be sent
+	stateWaiting              // a request was sent; no byte of the answer has arrived
+	stateReading              // a part of the answer has arrived
+	stateOver                 // the connection cannot be used again
 )
 
 func (s state) String() string {
 	return [...]string{"idle", "waiting", "reading", "over"}[s]
 }
 
-// Effects are what follows from an event. The zero value: nothing.
+// Effects are the effects of an event. The zero value has none.
 type Effects struct {
-	// Done: the exchange is over; Outcome says how it ended.
+	// Done: the exchange has ended with Outcome.
 	Done bool
-	// Again: the exchange is over without an outcome. The connection had been
-	// closed by the target before the request came, so that it is as if it
-	// had never been sent; the request Due should be sent again elsewhere.
+	// Again: the exchange has ended without an outcome, because the target closed the connection
+	// before the request arrived. The request Due should be sent again on another connection.
 	Again bool
 	// Close: the connection should be closed.
 	Close bool
@@ -74,17 +71,16 @@ type Session struct {
 	out    record.Outcome
 }
 
-// New returns the session of a fresh connection.
+// New returns the session of a new connection.
 func New(t *Terms) Session {
 	s := Session{terms: t, reader: http1.NewResponseReader(nil)}
 	s.reader.ResponseTo(t.Method)
 	return s
 }
 
-// HandleSent handles the sending of the request due at due; last says that it is
-// not to come back with Again: it has often enough, or the connection was just
-// opened, so that its end has another cause than idleness. The session must be
-// idle.
+// HandleSent handles the sending of the request due at due. last rules out Again: the request was
+// repeated often enough, or the connection is new, so that it is not closed for idleness. The
+// session must be idle.
 func (s *Session) HandleSent(now, due time.Time, last bool) {
 	if s.state != stateIdle {
 		panic("bug: request sent on a connection that is " + s.state.String())
@@ -94,24 +90,23 @@ func (s *Session) HandleSent(now, due time.Time, last bool) {
 	s.out = record.Outcome{Due: due, Start: now}
 }
 
-// Busy says whether an exchange is under way.
+// Busy reports whether an exchange is in progress.
 func (s *Session) Busy() bool { return s.state == stateWaiting || s.state == stateReading }
 
-// Due is when the exchange under way, or the last one, was due.
+// Due returns when the current or last exchange was due.
 func (s *Session) Due() time.Time { return s.out.Due }
 
-// Deadline is when the exchange under way is given up.
+// Deadline returns when the current exchange times out.
 func (s *Session) Deadline() time.Time { return s.out.Start.Add(s.terms.Timeout) }
 
-// Outcome is how the last exchange ended. It is borrowed until the next HandleSent.
+// Outcome returns the outcome of the last exchange. It is valid until the next HandleSent.
 func (s *Session) Outcome() *record.Outcome { return &s.out }
 
-// HandleData reads the bytes received, beginning with those not consumed
-// before, and returns how many it is done with.
+// HandleData processes b, the bytes received and not yet read, and returns how many it has read.
 func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 	if !s.Busy() {
-		// A target may say why it closes an idle connection (408). Nobody
-		// asked; the connection cannot be trusted any more.
+		// A target may send a reason before it closes an idle connection (408). An unsolicited
+		// answer makes the connection unusable.
 		s.state = stateOver
 		return len(b), Effects{Close: true}
 	}
@@ -137,8 +132,7 @@ func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 	}
 }
 
-// HandleExpired handles a deadline of the connection that has passed. It
-// may be that of an earlier exchange.
+// HandleExpired handles a passed deadline, which may be that of an earlier exchange.
 func (s *Session) HandleExpired(now time.Time) Effects {
 	if !s.Busy() || now.Before(s.Deadline()) {
 		return Effects{}
@@ -146,21 +140,21 @@ func (s *Session) HandleExpired(now time.Time) Effects {
 	return s.fail(now, record.Timeout)
 }
 
-// crossing is how soon after a request was sent its connection must end so that
-// the two can have crossed on their way: a few round trips.
+// crossing bounds the time from sending a request to the end of the connection in which the target
+// may have closed it before the request arrived: a few round trips.
 const crossing = 100 * time.Millisecond
 
-// HandleClosed handles the end of the connection: orderly when the peer
-// closed it or this side did, otherwise broken.
+// HandleClosed handles the end of the connection: orderly if either side closed it, otherwise
+// broken.
 func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
 	if !s.Busy() {
 		s.state = stateOver
 		return Effects{}
 	}
 	if s.state == stateWaiting && !s.last && s.terms.Method.Idempotent() && now.Sub(s.out.Start) < crossing {
-		// The target closed an idle connection while the request was on its
-		// way (RFC 9112 9.3.1 and 9.5): it may be sent again. A target that
-		// takes the request and closes later has failed it.
+		// The target closed an idle connection before the request arrived (RFC 9112 sections
+		// 9.3.1 and 9.5): it may be sent again. If the target closes later, the request has
+		// failed.
 		s.state = stateOver
 		return Effects{Again: true}
 	}
@@ -173,8 +167,7 @@ func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
 	return s.fail(now, record.Closed)
 }
 
-// answered ends the exchange with the answer's status. exact says that no byte
-// followed the answer.
+// answered ends the exchange with the answer's status; exact says that no bytes follow the answer.
 func (s *Session) answered(now time.Time, exact bool) Effects {
 	s.out.Done = now
 	if s.keep && exact && s.terms.KeepAlive {
