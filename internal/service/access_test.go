@@ -146,23 +146,14 @@ func (p *process) ask(t *testing.T, r row, request string) (status int, body str
 	}
 	var there io.ReadWriter
 	if r.user == "" {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testkit.Must(new(net.Dialer).DialContext(ctx, "tcp", addr))(t)
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 		there = c
 	} else {
 		c := asUser(t, r.user, "socat", "-", "TCP:"+addr)
-		in, err := c.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := testkit.Must(c.StdinPipe())(t)
+		out := testkit.Must(c.StdoutPipe())(t)
 		defer run(t, c)()
 		there = struct {
 			io.Reader

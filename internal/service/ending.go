@@ -37,14 +37,14 @@ func (e *ending) status(err error) int {
 		status = exitUsage
 	}
 	for _, line := range e.lines(err) {
-		e.tell(line, status)
+		e.report(line, status)
 	}
 	return status
 }
 
-// tell reports one line: as a log record if log lines are JSON, otherwise as text and,
+// report reports one line: as a log record if log lines are JSON, otherwise as text and,
 // with LOG_FILE, also as a record there.
-func (e *ending) tell(line string, status int) {
+func (e *ending) report(line string, status int) {
 	line = strings.ReplaceAll(line, "\n", "; ")
 	format := e.settings.text("LOG_FORMAT")
 	if e.journal == nil || format != "json" {

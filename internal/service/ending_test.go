@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // withFiles is a program that takes no commands and has a setting for files.
@@ -90,11 +92,7 @@ func TestFatalErrorsAreLogged(t *testing.T) {
 
 // The setting to change is named for either port.
 func TestTakenPorts(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := testkit.Listen(t)
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	listen := func(addr string) func(context.Context, *Env) error {
 		return func(context.Context, *Env) error {

@@ -59,7 +59,7 @@ func (g *Guard) protect(pattern string, h http.HandlerFunc) http.HandlerFunc {
 			h(w, r)
 			return
 		}
-		g.tell(pattern, r.RemoteAddr, why)
+		g.logRefused(pattern, r.RemoteAddr, why)
 		WriteError(w, http.StatusForbidden, errors.New(pattern+" is refused: the request "+why+"; operators: "+g.remedy()))
 	}
 }
@@ -149,9 +149,9 @@ func passedOn(r *http.Request) string {
 	return ""
 }
 
-// tell logs refused requests: the first at once, then their number, at most one line per
+// logRefused logs refused requests: the first at once, then their number, at most one line per
 // refusalPause.
-func (g *Guard) tell(pattern, from, why string) {
+func (g *Guard) logRefused(pattern, from, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.refused++

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/internal/journal"
+	"weir/internal/testkit"
 )
 
 // guarded returns Endpoints whose guarded endpoint POST /reload counts whom it
@@ -74,10 +75,7 @@ func TestGuardLocal(t *testing.T) {
 	own, _ := guarded(g)
 	servers := make(map[string]*httptest.Server)
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "[::]:0"} {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(net.Listen("tcp", address))(t)
 		servers[address] = &httptest.Server{Listener: l, Config: &http.Server{Handler: own}}
 		servers[address].Start()
 		defer servers[address].Close()
@@ -120,18 +118,12 @@ func TestGuardLocal(t *testing.T) {
 			at := servers[test.server].Listener.Addr().(*net.TCPAddr)
 			withPort := strings.NewReplacer("PORT", netip.MustParseAddrPort(at.String()).String()[strings.LastIndexByte(at.String(), ':')+1:]).Replace
 			target := strings.Replace(at.String(), "[::]", "127.0.0.1", 1)
-			r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+target+"/reload", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testkit.Must(http.NewRequestWithContext(t.Context(), "POST", "http://"+target+"/reload", nil))(t)
 			r.Host = withPort(test.host)
 			for i := 0; i < len(test.fields); i += 2 {
 				r.Header.Add(test.fields[i], withPort(test.fields[i+1]))
 			}
-			res, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := testkit.Must(http.DefaultClient.Do(r))(t)
 			defer res.Body.Close()
 			body, err := io.ReadAll(res.Body)
 			if err != nil || res.StatusCode != test.status || test.status == 403 && !strings.Contains(string(body), "set ADMIN_TOKEN, or ADMIN_OPEN=true") {
@@ -190,19 +182,10 @@ func TestGuardTellsOnceASecond(t *testing.T) {
 // root, whose process it never was.
 func TestSocketOwner(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(net.Listen("tcp", address))(t)
 		defer l.Close()
-		client, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		server, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := testkit.Must(net.Dial("tcp", l.Addr().String()))(t)
+		server := testkit.Must(l.Accept())(t)
 		peer, own := netip.MustParseAddrPort(client.LocalAddr().String()), netip.MustParseAddrPort(server.LocalAddr().String())
 		check := func(when string, peer, own netip.AddrPort, known bool) {
 			t.Helper()

@@ -33,5 +33,5 @@ func (s *Settings) writeHelp(w io.Writer, about string) {
 		fmt.Fprint(t, "\t-healthcheck\t\tcheck whether the program that runs with the same settings is ready, or with =liveness whether it works; exit status 0: yes\n")
 	}
 	fmt.Fprint(t, "\t-version\t\tprint the version\n\t-help\t\tprint this help\n")
-	_ = t.Flush() // errors are ignored: there is nobody to tell
+	_ = t.Flush() // errors of standard output are ignored
 }

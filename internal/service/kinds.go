@@ -30,10 +30,8 @@ func (s *Settings) Secret(p *string, name, meaning string) {
 // Token registers a secret that is sent in Authorization: Bearer.
 func (s *Settings) Token(p *string, name, meaning string) {
 	s.add(&setting{name: name, meaning: meaning, secret: true, allowed: "visible ASCII characters", set: func(text string) (string, error) {
-		for _, c := range []byte(text) {
-			if c <= ' ' || c > '~' { // such as a line feed at the end of a Kubernetes secret
-				return "", errors.New("cannot be sent in a header field")
-			}
+		if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) { // such as a line feed at the end of a Kubernetes secret
+			return "", errors.New("cannot be sent in a header field")
 		}
 		*p = text
 		return text, nil
@@ -183,10 +181,7 @@ func parseFloat(text string) (float64, error) {
 
 func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		err = errors.New("is not a duration such as 250ms, 30s or 5m")
-	}
-	return d, err
+	return d, numberProblem(err, "is not a duration such as 250ms, 30s or 5m")
 }
 
 // formatFloat formats f without an exponent unless that would be too long.

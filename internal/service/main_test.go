@@ -44,10 +44,7 @@ func TestMainSignals(t *testing.T) {
 	f := func(status int, want, args string, signals ...syscall.Signal) {
 		t.Helper()
 		child := testkit.Command(t, nil, strings.Fields(args)...)
-		stdout, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		stdout := testkit.Must(child.StdoutPipe())(t)
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +59,7 @@ func TestMainSignals(t *testing.T) {
 			_, text, _ = strings.Cut(text, "] ") // the time
 			fmt.Fprintln(&said, text)
 		}
-		err = child.Wait()
+		err := child.Wait()
 		if have := child.ProcessState.ExitCode(); have != status || !strings.Contains(said.String(), want) {
 			t.Errorf("%s: exit status %d, %v; want %d and %q in\n%s", args, have, err, status, want, &said)
 		}

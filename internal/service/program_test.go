@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"weir/internal/journal"
+	"weir/internal/testkit"
 )
 
 // outcome is what a run left behind.
@@ -246,10 +247,7 @@ func TestLogJSON(t *testing.T) {
 }
 
 func TestPortInUse(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Listen(t)
 	defer func() { _ = l.Close() }()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	o := start(t, doing(func(_ context.Context, e *Env) error {

@@ -26,7 +26,7 @@ func TestUnknownParameters(t *testing.T) {
 			}
 			method, path, _ := strings.Cut(one.Pattern, " ")
 			path = strings.NewReplacer("{id}", "abc", "{$}", "").Replace(path)
-			ask := func(query string) (status int, answer errorAnswer) {
+			ask := func(query string) (status int, answer struct{ Error, Path string }) {
 				w := request(h, method, path+"?"+query)
 				if w.Code == http.StatusBadRequest {
 					if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {

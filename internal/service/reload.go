@@ -75,9 +75,7 @@ func (e *Env) reload(log *slog.Logger) {
 // followHangups reloads on each signal until stop is called, which waits for the end of a
 // reload. Signals that arrive during a reload count as one.
 func (e *Env) followHangups(hangups <-chan os.Signal, log *slog.Logger) (stop func()) {
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
+	return background(func(over <-chan struct{}) {
 		for {
 			select {
 			case <-over:
@@ -86,9 +84,16 @@ func (e *Env) followHangups(hangups <-chan os.Signal, log *slog.Logger) (stop fu
 				e.reload(log)
 			}
 		}
-	}()
+	})
+}
+
+// background runs f on a goroutine. stop closes over and waits for f.
+func background(f func(over <-chan struct{})) (stop func()) {
+	over := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() { f(over) })
 	return func() {
 		close(over)
-		<-done
+		running.Wait()
 	}
 }

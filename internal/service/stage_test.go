@@ -124,9 +124,7 @@ func (s *stage) startRelays(t *testing.T) {
 	}
 	write := func(name, text string) string {
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, name, text)
 		return name
 	}
 	s.relay(t, "nginx", exec.Command("nginx", "-c", write("nginx.conf", nginx+"}\n")))
@@ -167,15 +165,9 @@ func (s *stage) missing(r row) bool {
 // asUser is a command that runs as another user.
 func asUser(t *testing.T, name, command string, args ...string) *exec.Cmd {
 	t.Helper()
-	u, err := user.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := testkit.Must(user.Lookup(name))(t)
 	id := func(text string) uint32 {
-		n, err := strconv.ParseUint(text, 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := testkit.Must(strconv.ParseUint(text, 10, 32))(t)
 		return uint32(n)
 	}
 	c := exec.Command(command, args...)

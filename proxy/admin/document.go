@@ -128,8 +128,8 @@ type document[T any] struct {
 	misread  atomic.Bool // because it is unreadable
 }
 
-// tell updates unstored and misread.
-func (d *document[T]) tell() {
+// publish updates unstored and misread.
+func (d *document[T]) publish() {
 	d.misread.Store(d.ignored != nil)
 	d.unstored.Store(d.ignored != nil || d.place == placeHere || d.place == placeLost || d.place == placeCovered)
 }
@@ -187,7 +187,7 @@ func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) 
 	if on.ifMatch >= 0 && on.ifMatch != d.version {
 		return ErrConflict
 	}
-	defer d.tell()
+	defer d.publish()
 	for range writeTriesMax {
 		c, err := propose(d.stamp(now))
 		if err != nil {
@@ -251,7 +251,7 @@ func (d *document[T]) pending() bool {
 // settle brings the store, which holds doc, and this proxy to the later of the two
 // changes. The error says why doc is unreadable.
 func (d *document[T]) settle(now time.Time, doc store.Document) error {
-	defer d.tell()
+	defer d.publish()
 	for range writeTriesMax {
 		found, err := d.take(now, doc)
 		if found != findingEarlier && (found != findingUnreadable || d.place != placeHere) {

@@ -135,6 +135,8 @@ func TestKeysEdit(t *testing.T) {
 		{"POST", "", `{"rule":"per-partner","key":5,"add":1}`, 400, `"path":"key"`, ""},
 		{"POST", "", `{"rule":"per-partner","key":"acme","add":1,"more":1}`, 400, `"path":"more"`, ""},
 		{"POST", "", `{"rule":"nobody","key":"acme","add":1}`, 404, `"path":"rule"`, ""},
+		{"POST", "", `{"rule":"nobody","key":5,"add":0}`, 404, `"path":"rule"`, ""},
+		{"POST", "", `{"rule":"per-partner","key":5,"add":0}`, 400, `"path":"add"`, ""},
 		{"POST", "", `{`, 400, `"error"`, ""},
 	} {
 		query := strings.NewReplacer(`"`, "%22", "[", "%5B", "]", "%5D", `\`, "%5C").Replace(test.query)

@@ -271,7 +271,7 @@ func TestRulesNoFile(t *testing.T) {
 	}
 	for _, name := range []string{".", "pipe"} {
 		_, err := startRules(t, dir, RuleFiles{Rules: name}, new(simredis.Documents))
-		if err == nil || !strings.Contains(err.Error(), "it is no regular file") {
+		if err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

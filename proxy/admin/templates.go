@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// templateFileMax bounds how much of a template file is read, in bytes. Package
-	// refusal refuses files larger than its own bound.
+	// templateFileMax bounds a template file, in bytes. Package refusal has a bound of its
+	// own.
 	templateFileMax = 1 << 20
 	// templateFilesMax bounds the files of the folder.
 	templateFilesMax = 3000
@@ -79,11 +79,7 @@ func readFolder(folder string) (map[string][]byte, error) {
 		if strings.HasPrefix(e.Name(), ".") || strings.HasSuffix(e.Name(), "~") {
 			continue
 		}
-		name := filepath.Join(folder, e.Name())
-		if stat, err := os.Stat(name); err == nil && stat.Size() > templateFileMax {
-			return nil, fmt.Errorf("%s: is larger than %d bytes", e.Name(), templateFileMax)
-		}
-		text, err := watch.ReadFile(name, fileMax)
+		text, err := watch.ReadFile(filepath.Join(folder, e.Name()), templateFileMax)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Name(), err)
 		}
