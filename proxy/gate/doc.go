@@ -15,13 +15,21 @@
 // u = w ÷ mean, says how many of the requests in flight are being worked on:
 // in flight × (1 − u). The limit is that number plus its square root. This needs no
 // configured delay, works with any number of gates that do not know of each other, and does
-// not limit a target that is slow but not overloaded.
+// not limit a target that is slow but not overloaded. Nor does it limit one that answers
+// within two milliseconds, or half of the time that clients expect if that is less, however
+// much of that is waiting.
 //
 // The gate learns the calm answer times from the first requests, which are sent while few
 // others are in flight, and corrects them by looks: short spans with clearly fewer requests
 // in flight than the target can work on. The first look follows immediately; until then
 // there is no limit. Later looks begin at full seconds of the wall clock, so that gates that
 // share a target look at the same time.
+//
+// A window whose latest answers are clearly slower or faster than those before is discarded
+// without a decision and begins anew. While a queue grows, answer times spread, and one window over all of
+// that time would look like a slower target without a queue. Only the most that was in flight and
+// the time it took are kept: after half a second of such windows the next one is judged, even if
+// what it says is uncertain.
 //
 // Where answer times hardly vary, the quantiles do not tell the two apart. Then the gate
 // checks the effect of a cut: if far fewer requests are in flight and answers are no faster,
@@ -33,11 +41,13 @@
 // than a few percent of the answers are refusals, the limit falls below where they began.
 // From then on it falls by one place with each refusal, and rises when all places have been
 // used three times while the gate bound. So it stays close to the number of workers, and the
-// target refuses few requests.
+// target refuses few requests. There are no looks then, because such a target limits its queue
+// itself.
 //
 // When as many requests fail with fewer in flight, it is a fault, which no limit cures: the gate
 // restores the limit and ignores refusals for a while. When nothing is answered but refusals,
-// they do not count at all, and the first good answers find the limit as it was.
+// they do not count at all, and the first good answers find the limit as it was. It is no
+// fault if more requests were in flight when the refused ones were sent than with the others.
 //
 // # Bursts
 //

@@ -4,10 +4,11 @@ import "time"
 
 const (
 	// probeMin and probeMax bound how often a gate that binds looks what answer times
-	// are with half as many in flight. The periods are powers of two seconds of the
-	// wall clock, so that gates which share a target look at the same time: one that
-	// looks alone sees the queue of the others.
-	probeMin, probeMax = time.Second, 16 * time.Second
+	// are with half as many in flight, and each pause between them is rarer times as long as
+	// the one before, because they cost throughput. The periods are powers of two seconds of the wall
+	// clock, so that gates which share a target look at the same time: one that looks alone
+	// sees the queue of the others.
+	probeMin, probeMax, rarer = time.Second, 16 * time.Second, 4
 	// probeAnswers is how many answers a look takes, after three answer times in which the
 	// limit comes into effect, and probePart the most it may take of the time.
 	probeAnswers, probePart = 40, 1. / 8
@@ -35,7 +36,7 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	p := &g.probe
 	switch {
 	case p.limit > 0:
-		p.period = min(2*p.period, probeMax)
+		p.period = min(rarer*p.period, probeMax)
 		if g.slower < lessSlow*p.slower {
 			p.period = probeMin
 		}
@@ -51,6 +52,8 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 		return true
 	case g.calm.known >= knownStep && now.Sub(g.bound) < probeMin && now.Sub(g.room.relief) < queueStands:
 		p.last, p.period = now, probeMin
+		return false
+	case g.refused.from > 0 && g.limit >= g.refused.ceiling: // the target limits its queue itself
 		return false
 	case now.Truncate(p.period).Equal(p.last.Truncate(p.period)):
 		return false

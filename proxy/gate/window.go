@@ -23,6 +23,10 @@ const (
 	// lies within the noise.
 	longMin = 200
 	spanMax = 500 * time.Millisecond
+	// changedMost is how many standard deviations the number of answers above the median less
+	// that of those below it may be off until a window begins anew. The variance of one answer is
+	// changedLeast at the least: where all times seemed the same, a few others are no change.
+	changedMost, changedLeast = 3, .25
 )
 
 // The buckets of a window have the exponent and the three highest bits of the
@@ -41,18 +45,33 @@ type window struct {
 	until    time.Time     // until then
 	settle   time.Duration // to be ignored after the first that counts
 	read     int           // goods that have been read
+	mid      int           // the bucket that has the median of those
+	tilt     float64       // share of those in higher buckets less that in lower ones
+	varies   float64       // variance of what one of them adds to that
+	above    int           // answers since then in higher buckets less those in lower ones
 	n, goods int           // answers, and those that were no refusals
 	full     int           // sent while the gate bound
 	peak     int           // most in flight
 	inFlight int           // summed over the answers
+	refused  int           // the same over refusals
 	sum      float64       // of the answer times, ns
 	counts   [buckets]uint32
 	least    int           // bucket that is not empty
 	next     int           // answers at which to judge
 	takes    time.Duration // the first one, at the least; 0: unknown
+	lost     time.Duration // taken by windows that were begun anew since the limit was moved last
 }
 
 func (w *window) reset(now time.Time) { *w = window{since: now, next: windowMin, least: buckets - 1} }
+
+// renew begins the window anew without a decision. The time it took still counts towards a long
+// one: else a queue whose answer times vary could put off the decision for ever. The limit has not
+// been moved, so answers that did not count do not count now.
+func (w *window) renew(now time.Time) {
+	was := *w
+	w.reset(now)
+	w.few, w.until, w.lost = was.few, was.until, was.lost+now.Sub(was.since)
+}
 
 // stale reports whether an answer says nothing of the limit in force, because its request
 // was sent with more in flight.
@@ -60,11 +79,25 @@ func (w *window) stale(at time.Time, a *Answer) bool {
 	return w.few > 0 && a.InFlight > w.few && !a.Refused && at.Before(w.until)
 }
 
+// crowded reports whether clearly more were in flight when the refused requests were
+// sent than when the others were: then the target refuses because of too many requests. While
+// the gate binds, the number in flight is the same for all, and crowded reports false.
+func (w *window) crowded() bool {
+	refused, goods := float64(w.n-w.goods), float64(w.goods)
+	more := float64(w.refused)/refused - float64(w.inFlight-w.refused)/goods
+	return more > 3*math.Sqrt(float64(w.inFlight)/float64(w.n)*(1/refused+1/goods))
+}
+
 // add counts an answer time in ns.
 func (w *window) add(ns float64) {
 	w.goods++
 	w.sum += ns
 	i := max(0, min(int(math.Float64bits(ns)>>bucketBits)-bucketMin, buckets-1))
+	if i > w.mid {
+		w.above++
+	} else if i < w.mid {
+		w.above--
+	}
 	w.least = min(w.least, i)
 	w.counts[i]++
 }
@@ -91,6 +124,27 @@ func (w *window) shape() shape {
 		*q.to = low + (high-low)*(want-below)/float64(w.counts[i])
 	}
 	return s
+}
+
+// mark takes all answers as read.
+func (w *window) mark() {
+	below := 0
+	for w.mid = w.least; below+int(w.counts[w.mid]) <= w.goods/2; w.mid++ {
+		below += int(w.counts[w.mid])
+	}
+	w.read, w.above = w.goods, 0
+	same, n := int(w.counts[w.mid]), float64(w.goods)
+	w.tilt = float64(w.goods-2*below-same) / n
+	w.varies = max(changedLeast, float64(w.goods-same)/n-w.tilt*w.tilt)
+}
+
+// changed reports whether the answers since the window was read were clearly slower or faster than
+// those before: then the window mixes two situations, and a queue that grows looks like a slower
+// target. Whole buckets are compared: where answer times hardly vary, all may be on one side of a
+// median within its bucket.
+func (w *window) changed() bool {
+	since, read := float64(w.goods-w.read), w.read
+	return read > 0 && math.Abs(float64(w.above)-w.tilt*since) > changedMost*math.Sqrt(w.varies*since)
 }
 
 // bucketStart is the shortest time of bucket i, in ns.

@@ -108,3 +108,69 @@ func TestReadFew(t *testing.T) {
 		}
 	}
 }
+
+// A window has changed when the answers since it was read are of another time, and hardly ever
+// by chance, however answer times vary.
+func TestChanged(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 4))
+	exponential := func() float64 { return 1e7 * rng.ExpFloat64() }
+	around := func(ns, jitter float64) func() float64 {
+		return func() float64 { return ns * (1 + jitter*(2*rng.Float64()-1)) }
+	}
+	start := bucketStart(120)
+	draws := map[string]func() float64{
+		"exponential":              exponential,
+		"queued":                   func() float64 { return 3e7 + exponential() },
+		"constant":                 func() float64 { return 1e7 },
+		"nearly constant":          around(1e7, .05),
+		"at a bucket's start":      around(start, .05),
+		"mostly below that":        around(.98*start, .05),
+		"mostly above that":        around(1.02*start, .05),
+		"two kinds, equally often": func() float64 { return []float64{1e7, 1.5e7}[rng.IntN(2)] },
+	}
+	for name, draw := range draws {
+		for _, c := range []struct {
+			adds, times float64 // to an answer time of about 10 ms
+			least, most float64 // share of the windows that have changed
+		}{
+			{0, 1, 0, .01},
+			{1e8, 1, .9, 1}, // a queue has grown
+			{0, 10, .9, 1},  // slower
+			{0, .1, .9, 1},  // faster
+		} {
+			changed, windows := 0., 1000.
+			for range int(windows) {
+				w, _ := fill(120, draw)
+				if w.changed() {
+					t.Fatal("a window that was not read has changed")
+				}
+				w.mark()
+				for range 30 {
+					w.add(c.adds + c.times*draw())
+				}
+				if w.changed() {
+					changed++
+				}
+			}
+			if share := changed / windows; share < c.least || share > c.most {
+				t.Errorf("%s, %.0f ms longer and %.2f times as long: %.3f of the windows have changed, want %.2f to %.2f", name, c.adds/1e6, c.times, share, c.least, c.most)
+			}
+		}
+	}
+}
+
+// A window that begins anew still ignores answers to requests that were sent before the limit fell.
+func TestRenewStale(t *testing.T) {
+	fell := time.Unix(1, 0)
+	w := window{since: fell, few: 5, until: fell.Add(time.Second)}
+	w.renew(fell.Add(100 * time.Millisecond))
+	for _, c := range []struct {
+		after    time.Duration
+		inFlight int
+		want     bool
+	}{{200 * time.Millisecond, 6, true}, {200 * time.Millisecond, 5, false}, {time.Second, 6, false}} {
+		if got := w.stale(fell.Add(c.after), &Answer{InFlight: c.inFlight}); got != c.want {
+			t.Errorf("%v after the fall, %d in flight: stale: %t, want %t", c.after, c.inFlight, got, c.want)
+		}
+	}
+}

@@ -37,12 +37,12 @@ func (g *Gate) Begin(cfg gate.Config) {
 // lateMost is how many answers a loop keeps for later at most.
 const lateMost = 16
 
-// Late is the answers that a loop has not told yet, as another one was telling.
+// Late are the answers that a loop has not reported yet, because another one was reporting.
 //
 // Owned by its loop.
 type Late []gate.Answer
 
-// Answered is told of an answer. A loop that finds another one there comes back
+// Answered records an answer. A loop that finds another one there comes back
 // with its next answer, so that loops do not wait for each other.
 func (g *Gate) Answered(now time.Time, a *gate.Answer, late *Late) {
 	if !g.mu.TryLock() {
@@ -56,10 +56,12 @@ func (g *Gate) Answered(now time.Time, a *gate.Answer, late *Late) {
 		g.mu.Lock()
 	}
 	defer g.mu.Unlock()
-	for i := range *late {
-		g.machine.Answered(now, &(*late)[i])
+	if len(*late) > 0 {
+		for i := range *late {
+			g.machine.Answered(now, &(*late)[i])
+		}
+		*late = (*late)[:0]
 	}
-	*late = (*late)[:0]
 	g.machine.Answered(now, a)
 	if limit := g.machine.Limit(); limit != g.Limit() {
 		g.SetLimit(limit)

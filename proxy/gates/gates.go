@@ -15,7 +15,7 @@ import (
 type Settings struct {
 	Mode     gate.Mode
 	Wait     time.Duration // for a place at a target that is long, see upstream.Line; 0: none
-	SLO      time.Duration // 95th percentile of answer times that clients expect, for people; 0: unknown
+	SLO      time.Duration // 95th percentile of answer times that clients expect; 0: unknown
 	Min, Max int           // bounds of the limit for a target, 0: those of package gate
 }
 
