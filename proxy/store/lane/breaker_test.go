@@ -1,8 +1,11 @@
 package lane
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"weir/proxy/store"
 )
 
 // A processor that is busy for a moment does not open the breaker: batches that
@@ -45,6 +48,30 @@ func TestBreaker(t *testing.T) {
 			if news != s.news {
 				t.Errorf("%s, step %d %+v: news %v", name, i, s, news)
 			}
+		}
+	}
+}
+
+// givenUp is a backend whose errors mean that this side has given up.
+type givenUp struct{ Backend }
+
+func (givenUp) Classify(error) store.Fault { return store.Fault{} }
+
+// A batch that this side has given up says nothing about the store: late batches before and
+// after it are still late in a row.
+func TestGivenUpIsNoAnswer(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, test := range []struct {
+		err  error
+		want int
+	}{{context.Canceled, 1}, {nil, 0}} {
+		s := &Store{backend: givenUp{}, stopping: context.Background()}
+		s.breaker.misses = 2
+		s.breaker.late(now, now)
+		b := &batch{groups: []*group{{Group: store.Group{Err: test.err}}}, sent: now, landed: now}
+		b.judge(s)
+		if s.breaker.missed != test.want {
+			t.Errorf("after %v: %d batches are late in a row, want %d", test.err, s.breaker.missed, test.want)
 		}
 	}
 }

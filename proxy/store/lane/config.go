@@ -20,44 +20,44 @@ const (
 	waitingDefault  = 65536
 	missesDefault   = 5
 
-	// batchMax bounds the groups, and the releases, of one batch: a long one keeps the other
-	// clients of the store waiting.
+	// batchMax bounds the groups, and the releases, of one batch: a long one would delay the
+	// other clients of the store.
 	batchMax = 256
-	// releasesMax is how many batches may wait until places in queues are no longer given
-	// back.
+	// releasesMax is the number of waiting batches from which places in queues are no longer
+	// given back.
 	releasesMax = 64
 )
 
-// Config says what a store is called and what to do when it is away. Zero fields mean the
+// Config has the names of a store, its bounds, and the failure mode. Zero fields mean the
 // defaults.
 type Config struct {
 	Name  string // in metrics and health: redis
 	Title string // in the log: Redis
-	Lost  string // in the log when it is away; "Redis connection lost"
-	Back  string // and when it is back; "Redis reconnected, resuming normal operation"
+	Lost  string // log line when it becomes unavailable; "Redis connection lost"
+	Back  string // log line when it is available again; "Redis reconnected, resuming normal operation"
 
-	// Timeout is the longest that an ask waits; 100 ms, at most 2 s.
+	// Timeout is the longest time that an ask waits; 100 ms, at most 2 s.
 	Timeout time.Duration
 	// Failure is the mode in which asks are answered without the store: store.FailOpen,
 	// store.Local or store.Closed; zero means FailOpen.
 	Failure store.Mode
-	// Local decides in mode store.Local; its lanes answer at once.
+	// Local decides in mode store.Local; its lanes answer immediately.
 	Local store.Store
 
-	// Misses is how many batches in a row must miss their deadlines until the store counts as
-	// away; 5. A processor that is busy for a moment must not be taken for an outage.
+	// Misses is the number of successive batches without an answer in time from which the
+	// store counts as unavailable; 5. A brief load peak of this machine is not an outage.
 	Misses int
-	// InFlight is how many batches of one lane may be under way; 2. Fewer make
-	// larger batches, more make shorter waits.
+	// InFlight bounds the batches of one lane in flight; 2. Fewer make larger batches, more
+	// make shorter waits.
 	InFlight int
-	// Locking says that the backend locks keys while it decides. Then a batch waits for one of
-	// its lane that is under way and has a group in common with it, and gathers more asks
-	// meanwhile: sent at once it would wait in the backend.
+	// Locking says that the backend locks keys while it decides. Then a batch waits for one
+	// of its lane in flight that has a group in common with it, and gathers more asks
+	// meanwhile: otherwise it would wait in the backend.
 	Locking bool
-	// RefusalsMax is how many refusals each lane remembers; 16384. Negative: none.
+	// RefusalsMax bounds the refusals that each lane remembers; 16384. Negative: none.
 	RefusalsMax int
-	// WaitingMax is how many asks of each lane may wait; 65536. Further ones follow
-	// the failure mode.
+	// WaitingMax bounds the waiting asks of each lane; 65536. Further ones follow the
+	// failure mode.
 	WaitingMax int
 
 	// Log is the log of the store's component; nil: none.
@@ -78,14 +78,14 @@ func (cfg Config) WithDefaults() Config {
 	return cfg
 }
 
-// A Fault is one thing that is wrong with a configuration.
+// A Fault is one fault of a configuration.
 type Fault struct {
 	Field   string // of Config
 	Problem string // "is empty"
-	Allowed string // what would do; may be empty
+	Allowed string // allowed values; may be empty
 }
 
-// Faults is all that is wrong with a configuration.
+// Faults are all faults of a configuration.
 type Faults []Fault
 
 // Error has a line for each fault.
@@ -100,14 +100,14 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Check notes a fault if something is wrong.
+// Check adds a fault if wrong is true.
 func (f *Faults) Check(wrong bool, field, allowed, format string, args ...any) {
 	if wrong {
 		*f = append(*f, Fault{field, fmt.Sprintf(format, args...), allowed})
 	}
 }
 
-// Err returns the faults as an error, or nil when there are none.
+// Err returns the faults as an error, or nil if there are none.
 func (f Faults) Err() error {
 	if f == nil {
 		return nil

@@ -5,21 +5,21 @@ import (
 	"weir/proxy/store"
 )
 
-// counts is what a store counts.
+// counts are the counts of a store.
 //
-// Safe for concurrent use: atomic words.
+// Safe for concurrent use: all are atomic.
 type counts struct {
 	decisions  metric.Counter // made by the backend
 	remembered metric.Counter // refusals from memory
-	undecided  metric.Counter // answered by the failure mode: all of them,
-	late       metric.Counter // of these because their own deadline passed,
-	crowded    metric.Counter // of these because too many waited
-	unreleased metric.Counter // places in queues that were not given back, as the store was away or too much waited
+	undecided  metric.Counter // answered by the failure mode, for any reason
+	late       metric.Counter // likewise, because their own deadline passed
+	crowded    metric.Counter // likewise, because too many waited
+	unreleased metric.Counter // places in queues not given back: the store was unavailable, or too many batches waited
 
-	documentErrors metric.Counter // exchanges about documents without a usable answer
+	documentErrors metric.Counter // calls about documents without a usable answer
 }
 
-// Register adds the store's metrics to set, and the backend's own.
+// Register adds the metrics of the store and of the backend to set.
 func (s *Store) Register(set *metric.Set) {
 	n, own := &s.counts, "ratelimiter_"+s.cfg.Name
 	s.backend.Register(set)

@@ -7,11 +7,10 @@
 // batch of the lane is in flight are collected: asks for the same counters form one group
 // with the number of waiting requests, and one call of the backend decides all groups of
 // a batch. So the work of the store grows with batches and keys, not with requests. A few
-// helper goroutines per lane send the batches, and each wakes the loop once when it is
-// back. A backend that has a [Courier] sends and receives them on the loop itself. There
-// package limit repeats what the backend has decided, request by request: the backend
-// returns the states from which it started, and each request gets the decision that it
-// would have got alone. If the backend locks keys (Config.Locking), asks for a key that
+// helper goroutines per lane send the batches, and wake the loop once per answer. A backend
+// with a [Courier] sends and receives them on the loop itself. There package limit repeats
+// the decisions, request by request: the backend returns the states from which it started,
+// and each request gets the decision that it would have got alone. If the backend locks keys (Config.Locking), asks for a key that
 // is being decided wait in the lane instead of the database.
 //
 // A refusal is remembered on the loop until the time to retry, so that a client that
@@ -25,8 +24,8 @@
 // answered at once by the failure mode, until a prober in the background finds that the
 // store decides again. If the store does not answer, the batches in flight end, too;
 // after a broken connection they may still be answered. An ask whose own deadline passes
-// follows the failure mode individually. A call is never repeated, because one without an
-// answer may have been executed.
+// follows the failure mode individually. A call is repeated only if the backend certainly
+// has not received it: one without an answer may have been executed.
 //
 // # Documents
 //

@@ -12,25 +12,25 @@ import (
 	"weir/proxy/store"
 )
 
-// A group is the asks of one batch for the same counters.
+// A group has the asks of one batch for the same counters.
 //
-// Owned by its lane; while the batch is under way the helper that sends it has the
-// [store.Group], and the lane reads of that only what was asked.
+// Owned by its lane. While the batch is in flight, the helper that sends it owns the
+// [store.Group], of which the lane then reads only the question.
 type group struct {
 	store.Group
 	id     string                         // see appendID
-	limits [store.CountersMax]limit.Limit // what counters point to
+	limits [store.CountersMax]limit.Limit // that counters point to
 	keys   []byte                         // likewise
 
-	// after the result
-	when int64 // it was decided; see store.Answer
+	// Set by replay:
+	when int64 // see store.Answer.At
 	left int
 	now  [store.CountersMax]limit.State
 }
 
-// appendID appends what makes the group of some counters another than others: a limit, a
-// cost or a condition that changes does. Of counters that are off it is only where they
-// are. Names say how long they are, and numbers end by themselves.
+// appendID appends the identity of a group: the names of its counters with their limits, costs
+// and conditions. Counters that are off count only by their position. Names have a length,
+// and numbers are self-delimiting.
 func appendID(dst []byte, counters []store.Counter) []byte {
 	if len(counters) == 0 || len(counters) > store.CountersMax {
 		panic("bug: lane: an ask with " + strconv.Itoa(len(counters)) + " counters")
@@ -55,7 +55,7 @@ func appendID(dst []byte, counters []store.Counter) []byte {
 	return dst
 }
 
-// fill makes g the group of that id. What was borrowed is copied.
+// fill makes g the group with that id. It copies what is borrowed.
 func (g *group) fill(id []byte, counters []store.Counter) {
 	*g = group{id: string(id), Group: store.Group{Counters: g.Counters[:0]}, keys: g.keys[:0]}
 	g.Counters = append(g.Counters, counters...)
@@ -72,7 +72,7 @@ func (g *group) fill(id []byte, counters []store.Counter) {
 	}
 }
 
-// replay starts to repeat what was decided.
+// replay starts to repeat the decisions.
 func (g *group) replay() {
 	g.left, g.when = g.Granted, 0
 	for i := range g.Counters {
@@ -83,8 +83,8 @@ func (g *group) replay() {
 	}
 }
 
-// answer answers the next n requests of the group, exactly as the backend
-// would have answered them alone.
+// answer answers the next n requests of the group, exactly as the backend would have answered
+// them alone.
 func (g *group) answer(n int, traced bool, ans *store.Answer) {
 	granted := min(n, g.left)
 	g.left -= granted
@@ -103,7 +103,7 @@ func (g *group) answer(n int, traced bool, ans *store.Answer) {
 	ans.Tightest = store.Tightest(g.Counters, ans.Decisions)
 }
 
-// skip passes over n requests which were answered otherwise.
+// skip skips n requests that were answered by the failure mode.
 func (g *group) skip(n int) {
 	granted := min(n, g.left)
 	g.left -= granted
@@ -123,15 +123,15 @@ type waiter struct {
 	unsent   bool // answered before its batch was sent
 }
 
-// ask is what waits, for a table in memory.
+// ask returns the ask, for mode Local.
 func (w *waiter) ask() store.Ask {
 	return store.Ask{Counters: w.group.Counters, N: w.n, Traced: w.traced}
 }
 
-// forget lets go of what the waiter refers to.
+// forget drops all references.
 func (w *waiter) forget() { *w = waiter{} }
 
-// about is what the log calls the group: rules and keys, as people may see them.
+// about describes the group for the log: rules and keys in the form for people.
 func (g *group) about() string {
 	var text []byte
 	for i := range g.Counters {

@@ -7,31 +7,31 @@ import (
 	"weir/proxy/store"
 )
 
-// A refusal is what a group was told when it was refused.
+// A refusal is the remembered answer to a refused group.
 type refusal struct {
-	until     time.Time // from when the store was asked: not refused any longer
-	told      time.Time // when the answer came: the times in decisions count from here
+	until     time.Time // the time to retry, counted from when the batch was sent
+	landed    time.Time // when the answer arrived: times in decisions count from here
 	decisions []limit.Decision
 	tightest  int
 }
 
-// refusals remembers which groups were refused until when. The limits and costs
-// are part of what a group is called, so that a limit that was raised is asked
-// for at once; all is forgotten with a new epoch. At the bound what is over goes,
-// and if nothing is, new refusals are not remembered.
+// refusals remembers refused groups until their time to retry. Limits and costs are part of a
+// group's id, so a raised limit is asked about at once. All refusals are forgotten in a new
+// epoch. At the bound expired ones are removed; if there are none, new refusals are not
+// remembered.
 //
 // Owned by its lane.
 type refusals struct {
 	max   int
 	epoch uint64
 	byID  map[string]refusal
-	swept time.Time // when what is over was looked for
+	swept time.Time // when expired refusals were last removed
 }
 
-// sweepPause is how long a full memory is not looked through again.
+// sweepPause is the shortest time between two removals.
 const sweepPause = 100 * time.Millisecond
 
-// answer answers for a group that is remembered, and reports whether it is.
+// answer answers for a group with a remembered refusal, and reports whether there is one.
 func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Answer) bool {
 	if len(r.byID) == 0 {
 		return false
@@ -48,7 +48,7 @@ func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Ans
 		return false
 	}
 	*ans = store.Answer{Decisions: ans.Decisions[:0], Tightest: known.tightest, Mode: store.Cached}
-	past := max(0, now.Sub(known.told))
+	past := max(0, now.Sub(known.landed))
 	for _, d := range known.decisions {
 		if d.RetryAfter != limit.Never {
 			d.RetryAfter = max(0, d.RetryAfter-past)
@@ -59,7 +59,7 @@ func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Ans
 	return true
 }
 
-// renew forgets what is of another epoch, and reports whether it had to.
+// renew forgets refusals of another epoch, and reports whether the epoch has changed.
 func (r *refusals) renew(epoch uint64) bool {
 	if r.epoch == epoch {
 		return false
@@ -69,8 +69,7 @@ func (r *refusals) renew(epoch uint64) bool {
 	return true
 }
 
-// remember keeps the refusals of a batch that has come back, if they are of this
-// epoch still.
+// remember keeps the refusals of a batch that has landed, if it was sent in this epoch.
 func (r *refusals) remember(now time.Time, epoch uint64, b *batch) {
 	r.renew(epoch)
 	if r.max <= 0 || b.epoch != epoch {
@@ -86,7 +85,7 @@ func (r *refusals) remember(now time.Time, epoch uint64, b *batch) {
 	}
 }
 
-// note keeps the refusal of one group.
+// note keeps the refusal of a group, if it was refused.
 func (r *refusals) note(now time.Time, b *batch, g *group) {
 	var ans store.Answer
 	g.answer(1, false, &ans)
@@ -94,10 +93,10 @@ func (r *refusals) note(now time.Time, b *batch, g *group) {
 	if ans.Granted > 0 || wait == limit.Never || !now.Before(b.sent.Add(wait)) || !r.room(now) {
 		return
 	}
-	r.byID[g.id] = refusal{until: b.sent.Add(wait), told: b.landed, decisions: ans.Decisions, tightest: ans.Tightest}
+	r.byID[g.id] = refusal{until: b.sent.Add(wait), landed: b.landed, decisions: ans.Decisions, tightest: ans.Tightest}
 }
 
-// room reports whether one more can be remembered.
+// room reports whether another refusal can be remembered.
 func (r *refusals) room(now time.Time) bool {
 	if len(r.byID) < r.max {
 		return true

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -131,7 +130,7 @@ func (b *backend) heard(err error) {
 	if err != nil {
 		b.errors.Inc()
 	}
-	if b.Classify(err).Class > store.ItemFault && !errors.Is(err, context.Canceled) {
+	if b.Classify(err).Class > store.ItemFault {
 		b.failures.Add(1)
 		b.Close()
 	}

@@ -1,7 +1,7 @@
 // Package remote is a store in another proxy, the master: it makes this one a sidecar.
 // Rules and keys are here; decisions, the clock and the documents are there. A batch is one
 // call of POST /v1/decide over a kept-alive HTTP/1.1 connection, see package asks: of the loop
-// that asks, or of a helper. What a master has been sent is never sent again, to it or to
+// that asks, or of a helper. What a master may have received is never sent again, to it or to
 // another.
 //
 // Documents are read only: they are changed at the master.
@@ -112,7 +112,7 @@ func (b *backend) Register(set *metric.Set) {
 	set.Histogram("ratelimiter_remote_request_duration_seconds", "how long a master took to answer a batch", b.exchanges)
 	set.Counter("ratelimiter_remote_errors_total", "calls of a master without a usable answer", b.errors.Load)
 	set.Gauge("ratelimiter_remote_master", "the master that is asked, by its place in REMOTE_URL from 0", func() float64 { return float64(b.current.Load()) })
-	set.Counter("ratelimiter_store_commands_total", "commands that the store was given", b.commands.Load)
+	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", b.commands.Load)
 }
 
 // A call is one request to a master.

@@ -72,9 +72,10 @@ func late(err error) bool {
 	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Classify says what an error that another method returned means. It is nil for nil.
+// Classify says what an error that another method returned means. It is no fault when this
+// side gave up: the store was known to be silent, or the loop ends.
 func (b *backend) Classify(err error) store.Fault {
-	if err == nil {
+	if err == nil || errors.Is(err, context.Canceled) {
 		return store.Fault{}
 	}
 	if permanent, ok := errors.AsType[*store.MisconfiguredError](err); ok {

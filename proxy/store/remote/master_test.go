@@ -28,11 +28,18 @@ func listen(t testing.TB, serve func(net.Conn)) (url string) {
 	}
 	t.Cleanup(func() { l.Close() })
 	go func() {
+		var kept []net.Conn // the garbage collector closes those that nothing refers to
+		defer func() {
+			for _, c := range kept {
+				c.Close()
+			}
+		}()
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
+			kept = append(kept, c)
 			serve(c)
 		}
 	}()
@@ -197,7 +204,7 @@ func TestNextMaster(t *testing.T) {
 	cfg.URLs = append([]string{silent}, cfg.URLs...)
 
 	b := openBackend(t, cfg)
-	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(background, time.Second) // half of it is for connecting
 	defer cancel()
 	first := one(1, prefix+"r", fixed(5))
 	b.Decide(ctx, &store.Batch{Groups: []*store.Group{first}})
