@@ -3,9 +3,11 @@ package delivery
 import (
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
@@ -66,4 +68,29 @@ func TestMaySee(t *testing.T) {
 	f("hosts", "9:192.0.2.71:v", "POST /h?k=v", "/deferred/1?k=v", "192.0.2.1", "a", false)
 	d.cfg.SameClient = false
 	f("shops", "1:a", "POST /orders", "/deferred/1", "192.0.2.1", "b", true)
+}
+
+// A proxy whose own URL is not the first in DEFER_ADVERTISE says so, and redirects nobody to itself.
+func TestOwnSiteIsNotFirst(t *testing.T) {
+	t.Parallel()
+	d, _ := dispatcher(t)
+	var log testkit.Records
+	var err error
+	if d.cfg.Sites, err = deferred.ParseSites("http://b.example,http://a.example"); err != nil {
+		t.Fatal(err)
+	}
+	d.cfg.Log = log.Logger("Deferred")
+	other, _ := deferred.ParseSites("http://a.example")
+	var id deferred.ID
+	other.Mark(&id)
+	for host, want := range map[string]int{"b.example": 307, "a.example": 404} {
+		r, w := httptest.NewRequest("GET", "http://"+host+"/deferred/"+id.String(), nil), httptest.NewRecorder()
+		r.SetPathValue("id", id.String())
+		if d.asked(d.status)(w, r); w.Code != want {
+			t.Errorf("asked as %s: %d, want %d", host, w.Code, want)
+		}
+	}
+	if lines := strings.Join(log.Taken(), "\n"); strings.Count(lines, "DEFER_ADVERTISE") != 1 || !strings.Contains(lines, "host=a.example") {
+		t.Errorf("logged\n%s", lines)
+	}
 }

@@ -135,13 +135,14 @@ type chaos struct {
 
 func newChaos(t *testing.T, leave bool) *chaos {
 	t.Logf("-chaos-seed %d", *chaosSeed)
+	addr := testkit.FreeAddr(t) // may open a descriptor that stays open
 	routines, files := goroutines(), descriptors(t)
 	t.Cleanup(func() { // the last one: everything has ended
 		testkit.Eventually(t, "all goroutines have ended", func() bool { return goroutines() <= routines })
 		testkit.Eventually(t, "all descriptors are closed", func() bool { return descriptors(t) <= files })
 	})
 	c := &chaos{leave: leave, moods: slices.Sorted(maps.Keys(chaosMoods)), told: make(map[int]int), resat: make(map[string]bool)}
-	c.rig = start(t, newTarget(t, c.script).url())
+	c.rig = start(t, newTargetAt(t, addr, c.script).url())
 	return c
 }
 

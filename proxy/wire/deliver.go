@@ -19,8 +19,8 @@ import (
 // stored bytes, and its output is kept in memory. Everything else is as for other
 // clients: matching, counters, lines, pools, health.
 
-// A Defer stores a refused request. It calls told once with the result, on any goroutine.
-type Defer func(now time.Time, k *exchange.Kept, from *exchange.Peer, told func(deferred.Stored))
+// A Defer stores a refused request. It calls stored once with the result, on any goroutine.
+type Defer func(now time.Time, k *exchange.Kept, from *exchange.Peer, stored func(deferred.Stored))
 
 // A Delivery is one attempt to deliver a stored request.
 type Delivery struct {
@@ -31,6 +31,9 @@ type Delivery struct {
 	Trusted  bool
 	HoldMax  time.Duration // how long to wait when a limit refuses and would admit the request within that time
 	BytesMax int           // bound on the part of the answer's body that is kept
+	// Once: it is not sent again when its result is unknown, so it gets a new connection. One
+	// that has served before the target may be closing.
+	Once bool
 	// Done is called once, on an event loop, unless the delivery was withdrawn.
 	Done func(now time.Time, d *Delivered)
 	Fate deferred.Fate
@@ -60,9 +63,9 @@ func (s *side) setDeferring() {
 	s.deliveries.Refused = func(time.Time, *decide.Refusal) []byte { return nil }
 	s.env.Defer = func(now time.Time, x *exchange.Exchange, k *exchange.Kept) {
 		c := x.Owner.(*client)
-		cfg.Defer(now, k, &x.Peer, func(told deferred.Stored) {
+		cfg.Defer(now, k, &x.Peer, func(stored deferred.Stored) {
 			s.loop.Post(func(now time.Time) {
-				c.s.HandleDeferred(now, &told)
+				c.s.HandleDeferred(now, &stored)
 				c.apply(now)
 			})
 		})
@@ -118,7 +121,7 @@ type carried struct {
 	in     []byte      // part of the request that the session has not read
 	unread bool        // the session wants to read in
 	over   bool
-	told   Delivered
+	result Delivered
 	denied time.Duration // how long the limits that refuse it will keep refusing
 	answer terms.Answer
 }
@@ -161,7 +164,7 @@ func (k *carried) note(now time.Time, fx *session.Effects) {
 		s.noteRoute(c, fx.Matched)
 	}
 	if d := fx.Decided; d != nil && d.Answer.Granted == 0 {
-		k.told.Refused = true
+		k.result.Refused = true
 		for i := range d.Answer.Decisions {
 			if _, refused := d.Judged(i); refused {
 				k.denied = max(k.denied, d.Answer.Decisions[i].RetryAfter)
@@ -179,7 +182,7 @@ func (k *carried) note(now time.Time, fx *session.Effects) {
 // report records how the delivery has ended.
 func (k *carried) report(now time.Time, o *exchange.Outcome) {
 	k.over = true
-	t := &k.told
+	t := &k.result
 	t.Sent = !o.Sent.IsZero()
 	switch {
 	case t.Refused:
@@ -213,15 +216,15 @@ func (c *client) delivered(now time.Time) {
 	}
 	c.s.HandleClosed(now)
 	c.disown()
-	if t := &k.told; t.Refused && k.denied > 0 && k.denied <= k.HoldMax && !c.side.draining {
+	if t := &k.result; t.Refused && k.denied > 0 && k.denied <= k.HoldMax && !c.side.draining {
 		again := c.side.loop.NewAlarm(func(now time.Time) { c.side.deliver(now, k.Delivery) })
 		again.Set(now.Add(k.denied))
 		return
 	}
-	if t := &k.told; !t.Refused && t.Fault == "" {
+	if t := &k.result; !t.Refused && t.Fault == "" {
 		t.Result, t.After = k.answer.Result, k.answer.RetryAfter
 	}
 	if k.Fate.GoesOn() {
-		k.Done(now, &k.told)
+		k.Done(now, &k.result)
 	}
 }

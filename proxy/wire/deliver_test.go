@@ -133,3 +133,54 @@ func TestDeliveryIsSentOnce(t *testing.T) {
 		t.Errorf("the target got it %d times", 1+len(asked))
 	}
 }
+
+// What must not be sent twice is not sent on a connection that has served before, neither an idle one
+// nor one that another request leaves: the target may be closing it. The new one takes its place.
+func TestDeliveryOnceIsFresh(t *testing.T) {
+	b := newBarrier()
+	target := newTarget(t, func(c *targetConn) {
+		s := c.next()
+		if s == nil {
+			return
+		}
+		b.asked <- s.target()
+		if s.target() == "/held" {
+			b.pass(c)
+		}
+		c.echo(s)
+		c.next() // the connection is closed with the next request unread
+	})
+	r := startWith(t, func(c *Config) { c.Defer = func(time.Time, *exchange.Kept, *exchange.Peer, func(deferred.Stored)) {} }, target.url(),
+		"EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
+	arrives := func(told chan *Delivered) {
+		t.Helper()
+		if got := testkit.Receive(t, told, "the end of a delivery"); got.Result.Status != 200 {
+			t.Errorf("a delivery: %+v", got)
+		}
+	}
+	r.dial().Ask(request("/before"), 200)
+	d, told := delivery("/later")
+	d.Once = true
+	r.Deliver(d)
+	arrives(told)
+	r.until("the connection before is closed", func() bool { return target.open() == 1 })
+
+	held := make(chan *Delivered, 1)
+	first, _ := delivery("/held")
+	first.Once, first.Done = true, func(_ time.Time, d *Delivered) { held <- d }
+	r.Deliver(first)
+	for b.next(t) != "/held" {
+		continue
+	}
+	d, told = delivery("/later")
+	d.Once = true
+	r.Deliver(d)
+	r.waiting(2)
+	b.open <- true
+	arrives(held)
+	arrives(told)
+	r.until("the connection before is closed", func() bool { return target.open() == 1 })
+	if opened := target.opened.Load(); opened != 4 {
+		t.Errorf("4 requests were sent over %d connections", opened)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"weir/internal/loop/looptest"
 	"weir/internal/testkit"
@@ -256,6 +257,27 @@ func TestUnaskedBytes(t *testing.T) {
 	if body := conn.Ask("GET /mine HTTP/1.1\r\nHost: x\r\n\r\n", 200); body != echoOf("GET", "/mine", "") {
 		t.Errorf("answered %q", body)
 	}
+}
+
+// A connection to the target that is used again in time is kept beyond its first deadline, and
+// closed when it is idle.
+func TestTargetIdleAgain(t *testing.T) {
+	const idle = 300 * time.Millisecond
+	target := newTarget(t, echoes)
+	r := start(t, target.url(), "TARGET_IDLE_TIMEOUT", idle.String())
+	conn := r.dial()
+	most, used := int64(0), time.Time{}
+	for began := time.Now(); time.Since(began) < 2*idle; time.Sleep(idle / 5) {
+		asked := time.Now()
+		if conn.Ask(get, 200); time.Since(used) >= idle { // the first, or this machine is slow
+			most++
+		}
+		used = asked
+	}
+	if n := target.opened.Load(); n > most {
+		t.Errorf("%d connections to the target, want at most %d", n, most)
+	}
+	r.until("the idle connection is closed", func() bool { return target.open() == 0 })
 }
 
 // Connections to the target that nobody uses are closed in time.

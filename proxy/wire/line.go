@@ -6,6 +6,7 @@ import (
 
 	"weir/proxy/decide"
 	"weir/proxy/gate"
+	"weir/proxy/gates"
 	"weir/proxy/upstream"
 )
 
@@ -25,7 +26,10 @@ func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 // rule with a key, otherwise the client's address.
 // Deliveries rank below all live requests.
 func (s *side) noteRoute(c *client, m *decide.Case) {
-	c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.Of(m.Policy.Rules, m.Rank, m.Hits)
+	c.route, c.class = 0, gates.ClassDefault
+	if len(m.Hits) > 0 {
+		c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.Of(m.Policy.Rules, m.Rank, m.Hits)
+	}
 	rank := min(m.Rank, upstream.Background-1)
 	if c.delivery != nil {
 		rank, c.class = upstream.Background, s.front.classes.Deferred()
@@ -45,27 +49,41 @@ func (s *side) noteRoute(c *client, m *decide.Case) {
 
 // binds reports whether the gate's limit is below the number of connections. Otherwise
 // the connections are the tighter bound, and requests wait for one of those.
-func (t *target) binds() bool { return t.gated() && t.gate.Limit() < t.side.front.connsPerTarget }
+func (t *target) binds() bool {
+	limit := t.gate.Limit()
+	return limit > 0 && limit < t.side.front.connsPerTarget
+}
+
+// bounded reports whether that limit is enforced.
+func (t *target) bounded() bool { return t.binds() && t.side.front.cfg.Gate.Mode == gate.On }
 
 // free returns how many places the loop may still take at the target. It is negative
 // after the limit has fallen. A loop that has ejected the target is passed no places by the
 // others; it may have one all the same, to find out whether the target is back.
 func (t *target) free() int {
-	free := t.side.connsPerTarget - t.pool.InFlight()
-	switch {
-	case !t.gated():
-	case t.pool.InFlight() == 0 && upstream.Status(t.Status.Load()) != upstream.Up:
-		free = min(free, max(1, t.gate.Free()))
-	default:
-		free = min(free, t.gate.Free())
+	inFlight := t.pool.InFlight()
+	free := t.side.connsPerTarget - inFlight
+	if !t.gated() {
+		return free
 	}
-	return free
+	places := t.gate.Free()
+	if inFlight == 0 && upstream.Status(t.Status.Load()) != upstream.Up {
+		places = max(1, places)
+	}
+	return min(free, places)
 }
 
 // rival returns the target on the loop whose line gets the next place, if that is not
 // this loop with a waiter of the given rank; otherwise nil. Rank upstream.Ranks means
 // that nobody on this loop wants the place.
-func (t *target) rival(rank int) (r *target) {
+func (t *target) rival(rank int) *target {
+	if !t.side.line.Contested() {
+		return nil
+	}
+	return t.anyRival(rank)
+}
+
+func (t *target) anyRival(rank int) (r *target) {
 	sides := t.side.front.sides
 	t.side.line.Rival(rank, func(loop int) bool {
 		of := (*sides[loop].seen.Load())[t.spec]
@@ -79,7 +97,7 @@ func (t *target) rival(rank int) (r *target) {
 }
 
 // room reports whether one more exchange may go to the target now.
-func (t *target) room() bool { return !t.enforced() || !t.binds() || t.free() > 0 }
+func (t *target) room() bool { return !t.bounded() || t.free() > 0 }
 
 // free returns the number of free places at all usable targets.
 func (s *side) free(now time.Time) (n int) {
@@ -92,7 +110,7 @@ func (s *side) free(now time.Time) (n int) {
 // admits reports whether the exchange of c may go to the target now. It may not overtake
 // those in the line.
 func (t *target) admits(now time.Time, c *client) bool {
-	if line := t.side.line; line.Len() > 0 || t.enforced() && t.binds() {
+	if line := t.side.line; line.Len() > 0 || t.bounded() {
 		return t.free() > 0 && t.rival(c.wait.Rank()) == nil && line.Admits(now, &c.wait)
 	}
 	return true

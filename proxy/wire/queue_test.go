@@ -158,10 +158,13 @@ func TestDrainOfQueue(t *testing.T) {
 // Who waits beyond DRAIN_TIMEOUT is cut.
 func TestDrainTimeoutOfQueue(t *testing.T) {
 	r, _ := startQueue(t, rarely, "DRAIN_TIMEOUT", "50ms", "DRAIN_GRACE", "10ms")
-	r.dial().Ask(request("/q"), 200)
+	first := r.dial()
+	first.Ask(rawRequest("GET /q Connection=close"), 200)
+	first.Closed()
 	conn := r.dial()
 	conn.Send(request("/q"))
 	r.places(2, 0)
+	r.until("only who waits is connected", func() bool { return r.group.Stats().Open == 1 })
 	if cut := r.drain(context.Background()); cut != 1 {
 		t.Errorf("%d connections were cut, want 1", cut)
 	}

@@ -43,7 +43,7 @@ func TestUsage(t *testing.T) {
 		has := gate.Use{Short: step.busy - step.streams, Streams: step.streams}
 		at.gate.Change(at.told, has)
 		at.told = has
-		at.short.Store(int64(has.Short))
+		at.Busy.Store(int64(step.busy))
 		at.Streams.Store(int64(has.Streams))
 		at.gate.SetLimit(step.limit)
 		var sum traffic.Sum

@@ -1,18 +1,16 @@
-// Package serve joins the parts of the target: it gives every connection of the
-// event loops a session, asks the model what becomes of each request, and
-// answers the target's own endpoints.
+// Package serve connects the parts of the target: it gives every connection a session, asks the
+// model for the outcome of each request, and answers the target's own endpoints.
 //
-//	loop ─▶ conn ─▶ session ─▶ ask the service ─▶ plain? ──────────────▶ 200 on the spot
+//	loop ─▶ conn ─▶ session ─▶ ask the service ─▶ plain? ──────────────▶ 200 at once
 //	         ▲                       │              no │
 //	         │                       │                 ▼
 //	         │                       │        station (model, one lock)
-//	         └──── inbox of the room ◀──────────────── alarm of some loop
+//	         └──── inbox of the shard ◀─────────────── alarm of some loop
 //	         └──── posted reply ◀──── desk ◀── ask the own endpoints
 //
-// A room is what belongs to one loop. A station is the one simulated service
-// that all rooms share. As long as the service has no limits, it is only an
-// atomic flag, and no loop waits for another. Otherwise each arrival takes the
-// lock for a few hundred nanoseconds of arithmetic. What the model finishes is
-// found by whichever loop's alarm rings first and put into the inbox of the room
-// whose connection waits for it.
+// A shard is the state of one loop. The station is the simulated service that all shards share.
+// While the service has no limits, only an atomic flag is read, and no loop waits for another.
+// Otherwise each arrival takes the lock for a few hundred nanoseconds. Requests that the model has
+// finished are collected by the loop whose alarm fires first, and put into the inbox of the shard
+// whose connection waits for the answer.
 package serve
