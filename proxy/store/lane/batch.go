@@ -8,43 +8,44 @@ import (
 	"weir/proxy/store"
 )
 
-// A batch is groups that are sent together, the asks that wait for them, and what is
-// given back, which nobody waits for.
+// A batch has groups that are sent together, the asks that wait for them, and releases, for
+// which nothing waits.
 //
-// Owned by its lane; while it is under way the helper that sends it writes the
-// results of its groups, and says with done that they are there.
+// Owned by its lane. While it is in flight, the helper that sends it writes the results of
+// its groups, and then sets done.
 type batch struct {
-	store.Batch // its Groups are those of groups, from when it is sent
+	store.Batch // its Groups are set when it is sent
 	groups      []*group
 	byID        map[string]*group
-	waiters     []waiter // in the order in which they came
+	waiters     []waiter // in the order of their arrival
 	next        int      // the first waiter without an answer
 
 	sentOff bool
-	aloft   bool   // sent, and not back
+	aloft   bool   // in flight
 	epoch   uint64 // of the store when it was sent
-	behind  *batch // it waits for that one; see Config.Locking
+	behind  *batch // the batch that it waits for; see Config.Locking
 	done    atomic.Bool
-	sent    time.Time // by the clock of who sends it
-	landed  time.Time // likewise
-	land    func(now time.Time)
-	carried func(now time.Time) // likewise, by the courier
+	sent    time.Time                       // by the clock of the sender
+	landed  time.Time                       // likewise, when its answer arrived
+	until   time.Time                       // when a helper's time is over; zero: the timeout after sent
+	land    func(now time.Time)             // handles the answer from a helper
+	carried func(now time.Time, again bool) // likewise from the courier
 }
 
-// add notes one more ask for g.
+// add adds an ask for g.
 func (b *batch) add(g *group, w waiter) {
 	g.N += w.n
 	w.group = g
 	b.waiters = append(b.waiters, w)
 }
 
-// pending says how many asks have no answer yet.
+// pending returns how many asks have no answer yet.
 func (b *batch) pending() int { return len(b.waiters) - b.next }
 
-// due returns the first deadline of those; there must be one.
+// due returns the earliest deadline of pending asks; there must be one.
 func (b *batch) due() time.Time { return b.waiters[b.next].deadline }
 
-// clear makes the batch ready for use again.
+// clear prepares the batch for reuse.
 func (b *batch) clear() {
 	for i := range b.waiters {
 		b.waiters[i].forget()
@@ -53,11 +54,11 @@ func (b *batch) clear() {
 	clear(b.Releases)
 	b.Groups, b.Releases = b.Groups[:0], b.Releases[:0]
 	b.groups, b.waiters, b.next = b.groups[:0], b.waiters[:0], 0
-	b.sentOff, b.aloft, b.behind = false, false, nil
+	b.sentOff, b.aloft, b.behind, b.until = false, false, nil, time.Time{}
 	b.done.Store(false)
 }
 
-// load makes the batch what is sent.
+// load fills in the part that is sent.
 func (b *batch) load(now time.Time) {
 	for _, g := range b.groups {
 		b.Groups = append(b.Groups, &g.Group)
@@ -65,17 +66,20 @@ func (b *batch) load(now time.Time) {
 	b.sent = now
 }
 
-// send has the backend decide.
+// send makes the backend decide.
 func (b *batch) send(s *Store) {
 	b.sent = time.Now()
-	ctx, cancel := s.forBatch()
+	if b.until.IsZero() {
+		b.until = b.sent.Add(s.cfg.Timeout)
+	}
+	ctx, cancel := s.forBatch(b.until)
 	s.backend.Decide(ctx, &b.Batch)
 	cancel()
 	b.landed = time.Now()
 	b.judge(s)
 }
 
-// judge tells the breaker how the batch went, and logs.
+// judge reports the outcome of the batch to the breaker and the log.
 func (b *batch) judge(s *Store) {
 	var worst store.Fault
 	var why error
@@ -87,7 +91,7 @@ func (b *batch) judge(s *Store) {
 		if f.Class == store.ItemFault {
 			s.undecidable(b.landed, g.about(), g.Err)
 		}
-		if f.Class > worst.Class {
+		if why == nil || f.Class > worst.Class {
 			worst, why = f, fmt.Errorf("decide: %w", g.Err)
 		}
 	}

@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// A breaker knows whether the store is away. What is told about a batch counts only
-// if the batch was sent after the last change: one that was under way when the
-// store went says nothing about the time since it came back.
+// A breaker is open while the store is unavailable. The outcome of a batch counts only if the
+// batch was sent after the last change: one that was in flight when the breaker opened says
+// nothing about the time after it closed.
 //
-// Safe for concurrent use: mu guards what decides, away is read without.
+// Safe for concurrent use: mu guards changes, isOpen is read without.
 type breaker struct {
-	away   atomic.Bool
-	misses int // batches in a row that open it; does not change
+	isOpen atomic.Bool
+	misses int // late batches in a row that open it; does not change
 
 	mu     sync.Mutex
 	since  time.Time // of the last change
-	missed int       // batches in a row
+	missed int       // late batches in a row
 	miss   time.Time // when the last of them was given up
 }
 
-// failed says that a batch sent at sent met an error which means that the store
-// is away. It reports whether that is news.
+// failed records that a batch sent at sent met an error which means that the store is
+// unavailable. It reports whether that opened the breaker.
 func (b *breaker) failed(now, sent time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.open(now, sent)
 }
 
-// late says that a batch sent at sent had no answer by now. It reports whether
-// the store is away from now on. Batches that were under way together count as one,
-// or a few lanes could open the breaker in one moment.
+// late records that a batch sent at sent had no answer by now. It reports whether that opened
+// the breaker. Batches that were in flight together count as one, because otherwise a few
+// lanes could open the breaker at a single moment.
 func (b *breaker) late(now, sent time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,14 +43,14 @@ func (b *breaker) late(now, sent time.Time) bool {
 	return b.missed >= b.misses && b.open(now, sent)
 }
 
-// answered says that a batch was answered in time.
+// answered records that a batch was answered in time.
 func (b *breaker) answered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.missed = 0
 }
 
-// back says that the store decides again. It reports whether that is news.
+// back records that the store decides again. It reports whether that closed the breaker.
 func (b *breaker) back(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,11 +64,11 @@ func (b *breaker) open(now, sent time.Time) bool {
 	return b.change(now, true)
 }
 
-func (b *breaker) change(now time.Time, away bool) bool {
-	if b.away.Load() == away {
+func (b *breaker) change(now time.Time, open bool) bool {
+	if b.isOpen.Load() == open {
 		return false
 	}
-	b.away.Store(away)
+	b.isOpen.Store(open)
 	b.since, b.missed = now, 0
 	return true
 }

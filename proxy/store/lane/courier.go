@@ -7,16 +7,17 @@ import (
 	"weir/proxy/store"
 )
 
-// A Courier has batches of one lane decided on the lane's loop. No goroutine is woken for
-// them.
+// A Courier sends batches of one lane to the backend on the lane's loop, so that no goroutine
+// is woken.
 type Courier interface {
-	// Send has b decided by until, and calls done later, once. It returns false, and does
-	// nothing, when the backend is to decide b on a helper.
-	Send(now time.Time, b *store.Batch, until time.Time, done func(now time.Time)) bool
-	// Fetch calls done for batches whose answers have arrived and wait for their turn.
+	// Send sends b, which must be decided by until, and calls done later, once. If again is
+	// true, the backend certainly has not received b, and a helper must send it. If Send
+	// returns false it has done nothing, and a helper must send b.
+	Send(now time.Time, b *store.Batch, until time.Time, done func(now time.Time, again bool)) bool
+	// Fetch calls done for batches whose answers have already arrived.
 	Fetch(now time.Time)
-	// End ends what was sent by sent and is under way. The loop may be late: the store may be
-	// back, and decide what was sent since.
+	// End ends batches in flight that were sent by sent. Later ones continue, since the
+	// loop may be late, and the store available again.
 	End(now, sent time.Time)
 }
 
@@ -25,7 +26,7 @@ type courierBackend interface {
 	NewCourier(l *loop.Loop) Courier
 }
 
-// On returns a lane of s for a loop. Where the backend has couriers, the lane has one.
+// On returns a lane of s for a loop, with a courier if the backend has couriers.
 func On(s store.Store, l *loop.Loop) store.Lane {
 	if on, ok := s.(interface{ on(l *loop.Loop) store.Lane }); ok {
 		return on.on(l)
@@ -41,8 +42,13 @@ func (s *Store) on(l *loop.Loop) store.Lane {
 	return s.add(made)
 }
 
-// carried is called when the courier is back with the batch.
-func (l *Lane) carried(now time.Time, b *batch) {
+// carried is called when the courier has finished with the batch.
+func (l *Lane) carried(now time.Time, b *batch, again bool) {
+	if again {
+		b.until = b.sent.Add(l.store.cfg.Timeout) // the courier's: nobody waits longer
+		l.work <- b                               // it is aloft, so there is room
+		return
+	}
 	b.landed = now
 	b.judge(l.store)
 	b.done.Store(true)

@@ -18,10 +18,10 @@ type quietCourier struct {
 type quiet struct {
 	batch *store.Batch
 	until time.Time
-	done  func(now time.Time)
+	done  func(now time.Time, again bool)
 }
 
-func (c *quietCourier) Send(_ time.Time, b *store.Batch, until time.Time, done func(now time.Time)) bool {
+func (c *quietCourier) Send(_ time.Time, b *store.Batch, until time.Time, done func(now time.Time, again bool)) bool {
 	if c.asked++; c.asked%2 == 0 {
 		return false
 	}
@@ -48,7 +48,7 @@ func (c *quietCourier) expire(now time.Time) {
 		for _, g := range q.batch.Groups {
 			g.Err = errLate
 		}
-		q.done(now)
+		q.done(now, false)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestDeadlines(t *testing.T) {
 			if !now.Before(end) {
 				continue
 			}
-			began, wasAway := now, st.s.breaker.away.Load()
+			began, wasAway := now, st.s.breaker.isOpen.Load()
 			asked++
 			done := func(at time.Time, ans *store.Answer) {
 				answered++
@@ -98,7 +98,7 @@ func TestDeadlines(t *testing.T) {
 				if waited == timeoutMax {
 					late++
 				}
-				if waited > timeoutMax || waited < timeoutMax && !st.s.breaker.away.Load() || wasAway {
+				if waited > timeoutMax || waited < timeoutMax && !st.s.breaker.isOpen.Load() || wasAway {
 					t.Errorf("seed %d: an ask waits %v, away %v", seed, waited, wasAway)
 				}
 				if ans.Mode != store.FailOpen || ans.Granted != 1 {
@@ -127,7 +127,7 @@ func (c *fetching) Fetch(now time.Time) {
 		for _, g := range q.batch.Groups {
 			c.f.decide(g)
 		}
-		q.done(now)
+		q.done(now, false)
 	}
 	c.under = nil
 }
@@ -140,11 +140,33 @@ func TestArrivedAnswers(t *testing.T) {
 	st.lane.courier = &fetching{f: f}
 	st.ask("a", 0, 7, counter("k", fixed(5)))
 	st.lane.Expire(st.start.Add(timeoutMax - 1))
-	if got := st.told(); got != "" {
+	if got := st.outcomes(); got != "" {
 		t.Errorf("before its deadline: %s", got)
 	}
 	st.lane.Expire(st.start.Add(timeoutMax))
-	if got := st.told(); got != "a: 5 exact" {
+	if got := st.outcomes(); got != "a: 5 exact" {
 		t.Errorf("at its deadline: %q", got)
+	}
+}
+
+// A batch that the backend has not received from the courier is sent by a helper, which has no
+// more time than the courier had, and the store does not count as unavailable.
+func TestSentAgain(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	st := newStage(t, f, nil)
+	courier := new(quietCourier)
+	st.lane.courier = courier
+	st.ask("a", 0, 7, counter("k", fixed(5)))
+	st.ask("b", 0, 1, counter("other", fixed(5)))
+	courier.under[0].done(st.start, true)
+	for len(st.names) < 2 {
+		st.land(0)
+	}
+	if got := st.outcomes(); got != "a: 5 exact, b: 1 exact" || f.count("sent") != 2 || st.s.breaker.isOpen.Load() {
+		t.Errorf("%q, helpers sent %d", got, f.count("sent"))
+	}
+	if limit := courier.under[0].until; !f.until[0].Equal(limit) || !f.until[1].After(limit) {
+		t.Errorf("helpers have until %v and %v, the courier had until %v", f.until[0], f.until[1], limit)
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"weir/proxy/store"
 )
 
-// sparesMax bounds the batches and groups that a lane keeps to use again.
+// sparesMax bounds the batches and groups that a lane keeps for reuse.
 const sparesMax = 1024
 
-// turnMax is how many asks that are given up a turn of the loop answers.
+// turnMax bounds the asks that are given up in one turn of the loop.
 const turnMax = 32
 
-// A Lane is one event loop's way to a store: it gathers asks while batches are under
-// way, and answers each exactly once. Whenever something waits to be sent, as many
-// batches as may be are under way; start sees to that, so that nothing is sent in
-// the middle of what else a lane does.
+// A Lane is one event loop's access to a store: it gathers asks while batches are in flight,
+// and answers each exactly once. While something waits to be sent, the allowed number of
+// batches is in flight. Only start sends, so that other methods are not interrupted by
+// answers.
 //
 // Owned by its loop.
 type Lane struct {
@@ -25,24 +25,24 @@ type Lane struct {
 	post  func(func(now time.Time))
 	local store.Lane // decides in mode store.Local; nil without
 
-	id       []byte // of the group that is asked for
+	id       []byte // of the group of the current ask
 	refusals refusals
 	answer   store.Answer
 
 	queue   []*batch // not sent yet; the last one gathers
-	flying  []*batch // sent, in order
-	aloft   int      // of flying, those which are not back
+	flying  []*batch // sent and not processed, in order
+	aloft   int      // those of flying without an answer
 	waiting int      // asks without an answer
 
-	courier Courier     // nil: the helpers send all
-	work    chan *batch // to the helpers; has room for all that may be under way
+	courier Courier     // nil: the helpers send everything
+	work    chan *batch // to the helpers; its capacity is InFlight
 	helpers sync.WaitGroup
-	batches []*batch // to use again
+	batches []*batch // for reuse
 	groups  []*group // likewise
 }
 
-// NewLane returns a lane for a loop; post has a function called on that loop, by
-// one wake-up. It starts the helpers which send the lane's batches.
+// NewLane returns a lane for a loop; post calls a function on that loop with one wake-up.
+// NewLane starts the helpers that send the lane's batches.
 func (s *Store) NewLane(post func(func(now time.Time))) store.Lane { return s.add(s.newLane(post)) }
 
 func (s *Store) newLane(post func(func(now time.Time))) *Lane {
@@ -57,7 +57,7 @@ func (s *Store) newLane(post func(func(now time.Time))) *Lane {
 	return l
 }
 
-// add has the store tell l of its changes.
+// add makes the store notify l of changes.
 func (s *Store) add(l *Lane) *Lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,7 @@ func (s *Store) add(l *Lane) *Lane {
 	return l
 }
 
-// Close waits until what is under way has come back, at most the store's timeout. See
-// [store.Lane].
+// Close waits for the batches in flight, at most for the store's timeout. See [store.Lane].
 func (l *Lane) Close() {
 	s := l.store
 	s.mu.Lock()
@@ -88,17 +87,17 @@ func (l *Lane) help() {
 	}
 }
 
-// Ask has the backend decide. It returns true when ans holds the answer already: from
-// memory, or from the failure mode. Otherwise done is called later, once, within the
-// store's timeout; see Next.
+// Ask asks the backend. It returns true if ans holds the answer: from a remembered refusal or
+// from the failure mode. Otherwise done is called later, once, within the store's timeout;
+// see Next.
 //
-// Counters that are off are admitted here; an ask of which all are needs no backend.
+// If all counters are off, the ask is admitted without the backend.
 func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
 	s := l.store
 	if unlimited(ask, ans) {
 		return true
 	}
-	if s.breaker.away.Load() {
+	if s.breaker.isOpen.Load() {
 		l.without(now, ask, ans)
 		return true
 	}
@@ -126,8 +125,8 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 	return false
 }
 
-// Next returns when Expire wants to be called: the deadline of the ask that has
-// waited longest. Zero means that none waits.
+// Next returns when Expire must be called: the earliest deadline of an ask. Zero means that
+// none waits.
 func (l *Lane) Next() time.Time {
 	var first time.Time
 	for _, b := range l.flying {
@@ -146,16 +145,16 @@ func (l *Lane) Next() time.Time {
 	return first
 }
 
-// Expire answers asks whose deadline has passed by the failure mode. An answer
-// that is here, but whose wake-up is not yet, goes first: a busy loop must not
-// open the gate.
+// Expire answers asks whose deadline has passed by the failure mode. Answers that have
+// arrived, but whose wake-up has not, take precedence, so that a busy loop does not admit
+// requests unlimited.
 func (l *Lane) Expire(now time.Time) {
 	if at := l.Next(); l.courier != nil && !at.IsZero() && !at.After(now) {
 		l.courier.Fetch(now)
 	}
 	for i := 0; i < len(l.flying); {
 		if b := l.flying[i]; b.done.Load() {
-			l.land(now, b) // takes it off the list
+			l.land(now, b) // removes it from the list
 			continue
 		}
 		i++
@@ -175,7 +174,7 @@ func (l *Lane) expireQueue(now time.Time) {
 		case b.pending() > 0:
 			return
 		case len(b.Releases) > 0:
-			i++ // is sent for these
+			i++ // it is sent for its releases
 		default:
 			l.queue = slices.Delete(l.queue, i, i+1)
 			l.recycle(b)
@@ -191,7 +190,7 @@ func (l *Lane) expire(now time.Time, b *batch) {
 	}
 }
 
-// giveUp answers the first ask that waits in b by the failure mode.
+// giveUp answers the first waiting ask of b by the failure mode.
 func (l *Lane) giveUp(now time.Time, b *batch) {
 	w := &b.waiters[b.next]
 	b.next++
@@ -205,11 +204,12 @@ func (l *Lane) giveUp(now time.Time, b *batch) {
 	w.done(now, &l.answer)
 }
 
-// modeChanged is called on the loop when the store has gone or come back. What is
-// under way may still be answered; what is not sent yet follows the mode, a part in each
-// turn: who has waited longest must not wait for what all others do next.
+// modeChanged is called on the loop when the store has become unavailable or available. While
+// it is unavailable, asks that have not been sent follow the failure mode, at most turnMax
+// in each turn of the loop, since each answer may cause more work. Batches in flight may
+// still be answered.
 func (l *Lane) modeChanged(now time.Time) {
-	for n := 0; len(l.queue) > 0 && l.store.breaker.away.Load(); {
+	for n := 0; len(l.queue) > 0 && l.store.breaker.isOpen.Load(); {
 		b := l.queue[0]
 		for ; b.pending() > 0; n++ {
 			if n == turnMax {
@@ -223,7 +223,7 @@ func (l *Lane) modeChanged(now time.Time) {
 	}
 }
 
-// gathering returns the batch that asks join.
+// gathering returns the batch that new asks join.
 func (l *Lane) gathering() *batch {
 	if n := len(l.queue); n > 0 && len(l.queue[n-1].groups) < batchMax && len(l.queue[n-1].Releases) < batchMax {
 		return l.queue[n-1]
@@ -233,7 +233,7 @@ func (l *Lane) gathering() *batch {
 	return b
 }
 
-// start sends batches while there is one and a helper for it.
+// start sends waiting batches, as far as InFlight and locking permit.
 func (l *Lane) start(now time.Time) {
 	for len(l.queue) > 0 && l.aloft < l.store.cfg.InFlight && !l.locked(l.queue[0]) {
 		b := l.queue[0]
@@ -248,9 +248,9 @@ func (l *Lane) start(now time.Time) {
 	}
 }
 
-// locked reports whether b, the next to be sent, waits for a batch under way; see
-// Config.Locking. It is called with every ask, so what it has found holds until that batch
-// is back.
+// locked reports whether b, the next batch to be sent, waits for a batch in flight; see
+// Config.Locking. It is called for every ask, so a positive result is kept until that batch
+// lands.
 func (l *Lane) locked(b *batch) bool {
 	if !l.store.cfg.Locking || b.behind != nil {
 		return b.behind != nil
@@ -264,9 +264,9 @@ func (l *Lane) locked(b *batch) bool {
 	return false
 }
 
-// land answers the asks of a batch that is back. It is called by the batch's
-// wake-up, and does nothing if Expire was first: then the batch is used again by
-// now, or done is not set.
+// land answers the asks of a batch whose answer has arrived. It is called by the batch's
+// wake-up, and does nothing if Expire was first: done is not set then, even if the batch
+// has been reused.
 func (l *Lane) land(now time.Time, b *batch) {
 	if !b.done.Load() {
 		return
@@ -291,7 +291,7 @@ func (l *Lane) land(now time.Time, b *batch) {
 	l.recycle(b)
 }
 
-// settle answers one ask of a batch that is back, unless it has its answer.
+// settle answers one ask of a batch that has landed, unless it has been answered.
 func (l *Lane) settle(now time.Time, b *batch, i int) {
 	w := &b.waiters[i]
 	switch g := w.group; {
@@ -320,7 +320,7 @@ func (l *Lane) newBatch() *batch {
 	}
 	b := &batch{byID: make(map[string]*group)}
 	b.land = func(now time.Time) { l.land(now, b) }
-	b.carried = func(now time.Time) { l.carried(now, b) }
+	b.carried = func(now time.Time, again bool) { l.carried(now, b, again) }
 	return b
 }
 
@@ -333,7 +333,7 @@ func (l *Lane) newGroup() *group {
 	return new(group)
 }
 
-// recycle keeps a batch and its groups to be used again.
+// recycle keeps a batch and its groups for reuse.
 func (l *Lane) recycle(b *batch) {
 	for _, g := range b.groups {
 		if len(l.groups) < sparesMax {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"weir/internal/testkit"
@@ -18,8 +19,8 @@ import (
 	"weir/proxy/store/simredis"
 )
 
-// told is what became of each ask, in the order of the answers.
-func (st *stage) told() string {
+// outcomes returns the outcome of each ask, in the order of the answers.
+func (st *stage) outcomes() string {
 	var text []string
 	for i, ans := range st.got {
 		text = append(text, fmt.Sprintf("%s: %d %v", st.names[i], ans.Granted, ans.Mode))
@@ -89,7 +90,7 @@ func TestScripts(t *testing.T) {
 				case "expire":
 					st.lane.Expire(st.start.Add(step.after))
 				}
-				if got := st.told(); got != step.want {
+				if got := st.outcomes(); got != step.want {
 					t.Fatalf("step %d, %s: %q, want %q", i, step.what, got, step.want)
 				}
 			}
@@ -267,7 +268,7 @@ func TestReleasesOutliveAsks(t *testing.T) {
 	}
 }
 
-// Conditions part groups, and are told apart from each other.
+// Conditions distinguish groups.
 func TestGroupsAreApart(t *testing.T) {
 	t.Parallel()
 	ten, queue := fixed(10), hourly("k").Limit
@@ -324,7 +325,7 @@ func TestOutage(t *testing.T) {
 		t.Errorf("while it is away: %+v", st.got)
 	}
 	f.set(func(f *fake) { f.fault = errRights })
-	testkit.Eventually(t, "it is told what to change", func() bool { return log.Count("Fake is misconfigured, staying in fail-open mode") == 1 })
+	testkit.Eventually(t, "it logs what to change", func() bool { return log.Count("Fake is misconfigured, staying in fail-open mode") == 1 })
 	f.set(func(f *fake) { f.fault = nil })
 	testkit.Eventually(t, "it is back", func() bool { return st.s.Mode() == store.Exact })
 	st.land(0)
@@ -335,7 +336,7 @@ func TestOutage(t *testing.T) {
 	for _, line := range []string{"Fake connection lost, entering fail-open mode", "Fake reconnected, resuming normal operation"} {
 		testkit.Eventually(t, line, func() bool { return log.Count(line) > 0 })
 		if n := log.Count(line); n != 1 {
-			t.Errorf("%q is told %d times", line, n)
+			t.Errorf("%q is logged %d times", line, n)
 		}
 	}
 }
@@ -403,7 +404,7 @@ func TestGivenUpInTurns(t *testing.T) {
 	}
 }
 
-// What is permanent is told at the start, and once a minute later.
+// A permanent fault is logged at the start, and later once a minute.
 func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	f, log := newFake(), new(testkit.Log)
@@ -416,14 +417,14 @@ func TestMisconfigured(t *testing.T) {
 	testkit.Eventually(t, line, func() bool { return log.Count(line) > 0 })
 	from := f.count("probe")
 	testkit.Eventually(t, "three more attempts", func() bool { return f.count("probe") > from+3 })
-	st.s.complain(time.Now().Add(time.Minute), errRights)
-	st.s.complain(time.Now().Add(time.Minute), errRights)
+	st.s.reportMisconfigured(time.Now().Add(time.Minute), errRights)
+	st.s.reportMisconfigured(time.Now().Add(time.Minute), errRights)
 	if n := log.Count(line); n != 2 || !strings.Contains(log.String(), "level=ERROR") {
-		t.Errorf("told %d times in two minutes:\n%s", n, log.String())
+		t.Errorf("logged %d times in two minutes:\n%s", n, log.String())
 	}
 }
 
-// Changes of documents are told, of edits and rules refusals forgotten.
+// Changes of documents are reported; edits and changes of rules forget refusals.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -437,7 +438,7 @@ func TestWatch(t *testing.T) {
 	})
 	sees := func(want string) {
 		t.Helper()
-		testkit.Eventually(t, "it is told of "+want, func() bool {
+		testkit.Eventually(t, "the report of "+want, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(seen) > 0 && seen[len(seen)-1] == want
@@ -507,4 +508,26 @@ func BenchmarkAsk(b *testing.B) {
 		st.lane.Ask(st.start, &ask, &ans, done)
 	}
 	close(f.hold)
+}
+
+// A store that is available again is used within a second, however long it was not, and however
+// many outages there were before.
+func TestBackWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		st := newStage(t, f, nil)
+		for _, outage := range []time.Duration{time.Millisecond, time.Second, 0, time.Minute} {
+			f.set(func(f *fake) { f.fault = errOutage })
+			time.Sleep(2 * pollPause)
+			if st.s.Mode() == store.Exact {
+				t.Fatalf("before %v: the outage is not noticed", outage)
+			}
+			time.Sleep(outage)
+			f.set(func(f *fake) { f.fault = nil })
+			time.Sleep(time.Second)
+			if st.s.Mode() != store.Exact {
+				t.Errorf("a second after an outage of %v the store is not used", outage)
+			}
+		}
+	})
 }

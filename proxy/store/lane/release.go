@@ -8,7 +8,7 @@ import (
 	"weir/proxy/store"
 )
 
-// unlimited answers an ask of counters that are all off.
+// unlimited answers an ask if all its counters are off, and reports whether they are.
 func unlimited(ask *store.Ask, ans *store.Answer) bool {
 	for i := range ask.Counters {
 		if ask.Counters[i].Limit.Algorithm() != limit.Off {
@@ -22,9 +22,8 @@ func unlimited(ask *store.Ask, ans *store.Answer) bool {
 	return true
 }
 
-// Release gives a place in a queue back with the next batch, once; see [store.Lane].
-// When too many wait to be sent the place stays booked. A refusal that is remembered is
-// not forgotten for it.
+// Release gives back a place in a queue with the next batch; see [store.Lane]. It is sent only
+// once. If too many batches wait, the place stays booked. Remembered refusals are kept.
 func (l *Lane) Release(now time.Time, c *store.Counter, slot int64, mode store.Mode) {
 	s := l.store
 	switch {
@@ -35,7 +34,7 @@ func (l *Lane) Release(now time.Time, c *store.Counter, slot int64, mode store.M
 		return
 	case mode != store.Exact:
 		return
-	case s.breaker.away.Load() || len(l.queue) >= releasesMax:
+	case s.breaker.isOpen.Load() || len(l.queue) >= releasesMax:
 		s.counts.unreleased.Inc()
 		return
 	}

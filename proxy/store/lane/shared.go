@@ -9,8 +9,8 @@ import (
 )
 
 // Forget is as in [store.Store]: other proxies forget their refusals within pollPause.
-// After an error the key may be forgotten, and refusals may be remembered elsewhere: it
-// can be tried again.
+// After an error the key may have been forgotten, while other proxies remember refusals;
+// then Forget can be called again.
 func (s *Store) Forget(rule string, key []byte) (known bool, err error) {
 	err = s.exchange(func(ctx context.Context) (err error) {
 		known, err = s.backend.Forget(ctx, rule, key)
@@ -23,9 +23,9 @@ func (s *Store) Forget(rule string, key []byte) (known bool, err error) {
 	return known, nil
 }
 
-// Add is as in [store.Store]. The error is that of Forget, or that the key holds something
-// else. After one that came in the middle the key may have been given them, and is given
-// them again when it is tried again. A negative n is a mistake of the caller, and panics.
+// Add is as in [store.Store]. The error is as for Forget, or says that the key holds something
+// else. After an error the key may have been given the permits, and would be given them
+// twice if Add is called again. It panics if n is negative.
 func (s *Store) Add(rule string, key []byte, n int64) (changed bool, err error) {
 	if n < 0 {
 		panic("bug: lane: a negative number of permits to add")
@@ -44,7 +44,7 @@ func (s *Store) Add(rule string, key []byte, n int64) (changed bool, err error) 
 	return changed, nil
 }
 
-// Lease is as in [store.Store]: the holder counts from before the call.
+// Lease is as in [store.Store]. The holder must count ttl from before the call.
 func (s *Store) Lease(name, owner string, ttl time.Duration) (held bool, err error) {
 	if ttl < time.Millisecond {
 		panic("bug: lane: a lease of less than a millisecond")
@@ -69,11 +69,11 @@ func (s *Store) lease(name, owner string, ttl time.Duration) (held bool, err err
 	return held, nil
 }
 
-// Read is as in [store.Documents]. It may wait as long as the backend does for a large
-// document over a slow link.
+// Read is as in [store.Documents]. A large document over a slow link takes as long as the
+// backend permits.
 func (s *Store) Read(name string) (store.Document, error) {
-	if s.breaker.away.Load() {
-		return store.Document{}, fmt.Errorf("read document %s: %w", name, s.errAway)
+	if s.breaker.isOpen.Load() {
+		return store.Document{}, fmt.Errorf("read document %s: %w", name, s.errUnavailable)
 	}
 	doc, err := s.backend.Read(s.stopping, name)
 	if err != nil {
@@ -83,12 +83,12 @@ func (s *Store) Read(name string) (store.Document, error) {
 	return doc, nil
 }
 
-// CompareAndSet is as in [store.Documents]. After an error that is no store.SizeError the
-// document may or may not have been written.
+// CompareAndSet is as in [store.Documents]. After an error other than a store.SizeError the
+// document may have been written.
 func (s *Store) CompareAndSet(name string, version int64, body []byte) (doc store.Document, written bool, err error) {
 	err = store.CheckSize(body)
-	if err == nil && s.breaker.away.Load() {
-		err = s.errAway
+	if err == nil && s.breaker.isOpen.Load() {
+		err = s.errUnavailable
 	}
 	if err == nil {
 		if doc.Version, err = s.backend.CompareAndSet(s.stopping, name, version, body); err != nil {

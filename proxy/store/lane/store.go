@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/every"
 	"weir/internal/metric"
 	"weir/proxy/store"
 )
@@ -21,47 +22,46 @@ const (
 	probePauseMax = 500 * time.Millisecond
 )
 
-// A Backend is a store's, and has metrics.
+// A Backend is a store.Backend with metrics.
 type Backend interface {
 	store.Backend
-	// Register adds what the backend counts: ratelimiter_store_commands_total, and under
-	// its own name ratelimiter_<name>_errors_total and the like.
+	// Register adds the metrics of the backend: ratelimiter_store_commands_total, and
+	// others with its name, such as ratelimiter_<name>_errors_total.
 	Register(set *metric.Set)
 }
 
-// A Store is one program's access to a backend: it notices when that goes and comes, and
-// keeps what the lanes share. It is a [store.Store].
+// A Store is a [store.Store] over a backend. It tracks whether the backend is available, and
+// has what the lanes share.
 //
 // Safe for concurrent use: what changes is atomic, or guarded by mu.
 type Store struct {
-	cfg     Config
-	backend Backend
-	counts  counts
-	breaker breaker
-	epoch   atomic.Uint64 // of what lanes remember of refusals
-	errAway error         // of what needs the store while it is away
-	atStart error         // see Misconfigured
+	cfg            Config
+	backend        Backend
+	counts         counts
+	breaker        breaker
+	epoch          atomic.Uint64 // of the lanes' refusals
+	errUnavailable error
+	atStart        error // see Misconfigured
 
-	grumble   grumble // about keys
-	complaint grumble // about the configuration
+	undecided        every.Sparse // log lines about keys
+	misconfiguration every.Sparse // log lines about the configuration
 
 	mu       sync.Mutex
 	lanes    []*Lane
-	refusal  string // the last that was said of why the store does not decide
+	refusal  string // the last reported error code of a store that does not decide
 	watched  []*watched
-	poll     chan struct{} // asks the watcher to look at documents at once
+	poll     chan struct{} // wakes the watcher of documents
 	lost     chan struct{} // wakes the prober
 	stop     context.CancelFunc
 	stopping context.Context
 	running  sync.WaitGroup
 
-	batches   context.Context // of those sent; ends when the store is silent
+	batches   context.Context // of the batches in flight; ends when the store does not answer
 	endSilent context.CancelFunc
 }
 
-// New returns the store of a backend, also when that is away: then it starts in the
-// failure mode and goes on trying. The error is about the configuration, see
-// Config.Validate.
+// New returns a Store over a backend. If the backend is unavailable, the Store starts in the
+// failure mode and keeps trying. An error is about the configuration; see Config.Validate.
 func New(backend Backend, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("use %s: %w", cfg.Name, err)
@@ -69,7 +69,7 @@ func New(backend Backend, cfg Config) (*Store, error) {
 	cfg = cfg.WithDefaults()
 	cfg.Lost = cmp.Or(cfg.Lost, cfg.Title+" connection lost")
 	cfg.Back = cmp.Or(cfg.Back, cfg.Title+" reconnected, resuming normal operation")
-	s := &Store{cfg: cfg, backend: backend, errAway: errors.New(strings.ToLower(cfg.Title) + " is unavailable"),
+	s := &Store{cfg: cfg, backend: backend, errUnavailable: errors.New(strings.ToLower(cfg.Title) + " is unavailable"),
 		poll: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 	s.breaker.misses = cfg.Misses
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -87,8 +87,7 @@ func New(backend Backend, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the connections and everything that runs in the background. Close the
-// lanes first.
+// Close ends background work and closes the connections. Close the lanes first.
 func (s *Store) Close() {
 	s.stop()
 	s.running.Wait()
@@ -98,30 +97,30 @@ func (s *Store) Close() {
 // Name returns Config.Name.
 func (s *Store) Name() string { return s.cfg.Name }
 
-// Misconfigured returns the *store.MisconfiguredError that New met: unless somebody
-// changes something, the store will stay in the failure mode. Nil says nothing: it may
-// not have answered.
+// Misconfigured returns the *store.MisconfiguredError that New met: the store stays in the
+// failure mode until an operator changes something. It is nil also if the backend has not
+// answered.
 func (s *Store) Misconfigured() error { return s.atStart }
 
-// Mode is how asks are answered now: store.Exact, or the failure mode.
+// Mode returns how asks are currently answered: store.Exact, or the failure mode.
 func (s *Store) Mode() store.Mode {
-	if s.breaker.away.Load() {
+	if s.breaker.isOpen.Load() {
 		return s.cfg.Failure
 	}
 	return store.Exact
 }
 
 // connected reports whether the backend decides.
-func (s *Store) connected() bool { return !s.breaker.away.Load() }
+func (s *Store) connected() bool { return !s.breaker.isOpen.Load() }
 
-// Forgetful makes all lanes forget the refusals that they remember. It is called
-// after every change of rules or limits.
+// Forgetful makes all lanes forget their refusals. It is called after every change of rules or
+// limits.
 func (s *Store) Forgetful() { s.epoch.Add(1) }
 
-// Epoch is another number after each Forgetful, and after edits and outages.
+// Epoch returns a number that changes with each Forgetful, and after edits and outages.
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
-// without answers an ask by the failure mode. Decisions are known in mode Local only.
+// without answers an ask by the failure mode. Only mode Local gives decisions.
 func (l *Lane) without(now time.Time, ask *store.Ask, ans *store.Answer) {
 	mode := l.store.cfg.Failure
 	l.store.counts.undecided.Add(uint64(ask.N))
@@ -136,29 +135,33 @@ func (l *Lane) without(now time.Time, ask *store.Ask, ans *store.Answer) {
 	}
 }
 
-// judge tells the breaker how an exchange went that was sent at sent: fault is what its
-// error means.
+// judge reports the outcome of a call that was sent at sent to the breaker; fault classifies
+// its error.
 func (s *Store) judge(now, sent time.Time, fault store.Fault, err error) {
 	switch fault.Class {
 	case store.LateFault:
 		s.late(now, sent)
 	case store.OutageFault:
 		s.failed(now, sent, fault, err)
-	default:
+	case store.ItemFault:
 		s.breaker.answered()
+	default:
+		if err == nil { // else this side has given up
+			s.breaker.answered()
+		}
 	}
 }
 
-// failed opens the breaker for an error of what was sent at sent, and says so
-// once; not while the store closes.
+// failed opens the breaker because of an error of a call that was sent at sent, and logs that
+// once, unless the store is closing.
 func (s *Store) failed(now, sent time.Time, fault store.Fault, err error) {
 	if s.stopping.Err() == nil && s.breaker.failed(now, sent) {
 		s.enter(fault.Code, err)
 	}
 }
 
-// late counts what was sent at sent and has no answer by now; not while the store
-// closes, which ends what is under way.
+// late counts a call that was sent at sent and has no answer by now, unless the store is
+// closing, which ends calls.
 func (s *Store) late(now, sent time.Time) {
 	if s.stopping.Err() == nil && s.breaker.late(now, sent) {
 		what := "a batch"
@@ -170,8 +173,8 @@ func (s *Store) late(now, sent time.Time) {
 	}
 }
 
-// endBatches ends the batches under way, as the store is silent: their asks follow the failure
-// mode like those that come now, and their helpers are free when the store is back.
+// endBatches ends the batches in flight when the store does not answer: their asks follow the
+// failure mode like new ones, and their helpers are free when the store is available again.
 func (s *Store) endBatches(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,20 +187,20 @@ func (s *Store) endBatches(now time.Time) {
 	}
 }
 
-// forBatch is the time that a batch may take.
-func (s *Store) forBatch() (context.Context, context.CancelFunc) {
+// forBatch returns the context of a batch that must be decided by until.
+func (s *Store) forBatch(until time.Time) (context.Context, context.CancelFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return context.WithTimeout(s.batches, s.cfg.Timeout)
+	return context.WithDeadline(s.batches, until)
 }
 
-// enter is called once when the store has gone.
+// enter is called once when the store has become unavailable.
 func (s *Store) enter(refusal string, err error) {
 	s.cfg.Log.Warn(s.cfg.Lost+", entering "+modeText(s.cfg.Failure)+" mode", "reason", err)
 	s.mu.Lock()
 	s.refusal = refusal
 	s.mu.Unlock()
-	s.tellLanes()
+	s.notifyLanes()
 	select {
 	case s.lost <- struct{}{}:
 	default:
@@ -211,16 +214,30 @@ func modeText(m store.Mode) string {
 	return m.String()
 }
 
-// leave is called once when the store is back.
+// undecidable logs, at most once a minute, that a call cannot be decided.
+func (s *Store) undecidable(now time.Time, about string, err error) {
+	if more, ok := s.undecided.Take(now, time.Minute); ok {
+		s.cfg.Log.Warn(s.cfg.Title+" cannot decide about a key, its requests follow the failure mode", "counters", about, "reason", err, "more", more)
+	}
+}
+
+// reportMisconfigured logs, at most once a minute, that the store is misconfigured.
+func (s *Store) reportMisconfigured(now time.Time, fault error) {
+	if more, ok := s.misconfiguration.Take(now, time.Minute); ok {
+		s.cfg.Log.Error(s.cfg.Title+" is misconfigured, staying in "+modeText(s.cfg.Failure)+" mode", "reason", fault, "more", more)
+	}
+}
+
+// leave is called once when the store is available again.
 func (s *Store) leave() {
-	s.complaint.forget()
+	s.misconfiguration.Reset()
 	s.cfg.Log.Info(s.cfg.Back)
-	s.tellLanes()
+	s.notifyLanes()
 	s.look()
 }
 
-// tellLanes has every lane notice that the mode has changed.
-func (s *Store) tellLanes() {
+// notifyLanes notifies every lane that the mode has changed.
+func (s *Store) notifyLanes() {
 	s.Forgetful()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +246,7 @@ func (s *Store) tellLanes() {
 	}
 }
 
-// keepProbing looks for the store whenever it is away.
+// keepProbing probes the store while it is unavailable.
 func (s *Store) keepProbing() {
 	for {
 		select {
@@ -237,8 +254,8 @@ func (s *Store) keepProbing() {
 			return
 		case <-s.lost:
 		}
-		for pause := probePauseMin; s.breaker.away.Load(); pause = min(2*pause, probePauseMax) {
-			// between half of it and all, so that many proxies do not come at once
+		for pause := probePauseMin; s.breaker.isOpen.Load(); pause = min(2*pause, probePauseMax) {
+			// at random between half of it and all, so that proxies do not probe at the same time
 			if !s.sleep(pause/2 + rand.N(pause/2)) {
 				return
 			}
@@ -246,17 +263,16 @@ func (s *Store) keepProbing() {
 			if err == nil && s.breaker.back(time.Now()) {
 				s.leave()
 			}
-			s.tellRefusal(err)
+			s.reportRefusal(err)
 		}
 	}
 }
 
-// tellRefusal says why the store does not decide when it answers again, unless that has
-// been said.
-func (s *Store) tellRefusal(err error) {
+// reportRefusal logs why the store answers but does not decide, unless it has been logged.
+func (s *Store) reportRefusal(err error) {
 	fault := s.backend.Classify(err)
 	if fault.Permanent != nil {
-		s.complain(time.Now(), fault.Permanent)
+		s.reportMisconfigured(time.Now(), fault.Permanent)
 		return
 	}
 	s.mu.Lock()
@@ -270,7 +286,7 @@ func (s *Store) tellRefusal(err error) {
 	}
 }
 
-// sleep waits, and reports false when the store is closing.
+// sleep waits, and returns false if the store is closing.
 func (s *Store) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -282,15 +298,15 @@ func (s *Store) sleep(d time.Duration) bool {
 	}
 }
 
-// within is the time that one exchange with the backend may take.
+// within returns the context of one call of the backend.
 func (s *Store) within() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.stopping, s.cfg.Timeout)
 }
 
-// exchange has do use the backend, in time, and tells the breaker how it went.
+// exchange calls do, which uses the backend, and reports the outcome to the breaker.
 func (s *Store) exchange(do func(ctx context.Context) error) error {
-	if s.breaker.away.Load() {
-		return s.errAway
+	if s.breaker.isOpen.Load() {
+		return s.errUnavailable
 	}
 	ctx, cancel := s.within()
 	defer cancel()

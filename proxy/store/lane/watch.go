@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	// pollPause is how often documents and edits are looked at: a change is to be
-	// in force everywhere within a second.
+	// pollPause is the interval in which documents and edits are polled: a change must be in
+	// force everywhere within a second.
 	pollPause = 250 * time.Millisecond
-	// looksMissedMax is how many looks at documents in a row may fail until the log says
-	// so: when the store is unavailable the breaker reports it first.
+	// looksMissedMax is the number of failed polls in a row from which they are logged: if
+	// the store is unavailable, the breaker reports that first.
 	looksMissedMax = 12
 )
 
-// Watch is as in [store.Store]. A document that was lost has version 0. (Over a slow
-// link a change takes as long as its transfer.) changed is not called while the store is
-// unavailable.
+// Watch is as in [store.Store]. A lost document has version 0. Over a slow link a change takes
+// as long as its transfer. changed is not called while the store is unavailable.
 func (s *Store) Watch(name string, changed func(store.Document)) {
 	s.mu.Lock()
 	s.watched = append(s.watched, &watched{name: name, changed: changed})
@@ -27,17 +26,17 @@ func (s *Store) Watch(name string, changed func(store.Document)) {
 	s.look()
 }
 
-// watched is a document that somebody wants to know of.
+// watched is a watched document.
 //
 // Owned by the goroutine of keepReading.
 type watched struct {
-	name    string
-	changed func(store.Document)
-	told    bool
-	last    string // its mark then
+	name     string
+	changed  func(store.Document)
+	reported bool
+	last     string // the mark that was reported
 }
 
-// look has the watcher look at documents at once.
+// look makes the watcher poll documents now.
 func (s *Store) look() {
 	select {
 	case s.poll <- struct{}{}:
@@ -45,7 +44,7 @@ func (s *Store) look() {
 	}
 }
 
-// keepReading looks at the watched documents again and again.
+// keepReading polls the watched documents.
 func (s *Store) keepReading() {
 	tick := time.NewTicker(pollPause)
 	defer tick.Stop()
@@ -59,7 +58,7 @@ func (s *Store) keepReading() {
 		}
 		err := s.lookNow()
 		switch {
-		case s.breaker.away.Load(), s.stopping.Err() != nil:
+		case s.breaker.isOpen.Load(), s.stopping.Err() != nil:
 			continue // the breaker has reported it
 		case err != nil:
 			missed++
@@ -74,13 +73,13 @@ func (s *Store) keepReading() {
 	}
 }
 
-// lookNow looks at everything that is watched once, and tells what has changed. A
-// document that changes between its mark and its body is told again at the next look.
+// lookNow polls all watched documents once, and reports changes. A document that changes
+// between reading its mark and its body is reported again next time.
 func (s *Store) lookNow() error {
 	s.mu.Lock()
 	all := s.watched
 	s.mu.Unlock()
-	if len(all) == 0 || s.breaker.away.Load() {
+	if len(all) == 0 || s.breaker.isOpen.Load() {
 		return nil
 	}
 	names := make([]string, len(all))
@@ -93,21 +92,21 @@ func (s *Store) lookNow() error {
 		return err
 	}
 	for i, w := range all {
-		if w.told && w.last == marks[i] {
+		if w.reported && w.last == marks[i] {
 			continue
 		}
 		doc, err := s.Read(w.name)
 		if err != nil {
 			return err
 		}
-		w.told, w.last = true, marks[i]
+		w.reported, w.last = true, marks[i]
 		w.changed(doc)
 	}
 	return nil
 }
 
-// keepCounting looks at the count of edits again and again, the way that decisions go: so
-// an idle proxy notices, too, that the store is away.
+// keepCounting polls the count of edits, over the connection of the decisions, so that an idle
+// proxy notices too that the store is unavailable.
 func (s *Store) keepCounting() {
 	var edits string
 	every.Pause(s.stopping.Done(), pollPause, func(time.Time) {

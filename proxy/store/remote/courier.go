@@ -41,7 +41,7 @@ func (b *backend) NewCourier(l *loop.Loop) lane.Courier {
 }
 
 // Send asks the current master, if it can be asked here.
-func (k *courier) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time)) bool {
+func (k *courier) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time, again bool)) bool {
 	at := int(k.b.current.Load())
 	m := k.b.masters[at]
 	if m.secure != nil || !oneQuestion(batch) {
@@ -57,7 +57,6 @@ func (k *courier) Send(now time.Time, batch *store.Batch, until time.Time, done 
 	l.batch, l.began, l.until, l.done = batch, now, until, done
 	k.busy = append(k.busy, l)
 	k.alarm.Set(k.busy[0].until)
-	k.b.commands.Inc()
 	l.net.Write(k.out)
 	l.question, k.out = kept(l.question), kept(k.out)
 	return true
@@ -151,7 +150,7 @@ type link struct {
 
 	batch          *store.Batch // asked about; nil: it is idle
 	began, until   time.Time
-	done           func(now time.Time)
+	done           func(now time.Time, again bool)
 	question, body []byte
 }
 
@@ -183,17 +182,29 @@ func (l *link) Data(now time.Time, b []byte) int {
 // Expired is loop.Handler's.
 func (l *link) Expired(time.Time) {}
 
-// Closed is loop.Handler's. The end of the connection may be that of an answer.
+// Closed is loop.Handler's. The end of the connection may be that of an answer. If the master
+// closed the idle connection before the question arrived, it has not decided, since no master
+// half-closes and reads on: a helper asks again, and the master counts as available. After a reset
+// it may have decided.
 func (l *link) Closed(now time.Time, err error) {
 	l.forget()
 	if l.batch == nil {
+		return
+	}
+	if err == io.EOF && l.net.Unheard() {
+		done := l.done
+		l.free()
+		done(now, true)
 		return
 	}
 	if event, cut := l.reader.EOF(); err == io.EOF && cut == nil && event.Kind == http1.End {
 		l.answered(now, false)
 		return
 	}
-	if err == nil || err == io.EOF {
+	switch err {
+	case nil: // this side closed it: the loop ends, or has no descriptor left
+		err = context.Canceled
+	case io.EOF:
 		err = io.ErrUnexpectedEOF
 	}
 	l.fail(now, err)
@@ -218,8 +229,7 @@ func (l *link) fail(now time.Time, err error) {
 // end tells what came of the question.
 func (l *link) end(now time.Time, err error, again bool) {
 	k, batch, done := l.k, l.batch, l.done
-	l.batch, l.done = nil, nil
-	k.busy = slices.DeleteFunc(k.busy, func(other *link) bool { return other == l })
+	l.free()
 	if err != nil {
 		for _, g := range batch.Groups {
 			g.Err = err
@@ -227,6 +237,7 @@ func (l *link) end(now time.Time, err error, again bool) {
 	}
 	k.b.heard(err)
 	k.b.current.CompareAndSwap(int32(l.at), int32(k.b.next(l.at, err)))
+	k.b.commands.Inc() // here, so that a question which is asked again counts once
 	k.b.exchanges.Observe(now.Sub(l.began))
 	if again {
 		l.used = now
@@ -234,7 +245,13 @@ func (l *link) end(now time.Time, err error, again bool) {
 	} else {
 		l.net.Close()
 	}
-	done(now)
+	done(now, false)
+}
+
+// free makes the link one that is not asked anything.
+func (l *link) free() {
+	l.batch, l.done = nil, nil
+	l.k.busy = slices.DeleteFunc(l.k.busy, func(other *link) bool { return other == l })
 }
 
 // close ends an idle connection.

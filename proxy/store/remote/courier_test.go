@@ -53,6 +53,27 @@ func TestCourierOfSilentMaster(t *testing.T) {
 	}
 }
 
+// When its loop ends, what was asked has no answer, which says nothing about the master.
+func TestCourierOfEndingLoop(t *testing.T) {
+	t.Parallel()
+	questions := make(chan net.Conn, 1)
+	b := openBackend(t, Config{URLs: []string{listen(t, func(c net.Conn) {
+		t.Cleanup(func() { c.Close() })
+		if asked(c) == nil {
+			questions <- c
+		}
+	})}})
+	c := newCarrying(t, b)
+	g := one(1, "r", fixed(5))
+	ended := c.send(t, patience, g)
+	testkit.Receive(t, questions, "the question")
+	c.stop()
+	testkit.Receive(t, ended, "the end")
+	if fault := b.Classify(g.Err); g.Err == nil || fault.Class != store.NoFault {
+		t.Errorf("%v is %v", g.Err, fault)
+	}
+}
+
 // What cannot be asked by one question over a plain connection is left to helpers.
 func TestCourierLeaves(t *testing.T) {
 	t.Parallel()
@@ -70,7 +91,7 @@ func TestCourierLeaves(t *testing.T) {
 	long.Counters[0].Key = make([]byte, asks.QuestionBytesMax)
 	sends := func(groups ...*store.Group) (sent bool) {
 		c.on(func(now time.Time) {
-			sent = c.Send(now, &store.Batch{Groups: groups}, now, func(time.Time) { t.Error("done is called") })
+			sent = c.Send(now, &store.Batch{Groups: groups}, now, func(time.Time, bool) { t.Error("done is called") })
 		})
 		return sent
 	}
@@ -164,7 +185,7 @@ func TestCourierOfBusyLoop(t *testing.T) {
 	testkit.Eventually(t, "there is a connection", func() (sent bool) {
 		c.on(func(now time.Time) {
 			answered := false
-			sent = c.Send(now, &store.Batch{Groups: []*store.Group{g}}, now.Add(time.Nanosecond), func(time.Time) { answered = true })
+			sent = c.Send(now, &store.Batch{Groups: []*store.Group{g}}, now.Add(time.Nanosecond), func(time.Time, bool) { answered = true })
 			if !sent {
 				return
 			}
@@ -178,5 +199,66 @@ func TestCourierOfBusyLoop(t *testing.T) {
 	})
 	if g.Err != nil || g.Granted != 1 {
 		t.Errorf("%v, %d granted", g.Err, g.Granted)
+	}
+}
+
+// A question is asked again if its master had closed the connection before it arrived, also when
+// the loop has not noticed that yet; and never when the master may have read it.
+func TestCourierAsksAgain(t *testing.T) {
+	t.Parallel()
+	body := all()
+	for name, test := range map[string]struct {
+		reads bool // the question, before it closes
+		reset bool
+		again bool
+	}{
+		"closed before": {again: true},
+		"reset before":  {reset: true, again: true},
+		"closed after":  {reads: true},
+		"reset after":   {reads: true, reset: true},
+	} {
+		servers := make(chan *net.TCPConn, 1)
+		b := openBackend(t, Config{URLs: []string{listen(t, func(c net.Conn) {
+			t.Cleanup(func() { c.Close() })
+			if asked(c) == nil {
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+				servers <- c.(*net.TCPConn)
+			}
+		})}})
+		c := newCarrying(t, b)
+		g := one(1, "r", fixed(5))
+		c.carry(t, g)
+		server := testkit.Receive(t, servers, "the connection")
+		leave := func() {
+			if test.reset {
+				_ = server.SetLinger(0)
+			}
+			_ = server.Close()
+		}
+		done := make(chan bool, 1)
+		c.on(func(now time.Time) {
+			if !test.reads {
+				leave()
+			}
+			if !c.Send(now, &store.Batch{Groups: []*store.Group{g}}, now.Add(patience), func(_ time.Time, again bool) { done <- again }) {
+				t.Errorf("%s: it is not sent", name)
+			}
+		})
+		if test.reads {
+			if err := asked(server); err != nil {
+				t.Fatal(err)
+			}
+			leave()
+		}
+		if again := testkit.Receive(t, done, "the end"); again != test.again || again != (g.Err == nil) || again != (b.errors.Load() == 0) {
+			t.Errorf("%s: asked again %v, %v, %d errors", name, again, g.Err, b.errors.Load())
+		}
+		counted := uint64(2) // the question before, and this one
+		if test.again {
+			counted = 1 // the helper's counts
+		}
+		if commands, observed := b.commands.Load(), b.exchanges.Count(); commands != counted || observed != counted {
+			t.Errorf("%s: %d commands, %d exchanges, want %d", name, commands, observed, counted)
+		}
 	}
 }

@@ -164,7 +164,8 @@ func openBackend(t testing.TB, cfg Config) *backend {
 // carrying is a courier on a loop of its own.
 type carrying struct {
 	*courier
-	on func(do func(now time.Time)) // the loop; it waits
+	on   func(do func(now time.Time)) // the loop; it waits
+	stop func()                       // ends the loop
 }
 
 func newCarrying(t testing.TB, b *backend) *carrying {
@@ -175,7 +176,7 @@ func newCarrying(t testing.TB, b *backend) *carrying {
 	}
 	t.Cleanup(g.Stop)
 	l := g.Loops()[0]
-	c := &carrying{on: func(do func(now time.Time)) {
+	c := &carrying{stop: g.Stop, on: func(do func(now time.Time)) {
 		done := make(chan struct{})
 		l.Post(func(now time.Time) { do(now); close(done) })
 		<-done
@@ -196,7 +197,7 @@ func (c *carrying) send(t testing.TB, timeout time.Duration, groups ...*store.Gr
 	done := make(chan struct{}, 1)
 	testkit.Eventually(t, "there is a connection", func() (sent bool) {
 		c.on(func(now time.Time) {
-			sent = c.Send(now, &store.Batch{Groups: groups}, now.Add(timeout), func(time.Time) { done <- struct{}{} })
+			sent = c.Send(now, &store.Batch{Groups: groups}, now.Add(timeout), func(time.Time, bool) { done <- struct{}{} })
 		})
 		return sent
 	})
