@@ -28,10 +28,8 @@ type Snapshot struct {
 
 	Mode      policy.Mode
 	Unshared  bool    // it has a store of its own, and all of Limit to itself
-	InFlight  float64 // at its targets, mean; 0: not reported
 	GateLimit float64 // sum of its gates' limits, mean; 0: no gates
 	GateShare float64 // share of the interval in which gates held requests back
-	Targets   int     // number in use; 0: not reported
 }
 
 // A Result says how a snapshot was handled.

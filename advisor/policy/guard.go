@@ -31,13 +31,11 @@ const (
 	unmoved   = 0.7              // of the slowness remains: lowering the limit did not help
 	restore   = 4                // × the limit in force: largest step up when a limit is restored
 	hopeless  = 0.5              // share of errors from which nothing is worked off
-	sure      = 0.5              // confidence from which the estimate decides
 	trialCut  = 0.85             // of what was admitted before, from which errors of a calm target are conclusive
 	faultLeft = 0.25             // of the errors remains: the fault is over
 	gapMax    = 10 * time.Minute // without snapshots, after which an episode is over
 	sloFactor = 3                // acceptable factor over the p95 at low load, without an SLO
 	baseClimb = 0.01             // per hour: a base that rises faster would treat an overload as normal
-	baseDoubt = 100              // answers with which a lower p95 gets half the weight
 )
 
 // A Guard is the state of an episode of trouble.
@@ -90,10 +88,8 @@ func (p *Policy) baseline(r reading, elapsed float64) {
 	base := &p.st.Base
 	switch {
 	case r.p95 <= 0 || r.Ended < few || r.Errors > warnErrors:
-	case *base == 0:
+	case *base == 0 || r.p95 < *base:
 		*base = r.p95
-	case r.p95 < *base:
-		*base += (r.p95 - *base) * r.Ended / (r.Ended + baseDoubt)
 	default:
 		*base = min(r.p95, *base*(1+baseClimb*min(elapsed/3600, 24)))
 	}
@@ -143,21 +139,17 @@ func (p *Policy) lift(r reading, o Outlook, t *target) {
 	safe := p.st.Belief.quantile(-1)
 	shyly := r.rate * (1 + stepShy*(easy-r.p95/p.slo()))
 	switch {
-	case p.st.Guard.Fault.Active:
+	case p.st.Guard.Fault.Active || r.Errors > badErrors: // also of answers too few to lower it
 		t.because(BackendFault)
 	case r.rate < safe:
 		t.raise(r, o, min(most, max(safe, shyly)), stepBold)
 	case r.p95 <= easy*p.slo():
 		t.raise(r, o, min(most, shyly), stepBold)
 	default:
-		if p.sure() {
-			t.rate = min(r.rate, max(p.st.Capacity.Q80, r.rate*(1-stepDown)))
-		}
+		t.rate = min(r.rate, max(p.st.Capacity.Q80, r.rate*(1-stepDown)))
 		t.because(AtCapacity)
 	}
 }
-
-func (p *Policy) sure() bool { return p.st.Capacity.Confidence >= sure }
 
 // cut lowers the limit of a target in trouble, unless that does not help.
 func (p *Policy) cut(r reading, t *target) {
@@ -177,15 +169,12 @@ func (p *Policy) cut(r reading, t *target) {
 	}
 	g.Rest, g.Last = !r.calm, now
 	t.because(Overload)
-	takes := drain * min(r.rate, r.Forwarded)
-	switch {
-	case r.calm: // it refuses excess load: what it answers is its capacity
+	takes := drain * min(r.rate, r.Forwarded, p.st.Capacity.Q50)
+	if r.calm { // it refuses excess load: what it answers is its capacity
 		takes = r.good
 		if r.good > 0 {
 			p.st.Belief.measured(r.good, kneeNoise)
 		}
-	case p.sure():
-		takes = drain * min(r.rate, p.st.Capacity.Q50)
 	}
 	t.rate = min(warnCut*r.rate, max(takes, r.rate*(1-stepBad)))
 }
@@ -196,7 +185,7 @@ func (p *Policy) giveBack(r reading, t *target) {
 	t.rate = min(max(r.rate, g.Trial.Rate), r.rate*restore)
 	t.because(BackendFault)
 	p.st.Belief = Belief{}
-	if takes := max(roomAlone*p.st.Proven, g.Trial.Admitted); takes > 0 {
+	if takes := max(p.st.Proven, g.Trial.Admitted); takes > 0 {
 		p.st.Belief = Belief{math.Log(takes), hintSpread * hintSpread}
 	}
 	g.over()

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -8,7 +9,7 @@ import (
 // Settings are the bounds of a [Policy]. Zero means the default.
 type Settings struct {
 	LimitMin     float64       // permits/s; 5
-	LimitMax     float64       // permits/s; 100,000
+	LimitMax     float64       // permits/s, at least LimitMin; 100,000
 	CapacityHint float64       // requests/s that the target is expected to serve; 0: unknown
 	SLO          time.Duration // highest acceptable p95; 0: three times the p95 at low load
 }
@@ -25,12 +26,10 @@ type Snapshot struct {
 	Errors        float64       // 0 to 1, share of the forwarded that failed
 	Limit         Limit         // in force at At
 
-	Mode           Mode    // whether Limit decided
-	Ended          float64 // answers in the interval, including those that did not come; Forwarded × Interval if not reported
-	InFlight       float64 // requests at the targets, mean of the interval; 0: not reported
-	GateLimit      float64 // limit of the gates, mean of the interval, all targets together; 0: no gates
-	GateShare      float64 // 0 to 1, share of the interval in which gates held requests back
-	HealthyTargets int     // targets in use; 0: none, or not reported
+	Mode      Mode    // whether Limit decided
+	Ended     float64 // answers in the interval, including those that did not come; Forwarded × Interval if not reported
+	GateLimit float64 // limit of the gates, mean of the interval, all targets together; 0: no gates
+	GateShare float64 // 0 to 1, share of the interval in which gates held requests back
 }
 
 // A Mode says whether the limit decided what was forwarded. Of several proxies the
@@ -75,32 +74,10 @@ type Policy struct {
 	st  State
 }
 
-// New returns a policy without knowledge. Invalid settings (negative, not a number,
-// inverted bounds) count as absent.
+// New returns a policy without knowledge.
 func New(s Settings) *Policy {
-	return &Policy{set: s.completed(), st: State{Version: stateVersion}}
-}
-
-const (
-	limitMinDefault = 5
-	limitMaxDefault = 100_000
-)
-
-func (s Settings) completed() Settings {
-	if !usable(s.LimitMin) {
-		s.LimitMin = limitMinDefault
-	}
-	if !usable(s.LimitMax) {
-		s.LimitMax = limitMaxDefault
-	}
-	s.LimitMax = max(s.LimitMax, s.LimitMin)
-	if !usable(s.CapacityHint) {
-		s.CapacityHint = 0
-	}
-	if s.SLO < 0 || s.SLO > delayMax {
-		s.SLO = 0
-	}
-	return s
+	s.LimitMin, s.LimitMax = cmp.Or(s.LimitMin, 5), cmp.Or(s.LimitMax, 100_000)
+	return &Policy{set: s, st: State{Version: stateVersion}}
 }
 
 const (
@@ -115,38 +92,21 @@ func (s Snapshot) valid() bool {
 		within(s.Observed, numberMax) && within(s.Forwarded, numberMax) && within(s.Delivered, numberMax) &&
 		within(s.RejectedShare, 1) && within(s.Errors, 1) &&
 		s.P95 >= 0 && s.P95 <= delayMax && s.Limit.valid() &&
-		within(s.Ended, numberMax) && within(s.InFlight, numberMax) && within(s.GateLimit, numberMax) && within(s.GateShare, 1)
+		within(s.Ended, numberMax) && within(s.GateLimit, numberMax) && within(s.GateShare, 1)
 }
 
 // within reports whether 0 ≤ v ≤ bound. It is false for NaN.
 func within(v, bound float64) bool { return v >= 0 && v <= bound }
 
-// valid reports whether o is a usable forecast.
-func (o Outlook) valid() bool {
-	if o.Step <= 0 || o.Step > intervalMax || len(o.Points) == 0 {
-		return false
-	}
-	for _, q := range o.Points {
-		for _, v := range [...]float64{q.Q05, q.Q50, q.Q80, q.Q95, q.Q99} {
-			if !within(v, numberMax) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // Advise learns from s and recommends a limit. Snapshots must be in the order of their
 // times; one that is not newer than the last is answered with the limit in force and not
-// learned from. A forecast with impossible numbers is ignored.
+// learned from.
 func (p *Policy) Advise(s Snapshot, o Outlook) Recommendation {
 	switch {
 	case !s.valid():
 		return p.hold(s, InvalidInput)
 	case p.st.Count > 0 && !s.At.After(p.st.At):
 		return p.hold(s, Stale)
-	case !o.valid():
-		o = Outlook{}
 	}
 	r := p.reading(s)
 	p.learn(r)
@@ -170,25 +130,10 @@ func (p *Policy) Advise(s Snapshot, o Outlook) Recommendation {
 
 // hold recommends the limit in force, for the reason code.
 func (p *Policy) hold(s Snapshot, code string) Recommendation {
-	limit := s.Limit
-	if !limit.valid() {
-		limit = p.fallback()
+	return Recommendation{
+		Limit: s.Limit, PredictedRPS: s.Observed, Predicted95: s.Observed, ValidFor: 2 * min(max(s.Interval, time.Second), validForMax/2),
+		Codes: []string{code}, Reason: sentences[code], Confidence: p.st.Capacity.Confidence,
 	}
-	r := Recommendation{Limit: limit, Codes: []string{code}, Reason: sentences[code]}
-	if within(s.Observed, numberMax) {
-		r.PredictedRPS, r.Predicted95 = s.Observed, s.Observed
-	}
-	r.ValidFor = 2 * min(max(s.Interval, time.Second), validForMax/2)
-	r.Confidence = p.st.Capacity.Confidence
-	return r
-}
-
-// fallback returns a limit if not even the one in force is known.
-func (p *Policy) fallback() Limit {
-	if p.st.Advised.valid() {
-		return p.st.Advised
-	}
-	return p.set.scaled(Limit{Algorithm: Token, Capacity: 100, FillRate: 100}, min(max(100, p.set.LimitMin), p.set.LimitMax))
 }
 
 // A reading is a snapshot with derived values.

@@ -32,6 +32,8 @@ const (
 	// shortageSpan is how far ahead a shortage is looked for: the time needed to start
 	// more instances of a target.
 	shortageSpan = 20 * time.Minute
+	// sure is the confidence in the capacity from which a shortage is reported.
+	sure = 0.5
 )
 
 // recommend assembles the recommendation.
@@ -90,31 +92,31 @@ func (p *Policy) explain(r reading, out Recommendation) string {
 	if code == Hold && len(out.Codes) > 1 {
 		code = out.Codes[1]
 	}
-	forecast := fmt.Sprintf("forecast=%s req/s", digits(out.PredictedRPS))
+	forecast := "forecast=" + digits(out.PredictedRPS) + " req/s, "
 	switch code {
 	case Overload, Slow, BackendFault:
 		return fmt.Sprintf("%s (p95=%.3g s of %.3g s, errors=%.1f %%)", sentences[code], r.p95, p.slo(), 100*r.Errors)
 	case AtCapacity:
-		return fmt.Sprintf("%s, the target can serve %s req/s", forecast, digits(p.st.Capacity.Q50))
+		return forecast + sentences[code] + digits(p.st.Capacity.Q50) + " req/s"
 	case Refusing:
-		return fmt.Sprintf("%s, %.1f %% refused while the target is healthy", forecast, 100*r.RejectedShare)
-	case ForecastRise:
-		return forecast + ", raised ahead of it"
-	case Hold:
-		return forecast + ", the limit fits"
-	case Unproven, Recovering:
-		return forecast + ", " + sentences[code]
+		return fmt.Sprintf("%s%.1f %% %s", forecast, 100*r.RejectedShare, sentences[code])
+	case ForecastRise, Hold, Unproven, Recovering:
+		return forecast + sentences[code]
 	}
 	return sentences[code]
 }
 
-// sentences explain the codes that need no numbers.
+// sentences explain the codes. Some are completed by numbers.
 var sentences = map[string]string{
+	Hold:          "the limit fits",
+	ForecastRise:  "raised ahead of it",
+	Refusing:      "refused while the target is healthy",
+	AtCapacity:    "the target can serve ",
+	Unproven:      "the target has not yet proven to serve more",
 	Overload:      "the target is overloaded",
 	Slow:          "the target becomes slow",
-	BackendFault:  "the target fails for reasons other than load, which limits cannot change",
 	Recovering:    "the target works off a queue, the limit stays",
-	Unproven:      "the target has not yet proven to serve more",
+	BackendFault:  "the target fails for reasons other than load, which limits cannot change",
 	BoundMin:      "the bounds allow no other limit",
 	BoundMax:      "the bounds allow no other limit",
 	NotEnforced:   "the limit did not decide what was forwarded, it stays",
