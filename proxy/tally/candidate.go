@@ -8,32 +8,32 @@ import (
 	"weir/proxy/store"
 )
 
-// A Trial is what became of the requests that a candidate was asked about.
+// A Trial has the counts of a candidate.
 type Trial struct {
 	Config            limit.Config // the candidate; zero: there is none
-	Admitted, Refused uint64       // by it
-	// Enforced is what the limit in force did with the same requests, and with those
-	// that the store has not answered the candidate's ask about yet.
+	Admitted, Refused uint64       // by the candidate
+	// Enforced are the decisions of the limit in force about the same requests, and about
+	// those for which the candidate's answer is pending.
 	Enforced struct{ Admitted, Refused uint64 }
 }
 
-// SetCandidate has a limit tried in the global one's place, as a rule in shadow is:
-// it is asked about every request that no other rule refuses, and refuses nobody. It
-// is counted under the name [rule.Candidate]. One after another keeps what was
-// consumed where only amounts change. nil ends it.
+// SetCandidate puts a limit on trial in place of the global one, like a rule in shadow: the
+// store is asked about every request that no other rule refuses, but the answer is only
+// counted, under the name [rule.Candidate]. If only the amounts of the candidate change, its
+// consumption is kept. nil ends the trial.
 func (t *Tally) SetCandidate(l *limit.Limit) { t.candidate.Store(l) }
 
-// Candidate returns what was counted of the candidate since it was set.
+// Candidate returns the counts of the candidate since it was set.
 func (t *Tally) Candidate() (sum Trial) {
 	l := t.candidate.Load()
 	if l == nil {
 		return sum
 	}
 	sum.Config = l.Config()
-	for _, b := range t.books {
+	for _, b := range t.shards {
 		c := b.candidacy.Load()
 		if c == nil || c.limit != l {
-			continue // nothing was asked on this loop yet
+			continue // this loop has not asked yet
 		}
 		sum.Admitted += c.counted.shadowPass.Load()
 		sum.Refused += c.counted.shadowRefused.Load()
@@ -43,19 +43,19 @@ func (t *Tally) Candidate() (sum Trial) {
 	return sum
 }
 
-// A candidacy is what one loop counts of one candidate. What the store answers late counts
-// for the candidate that was asked about.
+// A candidacy has the counts of one loop for one candidate. Late answers count for the
+// candidate that was asked about.
 //
 // Owned by its loop; any goroutine may read the counts.
 type candidacy struct {
 	limit   *limit.Limit
 	all     *count     // of all candidates
-	counted count      // shadow: of this one; else: of the limit in force
-	done    store.Done // made once
+	counted count      // shadow counts: of this candidate; others: of the limit in force
+	done    store.Done // c.judged
 }
 
-// candidacyOf returns that of a candidate on this loop.
-func (b *Book) candidacyOf(l *limit.Limit) *candidacy {
+// candidacyOf returns the candidacy of a limit on this loop.
+func (b *Shard) candidacyOf(l *limit.Limit) *candidacy {
 	c := b.candidacy.Load()
 	if c == nil || c.limit != l {
 		c = &candidacy{limit: l, all: b.forCandidate()}
@@ -65,16 +65,16 @@ func (b *Book) candidacyOf(l *limit.Limit) *candidacy {
 	return c
 }
 
-// judged counts what the candidate would have done.
+// judged counts the decision of the candidate.
 func (c *candidacy) judged(_ time.Time, ans *store.Answer) {
 	c.all.shadowed(ans)
 	c.counted.shadowed(ans)
 }
 
-// tryCandidate asks the store about the candidate, unless one of the other rules has
-// refused: with the candidate in force nothing would have been charged to it either.
-func (b *Book) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
-	for i := 1; i < len(ans.Decisions); i++ { // the first is the global rule's
+// tryCandidate asks the store about the candidate, unless another rule has refused the
+// request: nothing would be charged to the candidate then, even if it were in force.
+func (b *Shard) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
+	for i := 1; i < len(ans.Decisions); i++ { // the first is that of the global rule
 		if !ans.Decisions[i].Allowed {
 			return
 		}
@@ -90,7 +90,7 @@ func (b *Book) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
 }
 
 // forCandidate returns the count of the candidates.
-func (b *Book) forCandidate() *count {
+func (b *Shard) forCandidate() *count {
 	if b.candidates == nil {
 		b.candidates = new(count)
 		b.mu.Lock()

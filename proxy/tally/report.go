@@ -10,7 +10,7 @@ import (
 	"weir/proxy/rule"
 )
 
-// A Housekeeper logs what rules refuse, and drops the counts of rules that are gone.
+// A Housekeeper logs refusals, and drops the counts of rules that are no longer in force.
 //
 // Owned by one goroutine.
 type Housekeeper struct {
@@ -20,26 +20,26 @@ type Housekeeper struct {
 	gone     departures
 }
 
-// NewHousekeeper returns one that knows nothing yet.
+// NewHousekeeper returns a Housekeeper that has logged nothing yet.
 func (t *Tally) NewHousekeeper() *Housekeeper {
 	return &Housekeeper{tally: t, refusals: make(refusalReport)}
 }
 
-// Keep is to be called once a second.
+// Keep must be called once a second.
 func (h *Housekeeper) Keep(now time.Time) {
 	h.Last()
 	h.missing.report(h.tally.log, h.tally.totals())
 	h.gone.drop(now, h.tally, h.tally.policy())
 }
 
-// Last logs the refusals since Keep, before the end.
+// Last logs the refusals since Keep. It is called at the end.
 func (h *Housekeeper) Last() { h.refusals.report(h.tally.log, h.tally.totals()) }
 
-// A refusalReport is what has been logged of each rule's refusals.
+// A refusalReport has the counts that have been logged, by rule.
 type refusalReport map[string]total
 
-// report logs how many requests each rule has refused since the last
-// time, and how many were refused because the store is unavailable.
+// report logs how many requests each rule has refused since the last call, and how many were
+// refused because the store is unavailable.
 func (r refusalReport) report(log *slog.Logger, totals map[string]total) {
 	maps.DeleteFunc(r, func(id string, _ total) bool { _, counted := totals[id]; return !counted })
 	unavailable := uint64(0)
@@ -56,7 +56,7 @@ func (r refusalReport) report(log *slog.Logger, totals map[string]total) {
 	}
 }
 
-// A missingReport is what has been logged of requests without a part of a rule's key.
+// A missingReport has what was logged about requests without a part of a rule's key.
 //
 // Owned by its Housekeeper.
 type missingReport struct {
@@ -64,8 +64,8 @@ type missingReport struct {
 	refused map[string]uint64 // by rule, how many
 }
 
-// report logs once for each rule that such requests share one limit, and how many each
-// rule has refused since the last time.
+// report logs, once per rule, that such requests share a limit, and how many each rule has
+// refused since the last call.
 func (m *missingReport) report(log *slog.Logger, totals map[string]total) {
 	last := *m
 	*m = missingReport{make(map[string]bool), make(map[string]uint64)}
@@ -81,16 +81,16 @@ func (m *missingReport) report(log *slog.Logger, totals map[string]total) {
 	}
 }
 
-// departures are the rules that are counted and in force no more.
+// departures are the rules that have counts and are no longer in force.
 //
 // Owned by its Housekeeper.
 type departures struct {
-	set     *rule.Set // that inForce is for
+	set     *rule.Set // of inForce
 	inForce map[string]bool
 	since   map[string]time.Time
 }
 
-// drop drops the counts of rules that p, which is in force, has not had for long.
+// drop drops the counts of rules that have not been in p, the policy in force, for countsKept.
 func (d *departures) drop(now time.Time, t *Tally, p *decide.Policy) {
 	if d.inForce == nil || d.set != p.Rules {
 		d.set, d.inForce = p.Rules, make(map[string]bool)
@@ -114,9 +114,9 @@ func (d *departures) drop(now time.Time, t *Tally, p *decide.Policy) {
 	d.since = gone
 }
 
-// drop drops what all loops have counted of a rule.
+// drop drops the counts of a rule in all loops.
 func (t *Tally) drop(id string) {
-	for _, b := range t.books {
+	for _, b := range t.shards {
 		b.mu.Lock()
 		delete(b.byID, id)
 		b.mu.Unlock()

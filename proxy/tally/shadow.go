@@ -8,8 +8,8 @@ import (
 	"weir/proxy/store"
 )
 
-// Matched counts what the rules say about a request before the store is asked.
-func (b *Book) Matched(now time.Time, m *decide.Case) {
+// Matched counts a request by the rules that apply to it, before the store is asked.
+func (b *Shard) Matched(now time.Time, m *decide.Case) {
 	switch {
 	case m.Lacks != nil:
 		b.of(m.Policy, m.Lacks.Index).lacking.Inc()
@@ -22,8 +22,8 @@ func (b *Book) Matched(now time.Time, m *decide.Case) {
 	}
 }
 
-// shadow has the store count a rule that is not enforced.
-func (b *Book) shadow(now time.Time, p *decide.Policy, shadow *decide.Shadow) {
+// shadow asks the store about a rule that is not enforced.
+func (b *Shard) shadow(now time.Time, p *decide.Policy, shadow *decide.Shadow) {
 	counted, counter := &shadow.Counted, &shadow.Counter
 	c := b.of(p, counted.Index)
 	if counted.Lacks {
@@ -38,42 +38,42 @@ func (b *Book) shadow(now time.Time, p *decide.Policy, shadow *decide.Shadow) {
 	b.try(now, counter, w.done)
 }
 
-// A shadowing is a rule in shadow that waits for the answer of the store. It is used
-// again, so that requests cost no memory.
+// A shadowing waits for the store's answer about a rule in shadow. It is reused, so that
+// requests do not allocate.
 //
 // Owned by its loop.
 type shadowing struct {
-	book  *Book
+	shard *Shard
 	set   *rule.Set
 	count *count
 	index int
 	key   []byte
-	done  store.Done // made once
+	done  store.Done // w.judged
 }
 
-// Bounds of those that are kept to be used again.
+// Bounds of the free shadowings.
 const (
 	shadowingsKept   = 1024
 	shadowingKeyKept = 1 << 10
 )
 
-// shadowing returns one that is not in use.
-func (b *Book) shadowing() *shadowing {
+// shadowing returns a free shadowing.
+func (b *Shard) shadowing() *shadowing {
 	if n := len(b.shadowings); n > 0 {
 		w := b.shadowings[n-1]
 		b.shadowings = b.shadowings[:n-1]
 		return w
 	}
-	w := &shadowing{book: b}
+	w := &shadowing{shard: b}
 	w.done = w.judged
 	return w
 }
 
-// judged counts what the rule would have done.
+// judged counts the decision of the rule.
 func (w *shadowing) judged(now time.Time, ans *store.Answer) {
-	b := w.book
+	b := w.shard
 	w.count.shadowed(ans)
-	if b.set == w.set && len(ans.Decisions) > 0 { // else the rule may have another index by now, or the store is away
+	if b.set == w.set && len(ans.Decisions) > 0 { // otherwise the rule may have another index now, or the store is unavailable
 		b.touch(now, w.index, w.key, ans.Granted == 0)
 	}
 	w.set, w.count = nil, nil
@@ -82,9 +82,8 @@ func (w *shadowing) judged(now time.Time, ans *store.Answer) {
 	}
 }
 
-// try has the store decide about a counter that nobody waits for, and done called with the
-// answer.
-func (b *Book) try(now time.Time, counter *store.Counter, done store.Done) {
+// try asks the store about a counter on which no request depends. done gets the answer.
+func (b *Shard) try(now time.Time, counter *store.Counter, done store.Done) {
 	b.ask.N = 1
 	b.ask.Counters = append(b.ask.Counters[:0], *counter)
 	if b.store(now, &b.ask, &b.answer, done) {

@@ -22,9 +22,9 @@ func limitOf(t *testing.T, permits int64) *limit.Limit {
 	return &l
 }
 
-// A lonelyBook is one whose lane answers on the spot: its Redis is away, and was never
-// there.
-func lonelyBook(t *testing.T) *Book {
+// offlineShard returns a Shard whose lane answers at once, because its Redis has never been
+// available.
+func offlineShard(t *testing.T) *Shard {
 	t.Helper()
 	local, err := simredis.NewStore(simredis.Config{KeysMax: 1000})
 	if err != nil {
@@ -36,12 +36,12 @@ func lonelyBook(t *testing.T) *Book {
 	}
 	alone := client.NewLane(func(func(time.Time)) {})
 	t.Cleanup(func() { alone.Close(); client.Close(); local.Close() })
-	return New(nil, nil).NewBook(alone.Ask)
+	return New(nil, nil).NewShard(alone.Ask)
 }
 
 // With Redis a candidate and rules in shadow cost requests no memory either.
 func TestShadowAllocates(t *testing.T) {
-	b, now := lonelyBook(t), time.Now()
+	b, now := offlineShard(t), time.Now()
 	set, err := rule.Read([]byte(`{"rules":[{"id":"trial","mode":"shadow","limit":{"algorithm":"fixed","limit":3,"window":60}}]}`), rule.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -18,41 +18,41 @@ import (
 	"weir/proxy/rule"
 )
 
-// KeysHalfLife is in what time a key that is not seen any more counts for half.
+// KeysHalfLife is the half-life of the counts of keys.
 const KeysHalfLife = 5 * time.Minute
 
-// A Tally is what all loops have counted.
+// A Tally has the counts of all loops.
 //
-// Safe for concurrent use: books are added before the first is used.
+// Safe for concurrent use: shards are added before the first is used.
 type Tally struct {
 	policy    func() *decide.Policy
 	log       *slog.Logger
 	seed      maphash.Seed // of the sketches of keys
-	books     []*Book
+	shards    []*Shard
 	candidate atomic.Pointer[limit.Limit]
 }
 
-// New returns a tally without books for the policy in force; log gets the lines about refusals.
+// New returns a tally without shards for the policy in force. Refusals are logged to log.
 func New(policy func() *decide.Policy, log *slog.Logger) *Tally {
 	return &Tally{policy: policy, log: log, seed: maphash.MakeSeed()}
 }
 
 // Register adds the metrics to set.
 func (t *Tally) Register(set *metric.Set) {
-	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; of more than 1000 rules those behind count as other", t.byRule())
+	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; rules after the first 1000 count as other", t.byRule())
 	set.Counters("ratelimiter_rule_key_missing_total", "requests that lacked a part of a rule's key, by what the rule did with them", t.byMissing())
-	set.Counters("ratelimiter_exempt_requests_total", "requests to which no limit applied, by the rule that says so; no other count of decisions has them", t.byExempting())
+	set.Counters("ratelimiter_exempt_requests_total", "requests exempt from all limits, by the rule that exempts them; not in other counts of decisions", t.byExempting())
 }
 
-// A total is a rule's counts over all loops.
+// A total has a rule's counts of all loops.
 type total struct {
 	forwarded, rejected, deferred, unavailable, shadowPass, shadowRefused, shared, lacking, exempt uint64
 }
 
-// totals adds the loops' counts of each rule.
+// totals adds up the loops' counts of each rule.
 func (t *Tally) totals() map[string]total {
 	sums := make(map[string]total)
-	for _, b := range t.books {
+	for _, b := range t.shards {
 		b.mu.Lock()
 		for id, c := range b.byID {
 			sum := sums[id]
@@ -75,7 +75,7 @@ func (t *Tally) totals() map[string]total {
 func (t *Tally) byRule() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		totals := t.totals()
-		if len(totals) == 0 { // nothing was decided yet
+		if len(totals) == 0 { // there was no decision yet
 			totals[t.policy().Rule] = total{}
 		}
 		for _, id := range slices.Sorted(maps.Keys(totals)) {
@@ -97,7 +97,7 @@ func (t *Tally) byRule() iter.Seq2[string, uint64] {
 	}
 }
 
-// byMissing are the samples of requests that lacked a part of a rule's key.
+// byMissing yields the samples of requests that lacked a part of a rule's key.
 func (t *Tally) byMissing() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		totals := t.totals()
@@ -113,7 +113,7 @@ func (t *Tally) byMissing() iter.Seq2[string, uint64] {
 	}
 }
 
-// byExempting are the samples of requests that rules exempt.
+// byExempting yields the samples of requests that rules exempt.
 func (t *Tally) byExempting() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		totals := t.totals()

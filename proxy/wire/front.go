@@ -255,7 +255,7 @@ type side struct {
 	lineAlarm *loop.Alarm                                // made when first needed
 	seen      atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines
 	draining  bool
-	tally     *tally.Book
+	tally     *tally.Shard
 	counts    *counts.Loop
 	routes    route.Table        // routes of requests, for gates
 	classes   *gates.LoopClasses // priority classes of requests, for metrics
@@ -286,7 +286,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	f.connsPerTarget += connsPerTarget
 	s.publish()
 	s.lane = lane.On(f.cfg.Store, l)
-	s.tally = f.Tally.NewBook(s.askStore)
+	s.tally = f.Tally.NewShard(s.askStore)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
 		Overloaded: &f.memory.Shedding, Refused: s.refused, Random: s.refusals.Random()}}
 	s.setDeferring()

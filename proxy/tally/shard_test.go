@@ -34,7 +34,7 @@ func policyOf(t *testing.T, prefix string, n int) *decide.Policy {
 // So many rules are counted by themselves, and the others together. Those that are
 // gone make room.
 func TestRuleCountsAreBounded(t *testing.T) {
-	b := New(nil, nil).NewBook(nil)
+	b := New(nil, nil).NewShard(nil)
 	counts := func(p *decide.Policy, rules, want int, wantOther uint64) {
 		t.Helper()
 		for i := range rules {
@@ -64,7 +64,7 @@ func TestCountsOfGoneRules(t *testing.T) {
 	with, without := policyOf(t, "old", 2), policyOf(t, "new", 1)
 	all := New(nil, nil)
 	for i := range 2 {
-		all.NewBook(nil).of(with, i).forwarded.Inc()
+		all.NewShard(nil).of(with, i).forwarded.Inc()
 	}
 	var gone departures
 	told := func(at time.Duration, p *decide.Policy, want bool) {
@@ -94,7 +94,7 @@ func TestHousekeeper(t *testing.T) {
 	p := policyOf(t, "r", 2)
 	log := new(testkit.Log)
 	all := New(func() *decide.Policy { return p }, log.Logger())
-	b, house := all.NewBook(nil), all.NewHousekeeper()
+	b, house := all.NewShard(nil), all.NewHousekeeper()
 	for second, step := range []struct {
 		refused, shared, lacking, unavailable uint64
 		want                                  []string
