@@ -148,14 +148,10 @@ func (d *Desk) answer(a ask) (reply Reply) {
 	}
 	r.RemoteAddr = a.from.Remote.String()
 	ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(a.from.Local))
-	w := newReplyWriter()
-	d.own.ServeHTTP(w, r.WithContext(ctx))
-	return w.reply()
+	return replyOf(func(w http.ResponseWriter) { d.own.ServeHTTP(w, r.WithContext(ctx)) })
 }
 
 // refuse returns an error reply.
 func refuse(status int, err error) Reply {
-	w := newReplyWriter()
-	WriteError(w, status, err)
-	return w.reply()
+	return replyOf(func(w http.ResponseWriter) { WriteError(w, status, err) })
 }

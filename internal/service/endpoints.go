@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -30,10 +31,7 @@ type Endpoints struct {
 //
 // A program adds its own.
 func NewEndpoints(e *Env) *Endpoints {
-	o := &Endpoints{mux: http.NewServeMux(), guard: e.Guard, health: e.Health, known: make(map[string]Endpoint)}
-	if o.guard == nil {
-		o.guard = new(Guard)
-	}
+	o := &Endpoints{mux: http.NewServeMux(), guard: cmp.Or(e.Guard, new(Guard)), health: e.Health, known: make(map[string]Endpoint)}
 	for _, one := range OwnEndpoints() {
 		o.known[one.Pattern] = one
 	}
@@ -60,6 +58,19 @@ func (o *Endpoints) HandleFunc(pattern string, h http.HandlerFunc) {
 		h = o.guard.protect(pattern, h)
 	}
 	o.mux.HandleFunc(pattern, h)
+}
+
+// HandleJSON registers a handler that returns what is answered as JSON, or an error, which is
+// answered with its [StatusOf]. The handler may set fields of the answer.
+func (o *Endpoints) HandleJSON(pattern string, h func(w http.ResponseWriter, r *http.Request) (any, error)) {
+	o.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		answer, err := h(w, r)
+		if err != nil {
+			WriteError(w, StatusOf(err), err)
+			return
+		}
+		WriteJSON(w, http.StatusOK, answer)
+	})
 }
 
 // ServeHTTP implements http.Handler.

@@ -34,7 +34,7 @@ type Health struct {
 	ready      bool
 	draining   bool
 	components []component
-	told       map[string]json.RawMessage // answers of the components to the last query; replaced, never changed
+	answers    map[string]json.RawMessage // answers of the components to the last query; replaced, never changed
 }
 
 // A component is a part of the program whose state is shown too.
@@ -70,15 +70,7 @@ func (h *Health) Component(name string, read func() any) {
 // follow queries the components repeatedly until stop is called, which waits for the last
 // query.
 func (h *Health) follow() (stop func()) {
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		every.Pause(over, healthPause, func(time.Time) { h.ask() })
-	}()
-	return func() {
-		close(over)
-		<-done
-	}
+	return background(func(over <-chan struct{}) { every.Pause(over, healthPause, func(time.Time) { h.ask() }) })
 }
 
 // ask queries the components.
@@ -86,18 +78,18 @@ func (h *Health) ask() {
 	h.mu.Lock()
 	components := h.components
 	h.mu.Unlock()
-	told := make(map[string]json.RawMessage, len(components))
+	answers := make(map[string]json.RawMessage, len(components))
 	for _, c := range components {
 		text, err := json.Marshal(c.read())
 		if err != nil {
 			text = []byte(`"unknown"`)
 		}
-		told[c.name] = text
+		answers[c.name] = text
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(told) == len(h.components) { // none was added meanwhile
-		h.told = told
+	if len(answers) == len(h.components) { // none was added meanwhile
+		h.answers = answers
 	}
 }
 
@@ -128,9 +120,7 @@ func (h *Health) readiness() Reply {
 
 func (h *Health) reply(status int, word string) Reply {
 	h.mu.Lock()
-	a := healthAnswer{word, h.told}
+	a := healthAnswer{word, h.answers}
 	h.mu.Unlock()
-	w := newReplyWriter()
-	WriteJSON(w, status, a)
-	return w.reply()
+	return replyOf(func(w http.ResponseWriter) { WriteJSON(w, status, a) })
 }

@@ -20,6 +20,7 @@ import (
 
 	"weir/internal/metric"
 	"weir/internal/strict"
+	"weir/internal/testkit"
 )
 
 // env is what Run would be given.
@@ -160,6 +161,29 @@ func TestWriteError(t *testing.T) {
 	f(strict.Fault{Message: "not JSON"}, `{"error":"not JSON"}`)
 }
 
+// The status of an error is its own; a fault is the request's, unless another error wraps it.
+func TestStatusOf(t *testing.T) {
+	fault := strict.Fault{Path: "a", Message: "is wrong"}
+	for _, f := range []struct {
+		err    error
+		status int
+	}{
+		{fault, 400},
+		{strict.Faults{fault, fault}, 400},
+		{WithStatus(404, fault), 404},
+		{fmt.Errorf("read the document: %w", fault), 500},
+		{errors.New("broken"), 500},
+	} {
+		if status := StatusOf(f.err); status != f.status {
+			t.Errorf("%v: %d, want %d", f.err, status, f.status)
+		}
+	}
+	w := httptest.NewRecorder()
+	if WriteError(w, 404, WithStatus(404, fault)); w.Body.String() != `{"error":"is wrong","path":"a"}`+"\n" {
+		t.Errorf("a fault with a status: %s", w.Body)
+	}
+}
+
 func TestWriteJSONRefused(t *testing.T) {
 	w := httptest.NewRecorder()
 	WriteJSON(w, http.StatusOK, math.NaN())
@@ -177,11 +201,14 @@ func TestReadBody(t *testing.T) {
 			body = io.MultiReader(body, brokenReader{broken})
 		}
 		w := httptest.NewRecorder()
-		have, ok := ReadBody(w, httptest.NewRequest("POST", "/", body))
-		if ok != (status == 0) || ok && string(have) != text {
-			t.Errorf("%d bytes, %v: read %d, %t", size, broken, len(have), ok)
+		have, err := ReadBody(w, httptest.NewRequest("POST", "/", body))
+		if err == nil && (status != 0 || string(have) != text) {
+			t.Errorf("%d bytes, %v: read %d", size, broken, len(have))
 		}
-		if !ok && (w.Code != status || w.Body.String() != answer+"\n") {
+		if err != nil {
+			WriteError(w, StatusOf(err), err)
+		}
+		if err != nil && (w.Code != status || w.Body.String() != answer+"\n") {
 			t.Errorf("%d bytes, %v: %d %s", size, broken, w.Code, w.Body)
 		}
 	}
@@ -196,10 +223,7 @@ type brokenReader struct{ err error }
 func (r brokenReader) Read([]byte) (int, error) { return 0, r.err }
 
 func TestServe(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Listen(t)
 	ctx, stop := context.WithCancel(context.Background())
 	entered := make(chan struct{})
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -209,10 +233,7 @@ func TestServe(t *testing.T) {
 	})
 	served := make(chan error, 1)
 	go func() { served <- Serve(ctx, l, h, slog.New(slog.DiscardHandler)) }()
-	response, err := http.Get("http://" + l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testkit.Must(http.Get("http://" + l.Addr().String()))(t)
 	defer func() { _ = response.Body.Close() }()
 	<-entered
 	if text, err := io.ReadAll(response.Body); err != nil || string(text) != "\"late\"\n" {
@@ -224,12 +245,9 @@ func TestServe(t *testing.T) {
 }
 
 func TestServeOnClosedListener(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Listen(t)
 	_ = l.Close()
-	err = Serve(context.Background(), l, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	err := Serve(context.Background(), l, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	if !errors.Is(err, net.ErrClosed) || !strings.HasPrefix(err.Error(), "serve 127.0.0.1:") {
 		t.Errorf("have %v", err)
 	}

@@ -27,16 +27,14 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(strict.Plain(body), '\n')) // the client may have left
 }
 
-// errorAnswer is the JSON of all errors.
-type errorAnswer struct {
-	Error string `json:"error"`
-	Path  string `json:"path,omitempty"`
-}
-
 // WriteError answers with {"error": sentence}, and with the path if err is a
 // strict.Fault. Several faults are written as one sentence, with the path of the first.
 func WriteError(w http.ResponseWriter, status int, err error) {
-	answer := errorAnswer{Error: strings.ReplaceAll(err.Error(), "\n", "; ")}
+	var answer struct {
+		Error string `json:"error"`
+		Path  string `json:"path,omitempty"`
+	}
+	answer.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 	if e, ok := errors.AsType[strict.Fault](err); ok {
 		answer.Path = e.Path
 		if err.Error() == e.Error() {
@@ -46,39 +44,51 @@ func WriteError(w http.ResponseWriter, status int, err error) {
 	WriteJSON(w, status, answer)
 }
 
-// ReadBody reads the whole body of r, at most 4 MiB. If that fails, it answers 413 or 400
-// and returns ok false.
-func ReadBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
+// WithStatus returns err with the status of the answer that reports it.
+func WithStatus(status int, err error) error { return &statusError{err, status} }
+
+// A statusError is an error with the status of the answer that reports it.
+type statusError struct {
+	error
+	status int
+}
+
+// Unwrap returns the error without the status.
+func (e *statusError) Unwrap() error { return e.error }
+
+// StatusOf returns the status of the answer that reports err: that of WithStatus, 400 for a
+// strict.Fault or strict.Faults, otherwise 500. A fault that another error wraps is not the
+// request's.
+func StatusOf(err error) int {
+	switch e := err.(type) {
+	case *statusError:
+		return e.status
+	case strict.Fault, strict.Faults:
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
+}
+
+// ReadBody reads the whole body of r, at most 4 MiB. The error has a status.
+func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, BodyBytesMax))
-	if err == nil {
-		return body, true
-	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		WriteError(w, http.StatusRequestEntityTooLarge, errBodyTooLarge)
-	} else {
-		WriteError(w, http.StatusBadRequest, errBodyCut)
+		return nil, WithStatus(http.StatusRequestEntityTooLarge, errors.New("the body is larger than 4 MiB"))
 	}
-	return nil, false
+	if err != nil {
+		return nil, WithStatus(http.StatusBadRequest, errors.New("the body ended early"))
+	}
+	return body, nil
 }
 
-// ReadJSON decodes the body of r, which is JSON as strict.Decode reads it. When it
-// cannot, it answers 413 or 400 and returns false.
-func ReadJSON(w http.ResponseWriter, r *http.Request, into any) bool {
-	body, ok := ReadBody(w, r)
-	if !ok {
-		return false
+// ReadJSON decodes the body of r, which is JSON as strict.Decode reads it.
+func ReadJSON(w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := ReadBody(w, r)
+	if err != nil {
+		return err
 	}
-	if err := strict.Decode(body, into); err != nil {
-		WriteError(w, http.StatusBadRequest, err)
-		return false
-	}
-	return true
+	return strict.Decode(body, into)
 }
-
-var (
-	errBodyTooLarge = errors.New("the body is larger than 4 MiB")
-	errBodyCut      = errors.New("the body ended early")
-)
 
 // Content security policies. A page may show what it contains; a live page may also run
 // its script and send requests to the program.

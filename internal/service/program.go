@@ -227,18 +227,17 @@ func (p *Program) refusal(s *Settings, args []string, err error) error {
 // watch.
 func (proc process) watchSignals(h *Health, log *slog.Logger) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	over := make(chan struct{})
-	next := func() os.Signal { // nil: the watch has ended
-		select {
-		case s := <-proc.signals:
-			return s
-		case s := <-proc.hangups:
-			return s
-		case <-over:
-			return nil
+	end := background(func(over <-chan struct{}) {
+		next := func() os.Signal { // nil: the watch has ended
+			select {
+			case s := <-proc.signals:
+				return s
+			case s := <-proc.hangups:
+				return s
+			case <-over:
+				return nil
+			}
 		}
-	}
-	watch := func() {
 		s := next()
 		if s == nil {
 			return
@@ -250,16 +249,10 @@ func (proc process) watchSignals(h *Health, log *slog.Logger) (ctx context.Conte
 			log.Warn("Exiting immediately after the second signal", "signal", s.String())
 			proc.exit(exitInterrupted)
 		}
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		watch()
-	}()
+	})
 	return ctx, func() {
 		cancel()
-		close(over)
-		<-done
+		end()
 	}
 }
 

@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"maps"
 	"net/http"
 	"slices"
 )
@@ -52,23 +53,20 @@ func (w *replyWriter) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// reply returns the finished answer.
-func (w *replyWriter) reply() Reply {
+// replyOf returns what answer writes.
+func replyOf(answer func(w http.ResponseWriter)) Reply {
+	w := newReplyWriter()
+	answer(w)
 	w.WriteHeader(http.StatusOK)
 	if w.body.Len() > 0 && w.fields.Get("Content-Type") == "" {
 		w.fields.Set("Content-Type", http.DetectContentType(w.body.Bytes()))
 	}
 	r := Reply{Status: w.status, Body: w.body.Bytes()}
-	names := make([]string, 0, len(w.fields))
-	for name := range w.fields {
-		if !framing(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(w.fields)) {
 		for _, value := range w.fields[name] {
-			r.Fields = append(r.Fields, [2]string{name, value})
+			if !framing(name) {
+				r.Fields = append(r.Fields, [2]string{name, value})
+			}
 		}
 	}
 	return r

@@ -56,7 +56,7 @@ type changed struct {
 }
 
 func (r *Runs) serveStart(w http.ResponseWriter, req *http.Request) {
-	body, ok := service.ReadBody(w, req)
+	body, ok := service.AnswerBody(w, req)
 	if !ok {
 		return
 	}

@@ -77,7 +77,7 @@ func ofRequest(err error) bool {
 }
 
 func (l *Limits) post(w http.ResponseWriter, r *http.Request) {
-	body, ok := service.ReadBody(w, r)
+	body, ok := service.AnswerBody(w, r)
 	if !ok {
 		return
 	}
@@ -146,7 +146,7 @@ func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) {
 		var asked struct {
 			Algorithm string `json:"algorithm"`
 		}
-		if !service.ReadJSON(w, r, &asked) {
+		if !service.AnswerJSON(w, r, &asked) {
 			return
 		}
 		word = asked.Algorithm

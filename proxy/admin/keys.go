@@ -214,7 +214,7 @@ func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
 		Key  strict.Raw `json:"key"`
 		Add  int64      `json:"add"`
 	}
-	if !service.ReadJSON(w, r, &asked) {
+	if !service.AnswerJSON(w, r, &asked) {
 		return
 	}
 	parts, ok := k.parts(w, asked.Rule)

@@ -56,7 +56,7 @@ func RegisterReload(own *service.Endpoints, l *Limits, r *Rules) {
 }
 
 func (r *Rules) put(w http.ResponseWriter, q *http.Request) {
-	body, ok := service.ReadBody(w, q)
+	body, ok := service.AnswerBody(w, q)
 	if !ok {
 		return
 	}

@@ -64,7 +64,7 @@ func (t *Targets) post(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Targets []string `json:"targets"`
 	}
-	if !service.ReadJSON(w, r, &asked) {
+	if !service.AnswerJSON(w, r, &asked) {
 		return
 	}
 	if n := len(asked.Targets); n == 0 || n > targetsMax {

@@ -111,7 +111,7 @@ func actionOf(text string) (deferred.Action, error) {
 
 // read reads an order; false: it is answered.
 func (d *Dispatcher) read(w http.ResponseWriter, r *http.Request) (o order, ok bool) {
-	body, ok := service.ReadBody(w, r)
+	body, ok := service.AnswerBody(w, r)
 	if !ok {
 		return o, false
 	}

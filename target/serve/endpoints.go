@@ -78,7 +78,7 @@ func (s *Server) endpoints(e *service.Env) *service.Endpoints {
 // postModel changes the model in force.
 func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Request) {
 	var change behaviour
-	if !service.ReadJSON(w, r, &change) {
+	if !service.AnswerJSON(w, r, &change) {
 		return
 	}
 	var dist model.Dist
