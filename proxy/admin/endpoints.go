@@ -35,66 +35,66 @@ func storedWord(stored, inMemory bool) any {
 	return stored
 }
 
-func (l *Limits) answerOf(a *Active) limitsAnswer {
-	return limitsAnswer{Config: a.Policy.Limit.Config(), Version: a.Version, Source: a.Source, UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, l.InMemory), Pinned: a.Pinned}
+func (l *Limits) answerOf(a *Active) *limitsAnswer {
+	return &limitsAnswer{Config: a.Policy.Limit.Config(), Version: a.Version, Source: a.Source, UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, l.InMemory), Pinned: a.Pinned}
 }
 
 // Register adds the endpoints of the limit configuration to own.
 func (l *Limits) Register(own *service.Endpoints) {
-	own.HandleFunc("GET /config/limits", func(w http.ResponseWriter, _ *http.Request) { l.answer(w, l.Active(), nil, "") })
-	own.HandleFunc("POST /config/limits", l.post)
-	own.HandleFunc("DELETE /config/limits", l.delete)
-	own.HandleFunc("POST /config/algorithm", l.postAlgorithm)
+	own.HandleJSON("GET /config/limits", func(w http.ResponseWriter, _ *http.Request) (any, error) { return l.answer(w, l.Active(), nil) })
+	own.HandleJSON("POST /config/limits", l.post)
+	own.HandleJSON("DELETE /config/limits", l.delete)
+	own.HandleJSON("POST /config/algorithm", l.postAlgorithm)
 }
 
-// answer writes the configuration in force with a note, or the error. An error that
-// merely wraps a JSON error concerns the stored document, not the request.
-func (l *Limits) answer(w http.ResponseWriter, a *Active, err error, note string) {
-	switch {
-	case err == nil:
-		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
-		body := l.answerOf(a)
-		body.Note = note
-		service.WriteJSON(w, http.StatusOK, body)
-	case errors.Is(err, ErrConflict), errors.Is(err, store.ErrReadOnly):
-		service.WriteError(w, http.StatusConflict, err)
-	case ofRequest(err):
-		service.WriteError(w, http.StatusBadRequest, err)
-	case errors.Is(err, ErrAway):
-		service.WriteError(w, http.StatusServiceUnavailable, err)
-	default:
-		service.WriteError(w, http.StatusInternalServerError, err)
-	}
-}
-
-// ofRequest reports whether an error is the request's fault.
-func ofRequest(err error) bool {
-	switch err.(type) {
-	case strict.Fault, strict.Faults:
-		return true
-	}
-	return false
-}
-
-func (l *Limits) post(w http.ResponseWriter, r *http.Request) {
-	body, ok := service.AnswerBody(w, r)
-	if !ok {
-		return
-	}
-	ch := Change{Source: SourceAPI, IfMatch: -1}
-	err := strict.DecodeIgnoringUnknown(body, &ch.Config)
-	if err == nil {
-		ch.Pin, err = boolQuery(r, "pin")
-	}
-	if err == nil {
-		ch.IfMatch, err = ifMatch(r)
-	}
+// answer returns the answer with the configuration in force, or the error with its status.
+func (l *Limits) answer(w http.ResponseWriter, a *Active, err error) (*limitsAnswer, error) {
 	if err != nil {
-		l.answer(w, nil, err, "")
-		return
+		return nil, withStatus(err)
+	}
+	w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
+	return l.answerOf(a), nil
+}
+
+// withStatus returns the error of a change or a reload with the status of its answer. For
+// others [service.StatusOf] knows it: an error that merely wraps a fault concerns the
+// stored document or a file, not the request.
+func withStatus(err error) error {
+	_, byFile := errors.AsType[*RulesFileError](err)
+	_, ofFile := errors.AsType[*fileError](err)
+	_, large := errors.AsType[store.SizeError](err)
+	switch {
+	case large:
+		return service.WithStatus(http.StatusRequestEntityTooLarge, err)
+	case errors.Is(err, ErrConflict), errors.Is(err, store.ErrReadOnly), byFile:
+		return service.WithStatus(http.StatusConflict, err)
+	case errors.Is(err, ErrAway) && !ofFile:
+		return service.WithStatus(http.StatusServiceUnavailable, err)
+	}
+	return err
+}
+
+func (l *Limits) post(w http.ResponseWriter, r *http.Request) (any, error) {
+	body, err := service.ReadBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	ch := Change{Source: SourceAPI}
+	if err := strict.DecodeIgnoringUnknown(body, &ch.Config); err != nil {
+		return nil, err
+	}
+	if ch.Pin, err = boolQuery(r, "pin"); err != nil {
+		return nil, err
+	}
+	if ch.IfMatch, err = ifMatch(r); err != nil {
+		return nil, err
 	}
 	a, err := l.Apply(time.Now(), ch)
-	l.answer(w, a, err, unused(ch.Config))
+	answer, err := l.answer(w, a, err)
+	if err == nil {
+		answer.Note = unused(ch.Config)
+	}
+	return answer, err
 }
 
 // unused lists the numbers of a configuration that its algorithm does not use.
@@ -119,13 +119,13 @@ func ifMatch(r *http.Request) (int64, error) {
 	return version, nil
 }
 
-func (l *Limits) delete(w http.ResponseWriter, r *http.Request) {
+func (l *Limits) delete(w http.ResponseWriter, r *http.Request) (any, error) {
 	version, err := ifMatch(r)
-	var a *Active
-	if err == nil {
-		a, err = l.Delete(time.Now(), version)
+	if err != nil {
+		return nil, err
 	}
-	l.answer(w, a, err, "")
+	a, err := l.Delete(time.Now(), version)
+	return l.answer(w, a, err)
 }
 
 func boolQuery(r *http.Request, name string) (bool, error) {
@@ -140,38 +140,36 @@ func boolQuery(r *http.Request, name string) (bool, error) {
 	return v, nil
 }
 
-func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) {
+func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) (any, error) {
 	word := r.URL.Query().Get("algorithm")
 	if word == "" {
 		var asked struct {
 			Algorithm string `json:"algorithm"`
 		}
-		if !service.AnswerJSON(w, r, &asked) {
-			return
+		if err := service.ReadJSON(w, r, &asked); err != nil {
+			return nil, err
 		}
 		word = asked.Algorithm
 	}
 	algorithm, err := limit.ParseAlgorithm(word)
-	err = strict.At("algorithm", err)
-	version := int64(-1)
-	if err == nil {
-		version, err = ifMatch(r)
+	if err != nil {
+		return nil, strict.At("algorithm", err)
 	}
-	var a *Active
-	if err == nil {
-		a, err = l.Switch(time.Now(), algorithm, version)
+	version, err := ifMatch(r)
+	if err != nil {
+		return nil, err
 	}
-	l.answer(w, a, err, "")
+	a, err := l.Switch(time.Now(), algorithm, version)
+	return l.answer(w, a, err)
 }
 
 // RegisterDecisions adds GET /config/decisions/<id>. recall returns a decision by id.
 func RegisterDecisions(own *service.Endpoints, recall func(id string) (any, bool)) {
-	own.HandleFunc("GET /config/decisions/{id}", func(w http.ResponseWriter, r *http.Request) {
+	own.HandleJSON("GET /config/decisions/{id}", func(_ http.ResponseWriter, r *http.Request) (any, error) {
 		found, ok := recall(r.PathValue("id"))
 		if !ok {
-			service.WriteError(w, http.StatusNotFound, errors.New("no such decision: only the latest ones are kept"))
-			return
+			return nil, service.WithStatus(http.StatusNotFound, errors.New("no such decision: only the latest ones are kept"))
 		}
-		service.WriteJSON(w, http.StatusOK, found)
+		return found, nil
 	})
 }

@@ -45,8 +45,8 @@ func TestEndpointsThatAccept(t *testing.T) {
 			}
 			want := r.answerOf(r.Active())
 			want.Note = test.note
-			if got != want {
-				t.Errorf("answered %+v, in force is %+v", got, want)
+			if got != *want {
+				t.Errorf("answered %+v, in force is %+v", got, *want)
 			}
 		})
 	}

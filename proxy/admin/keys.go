@@ -62,9 +62,9 @@ const (
 // key is found by the value, and while it is listed also by the digest. GET with a key
 // lists only that key.
 func (k *Keys) Register(own *service.Endpoints) {
-	own.HandleFunc("GET /config/keys", k.list)
-	own.HandleFunc("DELETE /config/keys", k.forget)
-	own.HandleFunc("POST /config/keys", k.add)
+	own.HandleJSON("GET /config/keys", k.list)
+	own.HandleJSON("DELETE /config/keys", k.forget)
+	own.HandleJSON("POST /config/keys", k.add)
 }
 
 // keysAnswer is the answer of GET /config/keys.
@@ -93,33 +93,30 @@ type keySeen struct {
 	Error int64     `json:"error"`
 }
 
-func (k *Keys) list(w http.ResponseWriter, r *http.Request) {
+func (k *Keys) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.URL.Query().Get("rule")
-	parts, ok := k.parts(w, id)
-	if !ok {
-		return
+	parts, err := k.parts(id)
+	if err != nil {
+		return nil, err
 	}
 	n, err := intQuery(r, "limit", keysDefault, keysMax)
 	if err != nil {
-		service.WriteError(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
 	busiest, refused := k.Store.Top(id)
 	if r.URL.Query().Has("key") {
 		values, err := queryValues(r)
 		key, err := k.key(id, parts, values, err)
 		if err != nil {
-			service.WriteError(w, http.StatusBadRequest, strict.At("key", err))
-			return
+			return nil, strict.At("key", err)
 		}
 		busiest.Entries, refused.Entries = only(busiest.Entries, key), only(refused.Entries, key)
 	}
-	service.WriteJSON(w, http.StatusOK, keysAnswer{Rule: id, Parts: parts, HalfLife: k.HalfLife.Seconds(),
-		Busiest: listOf(busiest, n), Refused: listOf(refused, n)})
+	return keysAnswer{Rule: id, Parts: parts, HalfLife: k.HalfLife.Seconds(), Busiest: listOf(busiest, n), Refused: listOf(refused, n)}, nil
 }
 
 // only returns the entry of a key, if there is one. Keys longer than the part that is
-// kept are told apart by length only.
+// kept are distinguished only by length.
 func only(entries []sketch.Entry, key []byte) []sketch.Entry {
 	i := slices.IndexFunc(entries, func(e sketch.Entry) bool { return e.Bytes == len(key) && bytes.HasPrefix(key, e.Key) })
 	if i < 0 {
@@ -149,18 +146,16 @@ func intQuery(r *http.Request, name string, def, most int) (int, error) {
 	return n, nil
 }
 
-// parts returns the parts of a rule's key. If there is no such rule, it answers with an
-// error and returns ok false.
-func (k *Keys) parts(w http.ResponseWriter, id string) (parts []keys.Part, ok bool) {
-	parts, ok = partsOf(k.Set(), id)
+// parts returns the parts of a rule's key. The error says that there is no such rule.
+func (k *Keys) parts(id string) ([]keys.Part, error) {
+	parts, ok := partsOf(k.Set(), id)
 	switch {
 	case ok:
+		return parts, nil
 	case id == "":
-		service.WriteError(w, http.StatusBadRequest, strict.Fault{Path: "rule", Message: "is missing; must be the id of a rule in GET /config/rules, or global"})
-	default:
-		service.WriteError(w, http.StatusNotFound, strict.Fault{Path: "rule", Message: fmt.Sprintf("must be the id of a rule in GET /config/rules, or global; there is no %q", id)})
+		return nil, strict.Fault{Path: "rule", Message: "is missing; must be the id of a rule in GET /config/rules, or global"}
 	}
-	return parts, ok
+	return nil, service.WithStatus(http.StatusNotFound, strict.Fault{Path: "rule", Message: fmt.Sprintf("must be the id of a rule in GET /config/rules, or global; there is no %q", id)})
 }
 
 // partsOf returns the parts of a rule's key. There are none if the key is the same for
@@ -187,14 +182,9 @@ type edited struct {
 	Changed bool      `json:"changed"` // false: it was as new already
 }
 
-func (k *Keys) forget(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	parts, ok := k.parts(w, q.Get("rule"))
-	if !ok {
-		return
-	}
+func (k *Keys) forget(_ http.ResponseWriter, r *http.Request) (any, error) {
 	values, err := queryValues(r)
-	k.edit(w, q.Get("rule"), parts, values, err, k.Store.Forget)
+	return k.edit(r.URL.Query().Get("rule"), values, err, k.Store.Forget)
 }
 
 // queryValues parses the values of the key in a query.
@@ -208,40 +198,40 @@ func queryValues(r *http.Request) ([]*string, error) {
 	return nil, errors.New("must be given once; write several values as a list: [\"a\",\"b\"]")
 }
 
-func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
+func (k *Keys) add(w http.ResponseWriter, r *http.Request) (any, error) {
 	var asked struct {
 		Rule string     `json:"rule"`
 		Key  strict.Raw `json:"key"`
 		Add  int64      `json:"add"`
 	}
-	if !service.AnswerJSON(w, r, &asked) {
-		return
+	if err := service.ReadJSON(w, r, &asked); err != nil {
+		return nil, err
 	}
-	parts, ok := k.parts(w, asked.Rule)
-	if !ok {
-		return
+	if _, err := k.parts(asked.Rule); err != nil { // first, as in the other endpoints
+		return nil, err
 	}
 	if asked.Add < 1 || asked.Add > addMax {
-		service.WriteError(w, http.StatusBadRequest, strict.Fault{Path: "add", Message: fmt.Sprintf("must be a whole number from 1 to %d, is %d", int64(addMax), asked.Add)})
-		return
+		return nil, strict.Fault{Path: "add", Message: fmt.Sprintf("must be a whole number from 1 to %d, is %d", int64(addMax), asked.Add)}
 	}
 	values, err := readValue(asked.Key)
-	k.edit(w, asked.Rule, parts, values, err, func(rule string, key []byte) (bool, error) { return k.Store.Add(rule, key, asked.Add) })
+	return k.edit(asked.Rule, values, err, func(rule string, key []byte) (bool, error) { return k.Store.Add(rule, key, asked.Add) })
 }
 
 // edit changes a key. err is the error of parsing its values, if any.
-func (k *Keys) edit(w http.ResponseWriter, id string, parts []keys.Part, values []*string, err error, change func(rule string, key []byte) (bool, error)) {
+func (k *Keys) edit(id string, values []*string, err error, change func(rule string, key []byte) (bool, error)) (any, error) {
+	parts, noRule := k.parts(id)
+	if noRule != nil {
+		return nil, noRule
+	}
 	key, err := k.key(id, parts, values, err)
 	if err != nil {
-		service.WriteError(w, http.StatusBadRequest, strict.At("key", err))
-		return
+		return nil, strict.At("key", err)
 	}
 	changed, err := change(id, key)
 	if err != nil {
-		service.WriteError(w, http.StatusServiceUnavailable, err)
-		return
+		return nil, service.WithStatus(http.StatusServiceUnavailable, err)
 	}
-	service.WriteJSON(w, http.StatusOK, edited{Rule: id, Key: valuesOf(key), Changed: changed})
+	return edited{Rule: id, Key: valuesOf(key), Changed: changed}, nil
 }
 
 // key returns the key of a rule with these values; err is the error of parsing them, if
@@ -253,14 +243,14 @@ func (k *Keys) key(id string, parts []keys.Part, values []*string, err error) ([
 	}
 	for i := range min(len(values), len(parts)) {
 		if v := values[i]; v != nil && parts[i].Secret() && shownSecret.MatchString(*v) {
-			return k.told(id, values)
+			return k.listed(id, values)
 		}
 	}
 	return keyOf(parts, values)
 }
 
-// told returns the listed key with these values.
-func (k *Keys) told(id string, values []*string) ([]byte, error) {
+// listed returns the listed key with these values.
+func (k *Keys) listed(id string, values []*string) ([]byte, error) {
 	same := func(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 	busiest, refused := k.Store.Top(id)
 	for _, e := range slices.Concat(busiest.Entries, refused.Entries) {

@@ -54,10 +54,10 @@ type Rules struct {
 	changing sync.Mutex // held by the one request that changes something
 
 	// Guarded by the document's mu:
-	text    []byte        // of the rules in force, in the form of a file
-	clients *rule.Clients // in force
-	sum     [sha256.Size]byte
-	told    string // error of a file that Reload has returned; not logged again by the next look at the files
+	text     []byte        // of the rules in force, in the form of a file
+	clients  *rule.Clients // in force
+	sum      [sha256.Size]byte
+	returned string // error of a file that Reload has returned; not logged again by the next look at the files
 
 	fileIgnored atomic.Pointer[fileError] // nil: the files are in force
 }

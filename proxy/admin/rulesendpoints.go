@@ -10,7 +10,6 @@ import (
 
 	"weir/internal/service"
 	"weir/internal/strict"
-	"weir/proxy/store"
 )
 
 // Register adds GET and PUT /config/rules to own.
@@ -45,22 +44,27 @@ func RegisterReload(own *service.Endpoints, l *Limits, r *Rules) {
 	own.HandleFunc("POST /reload", r.exclusively(func(w http.ResponseWriter, _ *http.Request) {
 		now := time.Now()
 		fault := r.Reload(now)
-		r.tell(fault)
+		r.logFault(fault)
 		a, err := l.Reload(now)
 		if err == nil && fault != nil {
 			r.answer(w, nil, fault)
 			return
 		}
-		l.answer(w, a, err, "")
+		answer, err := l.answer(w, a, err)
+		if err != nil {
+			service.WriteError(w, service.StatusOf(err), err)
+			return
+		}
+		service.WriteJSON(w, http.StatusOK, answer)
 	}))
 }
 
 func (r *Rules) put(w http.ResponseWriter, q *http.Request) {
-	body, ok := service.AnswerBody(w, q)
-	if !ok {
-		return
+	body, err := service.ReadBody(w, q)
+	var version int64
+	if err == nil {
+		version, err = ifMatch(q)
 	}
-	version, err := ifMatch(q)
 	var a *ActiveRules
 	if err == nil {
 		a, err = r.Put(time.Now(), body, version)
@@ -100,48 +104,32 @@ type ruleFault struct {
 	Message string `json:"message"`
 }
 
-// answer writes the rules in force, or the error. An invalid file is not the request's
-// fault.
+// answer writes the rules in force, or the error.
 func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
+	var body []byte
 	if err == nil {
-		body, err := r.appendAnswer(a)
-		if err != nil {
-			service.WriteError(w, http.StatusInternalServerError, err)
-			return
-		}
+		body, err = r.appendAnswer(a)
+	}
+	if err == nil {
 		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(body) // the client may have left
 		return
 	}
-	status := http.StatusInternalServerError
-	_, byFile := errors.AsType[*RulesFileError](err)
-	_, ofFile := errors.AsType[*fileError](err)
-	faults := faultsOf(err)
-	_, large := errors.AsType[store.SizeError](err)
-	switch {
-	case large:
-		status = http.StatusRequestEntityTooLarge
-	case errors.Is(err, ErrConflict), errors.Is(err, store.ErrReadOnly), byFile:
-		status = http.StatusConflict
-	case ofRequest(err):
-		status = http.StatusBadRequest
-	case errors.Is(err, ErrAway) && !ofFile:
-		status = http.StatusServiceUnavailable
-	}
-	if faults == nil {
-		service.WriteError(w, status, err)
+	err = withStatus(err)
+	if faults := faultsOf(err); faults != nil {
+		service.WriteJSON(w, service.StatusOf(err), faultyRules{Error: err.Error(), Path: faults[0].Path, Faults: ruleFaults(faults)})
 		return
 	}
-	service.WriteJSON(w, status, faultyRules{Error: err.Error(), Path: faults[0].Path, Faults: toldOf(faults)})
+	service.WriteError(w, service.StatusOf(err), err)
 }
 
-// toldOf converts faults for answers.
-func toldOf(faults strict.Faults) (told []ruleFault) {
+// ruleFaults converts faults for answers.
+func ruleFaults(faults strict.Faults) (list []ruleFault) {
 	for _, f := range faults {
-		told = append(told, ruleFault{f.Line, f.Path, f.Message})
+		list = append(list, ruleFault{f.Line, f.Path, f.Message})
 	}
-	return told
+	return list
 }
 
 // appendAnswer adds the members of rulesAnswer to the document of the rules, after its
@@ -153,7 +141,7 @@ func (r *Rules) appendAnswer(a *ActiveRules) ([]byte, error) {
 	}
 	beside, err := json.Marshal(rulesAnswer{Version: a.Version, Epoch: a.Epoch, Source: a.Source,
 		UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, r.InMemory), File: r.files.Rules,
-		Clients: a.Clients, ClientsOf: r.files.Clients, Notes: toldOf(a.Set.Notes())})
+		Clients: a.Clients, ClientsOf: r.files.Clients, Notes: ruleFaults(a.Set.Notes())})
 	if err != nil {
 		return nil, err
 	}

@@ -42,10 +42,10 @@ func (e *fileError) setting() error {
 func (r *Rules) Reload(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = ""
+	r.returned = ""
 	_, err := r.rereadFiles(now)
 	if err != nil {
-		r.told = err.Error()
+		r.returned = err.Error()
 	}
 	if r.docs != nil {
 		err = errors.Join(err, r.reload(now))
@@ -59,10 +59,10 @@ func (r *Rules) refresh(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	changed, err := r.rereadFiles(now)
-	if err != nil && err.Error() != r.told {
-		r.tell(err)
+	if err != nil && err.Error() != r.returned {
+		r.logFault(err)
 	}
-	r.told = ""
+	r.returned = ""
 	if changed && r.ignored != nil {
 		_ = r.reload(now) // already logged; with other clients the document may be readable
 	}
@@ -78,8 +78,8 @@ func (r *Rules) rereadFiles(now time.Time) (changed bool, err error) {
 	return changed, e
 }
 
-// tell logs what is wrong with a file, if err is about a file.
-func (r *Rules) tell(err error) {
+// logFault logs what is wrong with a file, if err is about a file.
+func (r *Rules) logFault(err error) {
 	if e, ok := errors.AsType[*fileError](err); ok {
 		r.log.Error("File ignored, the previous rules stay in force", "setting", e.name, "file", e.file, "reason", e.cause)
 	}
@@ -152,6 +152,5 @@ func (r *Rules) blame(text []byte, err error) *fileError {
 	return &fileError{"RULES_FILE", r.files.Rules, err}
 }
 
-// fileMax bounds how much of a file is read, in bytes. Package rule refuses files larger
-// than its own bounds.
-const fileMax = 1<<30 + 1
+// fileMax bounds a file of rules or clients, in bytes. Package rule has bounds of its own.
+const fileMax = 1 << 30

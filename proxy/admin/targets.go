@@ -38,44 +38,36 @@ const (
 //	POST /config/targets {"targets":["http://a:1"]}
 //	GET  /config/gate?target=http://a:1&limit=100
 func (t *Targets) Register(own *service.Endpoints) {
-	own.HandleFunc("GET /config/targets", func(w http.ResponseWriter, _ *http.Request) { t.answer(w) })
-	own.HandleFunc("POST /config/targets", t.post)
-	own.HandleFunc("GET /config/gate", func(w http.ResponseWriter, r *http.Request) {
+	own.HandleJSON("GET /config/targets", func(http.ResponseWriter, *http.Request) (any, error) { return t.answer(), nil })
+	own.HandleJSON("POST /config/targets", t.post)
+	own.HandleJSON("GET /config/gate", func(_ http.ResponseWriter, r *http.Request) (any, error) {
 		n, err := intQuery(r, "limit", gatesDefault, gatesMax)
 		if err != nil {
-			service.WriteError(w, http.StatusBadRequest, err)
-			return
+			return nil, err
 		}
-		service.WriteJSON(w, http.StatusOK, t.Gates(r.URL.Query().Get("target"), n))
+		return t.Gates(r.URL.Query().Get("target"), n), nil
 	})
 }
 
-func (t *Targets) answer(w http.ResponseWriter) {
-	service.WriteJSON(w, http.StatusOK, map[string]any{"targets": t.Status()})
-}
+func (t *Targets) answer() any { return map[string]any{"targets": t.Status()} }
 
 // post replaces the list: {"targets":["http://a:1", …]}. It applies to this proxy, and to
 // a successor that takes the port over with the same TARGET_URL.
-func (t *Targets) post(w http.ResponseWriter, r *http.Request) {
+func (t *Targets) post(w http.ResponseWriter, r *http.Request) (any, error) {
 	if t.None {
-		service.WriteError(w, http.StatusConflict, errors.New("nothing is forwarded here: TARGET_URL is none"))
-		return
+		return nil, service.WithStatus(http.StatusConflict, errors.New("nothing is forwarded here: TARGET_URL is none"))
 	}
 	var asked struct {
 		Targets []string `json:"targets"`
 	}
-	if !service.AnswerJSON(w, r, &asked) {
-		return
+	if err := service.ReadJSON(w, r, &asked); err != nil {
+		return nil, err
 	}
 	if n := len(asked.Targets); n == 0 || n > targetsMax {
-		service.WriteError(w, http.StatusBadRequest,
-			strict.Fault{Path: "targets", Message: fmt.Sprintf("must have from 1 to %d URLs, has %d", targetsMax, n)})
-		return
+		return nil, strict.Fault{Path: "targets", Message: fmt.Sprintf("must have from 1 to %d URLs, has %d", targetsMax, n)}
 	}
 	if i, err := t.Replace(asked.Targets); err != nil {
-		service.WriteError(w, http.StatusBadRequest,
-			strict.Fault{Path: fmt.Sprintf("targets[%d]", i), Message: err.Error() + "; allowed: http://host:port or https://host:port"})
-		return
+		return nil, strict.Fault{Path: fmt.Sprintf("targets[%d]", i), Message: err.Error() + "; allowed: http://host:port or https://host:port"}
 	}
-	t.answer(w)
+	return t.answer(), nil
 }
