@@ -6,7 +6,6 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/policy"
-	"weir/internal/service"
 )
 
 // A believed is the JSON of GET /v1/state. Times are in seconds.
@@ -42,9 +41,9 @@ type mixtureJSON struct {
 	Weights map[string]float64 `json:"weights"`
 }
 
-func (s *Server) serveState(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) serveState(http.ResponseWriter, *http.Request) (any, error) {
 	v := s.mind.view()
-	service.WriteJSON(w, http.StatusOK, newBelieved(&v))
+	return newBelieved(&v), nil
 }
 
 // newBelieved converts a view.

@@ -42,9 +42,9 @@ const (
 //	GET  /                  a page for people
 func (s *Server) register(own *service.Endpoints) {
 	own.HandleFunc("POST /v1/limit-config", s.servePost)
-	own.HandleFunc("GET /v1/forecast", s.serveForecast)
-	own.HandleFunc("GET /v1/history", s.serveHistory)
-	own.HandleFunc("GET /v1/state", s.serveState)
+	own.HandleJSON("GET /v1/forecast", s.serveForecast)
+	own.HandleJSON("GET /v1/history", s.serveHistory)
+	own.HandleJSON("GET /v1/state", s.serveState)
 	own.HandleFunc("GET /{$}", s.servePage)
 }
 
@@ -181,16 +181,15 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, status int, 
 }
 
 // serveForecast answers the forecast for the next minutes.
-func (s *Server) serveForecast(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveForecast(_ http.ResponseWriter, r *http.Request) (any, error) {
 	ahead, err := secondsOf(r, "horizon", within{forecastDefault, forecastStep, forecastMax})
 	if err != nil {
-		service.WriteError(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
 	var at time.Time
 	var points []policy.Point
 	s.mind.with(func(c *core.Core) { at, points = c.Forecast(ahead, forecastStep) })
-	service.WriteJSON(w, http.StatusOK, newPredicted(at, forecastStep, points))
+	return newPredicted(at, forecastStep, points), nil
 }
 
 // A past is the JSON of the history. Gaps are left out.
@@ -209,31 +208,26 @@ type pastRow struct {
 }
 
 // serveHistory answers past rates.
-func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveHistory(_ http.ResponseWriter, r *http.Request) (any, error) {
 	span, err := secondsOf(r, "span", within{historyDefault, time.Minute, historyMax})
 	if err != nil {
-		service.WriteError(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
 	raw := r.URL.Query().Get("resolution") == "raw"
 	var step time.Duration
 	if !raw {
 		if step, err = secondsOf(r, "resolution", within{resolutionFor(span), resolutionMin, historyMax}); err != nil {
-			service.WriteError(w, http.StatusBadRequest, err)
-			return
+			return nil, err
 		}
 		if n := span / step; n > historyRows {
-			err := strict.Fault{Path: "resolution", Message: fmt.Sprintf("gives %d rows, at most %d are allowed: use a longer one or a shorter span", n, historyRows)}
-			service.WriteError(w, http.StatusBadRequest, err)
-			return
+			return nil, strict.Fault{Path: "resolution", Message: fmt.Sprintf("gives %d rows, at most %d are allowed: use a longer one or a shorter span", n, historyRows)}
 		}
 	}
 	var rows []series.Row
 	var from, to time.Time
 	s.mind.with(func(c *core.Core) { rows, from, to, err = c.Past(span, step) })
 	if err != nil {
-		service.WriteError(w, http.StatusBadRequest, err)
-		return
+		return nil, service.WithStatus(http.StatusBadRequest, err)
 	}
 	p := past{Resolution: step.Seconds(), Rows: make([]pastRow, 0, len(rows))}
 	if !to.IsZero() {
@@ -244,7 +238,7 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 			p.Rows = append(p.Rows, pastRow{row.At.UTC(), row.Rate, row.Coverage})
 		}
 	}
-	service.WriteJSON(w, http.StatusOK, p)
+	return p, nil
 }
 
 // resolutionFor returns the resolution at which a span has at least about 300 rows.

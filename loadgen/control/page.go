@@ -19,13 +19,13 @@ func serveLive(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (r *Runs) serveReport(w http.ResponseWriter, _ *http.Request) {
-	result, ok := r.finished(w)
-	if !ok {
-		return
+	result, err := r.finished()
+	var page []byte
+	if err == nil {
+		page, err = report.HTML(result)
 	}
-	page, err := report.HTML(result)
 	if err != nil {
-		service.WriteError(w, http.StatusInternalServerError, err)
+		service.WriteError(w, service.StatusOf(err), err)
 		return
 	}
 	service.WritePage(w, service.StillPage, page)

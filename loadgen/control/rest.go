@@ -25,11 +25,11 @@ import (
 //	GET  /test/report   the same as an HTML page with plots
 //	GET  /              a page that shows the progress
 func (r *Runs) Register(own *service.Endpoints) {
-	own.HandleFunc("POST /test/start", r.serveStart)
-	own.HandleFunc("POST /test/stop", r.serveStop)
-	own.HandleFunc("GET /test/status", r.serveStatus)
-	own.HandleFunc("GET /test/config", r.serveConfig)
-	own.HandleFunc("GET /test/result", r.serveResult)
+	own.HandleJSON("POST /test/start", r.serveStart)
+	own.HandleJSON("POST /test/stop", r.serveStop)
+	own.HandleJSON("GET /test/status", r.serveStatus)
+	own.HandleJSON("GET /test/config", r.serveConfig)
+	own.HandleJSON("GET /test/result", r.serveResult)
 	own.HandleFunc("GET /test/report", r.serveReport)
 	own.HandleFunc("GET /{$}", serveLive)
 }
@@ -43,11 +43,12 @@ func (r *Runs) Health() any {
 	}{"UP", running}
 }
 
-var (
-	errNoneRuns = errors.New("no test is running")
-	errNone     = errors.New("no test has been run yet")
-	errRunning  = errors.New("the test is still running and has no result yet")
-)
+// notFound is the error of what is not there.
+func notFound(problem string) error {
+	return service.WithStatus(http.StatusNotFound, errors.New(problem))
+}
+
+const noneYet = "no test has been run yet"
 
 // changed is the JSON of a start or stop.
 type changed struct {
@@ -55,17 +56,16 @@ type changed struct {
 	TestID string `json:"testId"`
 }
 
-func (r *Runs) serveStart(w http.ResponseWriter, req *http.Request) {
-	body, ok := service.AnswerBody(w, req)
-	if !ok {
-		return
+func (r *Runs) serveStart(w http.ResponseWriter, req *http.Request) (any, error) {
+	body, err := service.ReadBody(w, req)
+	if err != nil {
+		return nil, err
 	}
 	run, err := r.Start(body)
 	if err != nil {
-		service.WriteError(w, statusOf(err), err)
-		return
+		return nil, service.WithStatus(statusOf(err), err)
 	}
-	service.WriteJSON(w, http.StatusOK, changed{"started", run.ID()})
+	return changed{"started", run.ID()}, nil
 }
 
 // statusOf returns the status for an error of Start.
@@ -88,58 +88,49 @@ func wrongConfig(err error) bool {
 	return ok
 }
 
-func (r *Runs) serveStop(w http.ResponseWriter, _ *http.Request) {
+func (r *Runs) serveStop(http.ResponseWriter, *http.Request) (any, error) {
 	id, ok := r.Stop()
 	if !ok {
-		service.WriteError(w, http.StatusNotFound, errNoneRuns)
-		return
+		return nil, notFound("no test is running")
 	}
-	service.WriteJSON(w, http.StatusOK, changed{"stopped", id})
+	return changed{"stopped", id}, nil
 }
 
-func (r *Runs) serveConfig(w http.ResponseWriter, _ *http.Request) {
+func (r *Runs) serveConfig(http.ResponseWriter, *http.Request) (any, error) {
 	run, _ := r.Current()
 	if run == nil {
-		service.WriteError(w, http.StatusNotFound, errNone)
-		return
+		return nil, notFound(noneYet)
 	}
-	service.WriteJSON(w, http.StatusOK, run.Plan().Config)
+	return run.Plan().Config, nil
 }
 
-func (r *Runs) serveStatus(w http.ResponseWriter, req *http.Request) {
+func (r *Runs) serveStatus(_ http.ResponseWriter, req *http.Request) (any, error) {
 	var after *float64
 	if text := req.URL.Query().Get("after"); text != "" {
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || v != v {
-			service.WriteError(w, http.StatusBadRequest, strict.Fault{Path: "after", Message: fmt.Sprintf("must be a number of seconds, is %q", text)})
-			return
+			return nil, strict.Fault{Path: "after", Message: fmt.Sprintf("must be a number of seconds, is %q", text)}
 		}
 		after = &v
 	}
-	service.WriteJSON(w, http.StatusOK, r.status(after))
+	return r.status(after), nil
 }
 
-func (r *Runs) serveResult(w http.ResponseWriter, _ *http.Request) {
-	if result, ok := r.finished(w); ok {
-		service.WriteJSON(w, http.StatusOK, result)
-	}
-}
+func (r *Runs) serveResult(http.ResponseWriter, *http.Request) (any, error) { return r.finished() }
 
-// finished returns the result of the last test in the form for everybody. If there is
-// none it answers with an error and ok is false.
-func (r *Runs) finished(w http.ResponseWriter) (result *record.Result, ok bool) {
+// finished returns the result of the last test in the form for everybody. The error says
+// that there is none.
+func (r *Runs) finished() (*record.Result, error) {
 	run, running := r.Current()
 	switch {
 	case run == nil:
-		service.WriteError(w, http.StatusNotFound, errNone)
+		return nil, notFound(noneYet)
 	case running:
-		service.WriteError(w, http.StatusNotFound, errRunning)
-	default:
-		shown := *run.Result()
-		shown.Config = masked(run.Plan().Config)
-		return &shown, true
+		return nil, notFound("the test is still running and has no result yet")
 	}
-	return nil, false
+	shown := *run.Result()
+	shown.Config = masked(run.Plan().Config)
+	return &shown, nil
 }
 
 // masked returns a configuration without the credentials of its requests.
