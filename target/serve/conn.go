@@ -10,30 +10,28 @@ import (
 	"weir/target/session"
 )
 
-// A conn is the rim of one session: it does what the effects say. It implements
-// loop.Handler.
+// A conn applies the effects of one session. It implements loop.Handler.
 //
 // Owned by its loop.
 type conn struct {
-	room    *room
+	shard   *shard
 	net     *loop.Conn
 	session *session.Session
-	ticket  model.Ticket // of the request that the model has
-	// armed is the deadline set at the loop, zero when none is. It may be
-	// earlier than the session's, so that a request costs no change of it: when
-	// it comes, the session's is looked at again.
+	ticket  model.Ticket // of the request in the model
+	// armed is the deadline set at the loop, or zero. It may be earlier than the session's, so
+	// that a request need not change it.
 	armed  time.Time
 	closed bool
 }
 
-// newConn gives an accepted connection its session.
-func newConn(now time.Time, r *room, lc *loop.Conn) *conn {
-	c := &conn{room: r, net: lc, session: session.New(now, &r.shared)}
+// newConn returns the conn of an accepted connection, with a new session.
+func newConn(now time.Time, r *shard, lc *loop.Conn) *conn {
+	c := &conn{shard: r, net: lc, session: session.New(now, &r.shared)}
 	c.arm()
 	return c
 }
 
-// Data is loop.Handler's.
+// Data implements loop.Handler.
 func (c *conn) Data(now time.Time, b []byte) int {
 	n := c.session.HandleData(now, b)
 	for c.serve(now) {
@@ -43,26 +41,25 @@ func (c *conn) Data(now time.Time, b []byte) int {
 	return n
 }
 
-// Expired is loop.Handler's.
+// Expired implements loop.Handler.
 func (c *conn) Expired(now time.Time) {
 	c.armed = time.Time{}
 	c.session.HandleExpired(now)
 	c.flush()
 }
 
-// Closed is loop.Handler's.
+// Closed implements loop.Handler.
 func (c *conn) Closed(time.Time, error) {
 	c.closed = true
 	if c.ticket != (model.Ticket{}) {
-		c.room.server.station.cancel(c.ticket)
+		c.shard.server.station.cancel(c.ticket)
 	}
-	c.room.server.left()
+	c.shard.server.left()
 }
 
-// serve has the session's question answered, and reports whether that is done
-// already.
+// serve has the session's request answered and reports whether it was answered at once.
 func (c *conn) serve(now time.Time) bool {
-	switch c.room.shared.Ask {
+	switch c.shard.shared.Ask {
 	case session.AskService:
 		return c.askService(now)
 	case session.AskOwn:
@@ -72,7 +69,7 @@ func (c *conn) serve(now time.Time) bool {
 }
 
 func (c *conn) askService(now time.Time) bool {
-	station := c.room.server.station
+	station := c.shard.server.station
 	if station.plain.Load() {
 		c.session.HandleAnswer(now, 200)
 		return true
@@ -82,7 +79,7 @@ func (c *conn) askService(now time.Time) bool {
 		return false
 	}
 	if outcome != model.Refused {
-		c.room.waits.Observe(0)
+		c.shard.waits.Observe(0)
 	}
 	c.session.HandleAnswer(now, statusOf(outcome))
 	return true
@@ -90,16 +87,16 @@ func (c *conn) askService(now time.Time) bool {
 
 // finish handles the end of the request in the model.
 func (c *conn) finish(now time.Time, d model.Done[*conn]) {
-	c.room.waits.Observe(d.Wait)
+	c.shard.waits.Observe(d.Wait)
 	c.ticket = model.Ticket{}
 	if c.closed {
-		return // while the outcome was on its way
+		return // closed before the outcome was collected
 	}
 	c.session.HandleAnswer(now, statusOf(d.Outcome))
 	c.answered()
 }
 
-// statusOf is how an outcome is answered.
+// statusOf returns the status for a final outcome.
 func statusOf(o model.Outcome) int {
 	switch o {
 	case model.Served:
@@ -113,8 +110,8 @@ func statusOf(o model.Outcome) int {
 }
 
 func (c *conn) askOwn(now time.Time) bool {
-	taken := c.room.server.desk.Ask(c.room.shared.Raw, service.Link{Remote: c.net.Remote(), Local: c.net.Local()}, func(r service.Reply) {
-		c.room.loop.Post(func(now time.Time) { c.reply(now, r) })
+	taken := c.shard.server.desk.Ask(c.shard.shared.Raw, service.Link{Remote: c.net.Remote(), Local: c.net.Local()}, func(r service.Reply) {
+		c.shard.loop.Post(func(now time.Time) { c.reply(now, r) })
 	})
 	if !taken {
 		c.session.HandleReply(now, session.Reply{
@@ -126,7 +123,7 @@ func (c *conn) askOwn(now time.Time) bool {
 	return !taken
 }
 
-// reply sends what an own endpoint answers.
+// reply sends the answer of an own endpoint.
 func (c *conn) reply(now time.Time, r service.Reply) {
 	if c.closed {
 		return
@@ -135,7 +132,7 @@ func (c *conn) reply(now time.Time, r service.Reply) {
 	c.answered()
 }
 
-// answered does the effects of an answer that came later, and reads on.
+// answered applies the effects of an answer that came later, and continues reading.
 func (c *conn) answered() {
 	c.flush()
 	if c.session.Unread() {
@@ -143,10 +140,10 @@ func (c *conn) answered() {
 	}
 }
 
-// flush does what the effects say.
+// flush applies the effects.
 func (c *conn) flush() {
-	shared := &c.room.shared
-	c.room.meter.count(shared.Answered) // first: who has an answer finds it counted
+	shared := &c.shard.shared
+	c.shard.meter.count(shared.Answered) // before the write: an answer that was received has been counted
 	if len(shared.Out) > 0 {
 		c.net.Write(shared.Out)
 	}
@@ -162,7 +159,7 @@ func (c *conn) flush() {
 	}
 }
 
-// arm has the loop call Expired by the session's deadline.
+// arm sets the session's deadline at the loop.
 func (c *conn) arm() {
 	until := c.session.Deadline()
 	if !until.IsZero() && (c.armed.IsZero() || until.Before(c.armed)) {

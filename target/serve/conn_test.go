@@ -14,13 +14,13 @@ import (
 func (r *rig) onLoop(f func(now time.Time, c *conn)) {
 	r.t.Helper()
 	done := make(chan struct{})
-	for _, room := range r.rooms {
-		room.loop.Post(func(now time.Time) {
-			room.loop.Each(func(_ *loop.Conn, h loop.Handler) { f(now, h.(*conn)) })
+	for _, shard := range r.shards {
+		shard.loop.Post(func(now time.Time) {
+			shard.loop.Each(func(_ *loop.Conn, h loop.Handler) { f(now, h.(*conn)) })
 			done <- struct{}{}
 		})
 	}
-	for range r.rooms {
+	for range r.shards {
 		select {
 		case <-done:
 		case <-time.After(testkit.Patience):

@@ -32,38 +32,17 @@ func (r *rig) ended(done <-chan struct{}) {
 	}
 }
 
-// startDrainable is start without the cleanup: the test ends the target.
-func startDrainable(t *testing.T, cfg Config) *rig {
-	t.Helper()
-	cfg.Loops, cfg.Seed = 2, 1
-	r := &rig{t: t, log: new(testkit.Log)}
-	r.env = newEnv(r.log)
-	var err error
-	if r.Server, err = Start(r.env, cfg); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 func TestDrainAnswersWhatIsUnderWay(t *testing.T) {
-	r := startDrainable(t, Config{
+	r := startDrainable(t, Config{Loops: 2, Seed: 1,
 		Model:        model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: forever},
 		DrainTimeout: forever,
 	})
-	idle, running, begun := r.dial(), r.dial(), r.dial()
+	idle, begun := r.dial(), r.dial()
 	idle.Send("GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n")
 	idle.Status(404)
 	begun.Send("GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\nPOST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nab")
 	begun.Status(404)
-	running.Send(get)
-	r.inside(1, 0)
-	var queued []*testkit.Conn
-	for i := range 4 {
-		w := r.dial()
-		w.Send(get)
-		queued = append(queued, w)
-		r.inside(1, i+1)
-	}
+	running, queued := r.occupy(4)
 
 	done := r.drain()
 	if r.env.Health.Ready() {
@@ -97,20 +76,18 @@ func TestDrainAnswersWhatIsUnderWay(t *testing.T) {
 // change is POST /model when no connection can be made any more.
 func (r *rig) change(t *testing.T, edit func(model.Config) model.Config) {
 	t.Helper()
-	if _, _, err := r.station.change(time.Now(), edit); err != nil {
+	if err := r.station.change(time.Now(), edit(r.station.config())); err != nil {
 		t.Fatal(err)
 	}
-	r.rooms[0].loop.Post(r.rooms[0].ring)
+	r.shards[0].loop.Post(r.shards[0].handleAlarm)
 }
 
 func TestDrainCutsWhatTakesTooLong(t *testing.T) {
-	r := startDrainable(t, Config{
+	r := startDrainable(t, Config{Loops: 2, Seed: 1,
 		Model:        model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: forever},
 		DrainTimeout: 10 * time.Millisecond,
 	})
-	w := r.dial()
-	w.Send(get)
-	r.inside(1, 0)
+	w, _ := r.occupy(0)
 	r.ended(r.drain())
 	w.Closed()
 	if log := r.log.String(); !strings.Contains(log, `level=WARN msg="Requests cut: not answered in time"`) || !strings.Contains(log, "count=1") {
@@ -119,7 +96,7 @@ func TestDrainCutsWhatTakesTooLong(t *testing.T) {
 }
 
 func TestDrainOfAnIdleTarget(t *testing.T) {
-	r := startDrainable(t, Config{Model: model.Default(), DrainTimeout: forever})
+	r := startDrainable(t, Config{Loops: 2, Seed: 1, Model: model.Default(), DrainTimeout: forever})
 	w := r.dial()
 	w.Send(get)
 	w.Status(200)

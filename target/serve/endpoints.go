@@ -11,48 +11,28 @@ import (
 	"weir/target/model"
 )
 
-// A behaviour is the JSON of GET /model, and of POST /model, where what is not there
-// stays as it is. Times are seconds.
+// A behaviour is the JSON of GET and POST /model. POST leaves absent fields unchanged. Times are
+// in seconds.
 type behaviour struct {
-	Delay        *float64 `json:"delay"`
-	DelayDist    *string  `json:"delayDist"`
-	Workers      *int     `json:"workers"`
-	Queue        *int     `json:"queue"`
-	QueueTimeout *float64 `json:"queueTimeout"`
-	ErrorRate    *float64 `json:"errorRate"`
+	Delay        float64    `json:"delay"`
+	DelayDist    model.Dist `json:"delayDist"`
+	Workers      int        `json:"workers"`
+	Queue        int        `json:"queue"`
+	QueueTimeout float64    `json:"queueTimeout"`
+	ErrorRate    float64    `json:"errorRate"`
 }
 
 func behaviourOf(c model.Config) behaviour {
-	delay, timeout, dist := c.Delay.Seconds(), c.QueueTimeout.Seconds(), c.Dist.String()
-	return behaviour{&delay, &dist, &c.Workers, &c.Queue, &timeout, &c.ErrorRate}
+	return behaviour{c.Delay.Seconds(), c.Dist, c.Workers, c.Queue, c.QueueTimeout.Seconds(), c.ErrorRate}
 }
 
-// over returns c with what b says. dist is the parsed DelayDist.
-func (b *behaviour) over(c model.Config, dist model.Dist) model.Config {
-	if b.Delay != nil {
-		c.Delay = durationOf(*b.Delay)
-	}
-	if b.DelayDist != nil {
-		c.Dist = dist
-	}
-	if b.QueueTimeout != nil {
-		c.QueueTimeout = durationOf(*b.QueueTimeout)
-	}
-	replace(&c.Workers, b.Workers)
-	replace(&c.Queue, b.Queue)
-	replace(&c.ErrorRate, b.ErrorRate)
-	return c
+func (b behaviour) config() model.Config {
+	return model.Config{Delay: durationOf(b.Delay), Dist: b.DelayDist, Workers: b.Workers, Queue: b.Queue,
+		QueueTimeout: durationOf(b.QueueTimeout), ErrorRate: b.ErrorRate}
 }
 
-// replace makes *v what by says, if anything.
-func replace[T any](v, by *T) {
-	if by != nil {
-		*v = *by
-	}
-}
-
-// durationOf converts seconds, rounded to nanoseconds. What is too much for a
-// Duration becomes the most or least there is, which no model allows.
+// durationOf converts seconds, rounded to nanoseconds. If they exceed a Duration it returns the
+// greatest or least one, which is invalid for a model.
 func durationOf(seconds float64) time.Duration {
 	ns := math.Round(seconds * 1e9)
 	switch {
@@ -64,41 +44,37 @@ func durationOf(seconds float64) time.Duration {
 	return time.Duration(ns)
 }
 
-// endpoints are the own endpoints; their handlers run at the desk.
+// endpoints returns the own endpoints, whose handlers run on the desk.
 func (s *Server) endpoints(e *service.Env) *service.Endpoints {
 	own := service.NewEndpoints(e)
-	own.HandleFunc("GET /model", func(w http.ResponseWriter, _ *http.Request) {
-		service.WriteJSON(w, http.StatusOK, behaviourOf(s.station.config()))
-	})
+	own.HandleJSON("GET /model", func(http.ResponseWriter, *http.Request) (any, error) { return behaviourOf(s.station.config()), nil })
 	log := e.Logger("Model")
-	own.HandleFunc("POST /model", func(w http.ResponseWriter, r *http.Request) { s.postModel(log, w, r) })
+	own.HandleJSON("POST /model", func(w http.ResponseWriter, r *http.Request) (any, error) { return s.postModel(log, w, r) })
 	return own
 }
 
 // postModel changes the model in force.
-func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Request) {
-	var change behaviour
-	if !service.AnswerJSON(w, r, &change) {
-		return
-	}
-	var dist model.Dist
-	if change.DelayDist != nil {
-		var err error
-		if dist, err = model.ParseDist(*change.DelayDist); err != nil {
-			service.WriteError(w, http.StatusBadRequest, strict.At("delayDist", err))
-			return
-		}
-	}
-	before, after, err := s.station.change(time.Now(), func(c model.Config) model.Config { return change.over(c, dist) })
+func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Request) (any, error) {
+	body, err := service.ReadBody(w, r)
 	if err != nil {
-		service.WriteError(w, http.StatusBadRequest, err)
-		return
+		return nil, err
 	}
-	// The change may have ended requests; some loop has to answer them.
-	s.rooms[0].loop.Post(s.rooms[0].ring)
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	before := s.station.config()
+	wanted := behaviourOf(before)
+	if err := strict.DecodeOver(body, &wanted); err != nil {
+		return nil, service.WithStatus(http.StatusBadRequest, err)
+	}
+	after := wanted.config()
+	if err := s.station.change(time.Now(), after); err != nil {
+		return nil, service.WithStatus(http.StatusBadRequest, err)
+	}
+	// The change may have ended requests, which a loop must answer.
+	s.shards[0].loop.Post(s.shards[0].handleAlarm)
 	if after != before {
 		log.Info("Changed the model", "delay", after.Delay, "delayDist", after.Dist, "workers", after.Workers,
 			"queue", after.Queue, "queueTimeout", after.QueueTimeout, "errorRate", after.ErrorRate)
 	}
-	service.WriteJSON(w, http.StatusOK, behaviourOf(after))
+	return behaviourOf(after), nil
 }

@@ -29,18 +29,25 @@ func start(t *testing.T, cfg model.Config) *rig {
 
 func startWith(t *testing.T, cfg Config) *rig {
 	t.Helper()
-	log := new(testkit.Log)
-	env := newEnv(log)
-	s, err := Start(env, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{Server: s, t: t, env: env, log: log, client: testkit.NewClient(t, "http://"+s.Addr().String())}
+	r := startDrainable(t, cfg)
+	r.client = testkit.NewClient(t, "http://"+r.Addr().String())
 	t.Cleanup(func() {
 		r.client.CloseIdleConnections()
-		s.cfg.DrainTimeout = 0
-		s.Drain()
+		r.cfg.DrainTimeout = 0
+		r.Drain()
 	})
+	return r
+}
+
+// startDrainable is startWith without the cleanup: the test ends the target.
+func startDrainable(t *testing.T, cfg Config) *rig {
+	t.Helper()
+	r := &rig{t: t, log: new(testkit.Log)}
+	r.env = newEnv(r.log)
+	var err error
+	if r.Server, err = Start(r.env, cfg); err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 
@@ -86,6 +93,29 @@ func (r *rig) inside(busy, waiting int) {
 func (r *rig) dial() *testkit.Conn {
 	r.t.Helper()
 	return testkit.Dial(r.t, r.Addr().String())
+}
+
+// send opens n connections and sends a request on each.
+func (r *rig) send(n int, request string) (conns []*testkit.Conn) {
+	r.t.Helper()
+	for range n {
+		c := r.dial()
+		c.Send(request)
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// occupy sends a request that occupies the only worker, and then n that wait, in order.
+func (r *rig) occupy(n int) (busy *testkit.Conn, waiting []*testkit.Conn) {
+	r.t.Helper()
+	busy = r.send(1, get)[0]
+	r.inside(1, 0)
+	for i := range n {
+		waiting = append(waiting, r.send(1, get)...)
+		r.inside(1, i+1)
+	}
+	return busy, waiting
 }
 
 const get = "GET /api/test HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -9,25 +9,24 @@ import (
 	"weir/target/session"
 )
 
-// A book has the histograms http_server_requests_seconds of all loops by their
-// labels. One appears with the first exchange that belongs to it; methods,
-// places and the statuses we give are few.
+// histograms holds the histograms http_server_requests_seconds of all loops by their labels. One
+// is created with the first exchange that it counts; there are few methods, places and statuses.
 //
 // Safe for concurrent use: a mutex guards the map; the histograms are atomic.
-type book struct {
+type histograms struct {
 	set   *metric.Set
 	loops int
 
 	mu    sync.Mutex
-	parts map[string][]*metric.Histogram // by name with labels, one for each loop
+	parts map[string][]*metric.Histogram // by name with labels, one per loop
 }
 
-func newBook(set *metric.Set, loops int) *book {
-	return &book{set: set, loops: loops, parts: make(map[string][]*metric.Histogram)}
+func newHistograms(set *metric.Set, loops int) *histograms {
+	return &histograms{set: set, loops: loops, parts: make(map[string][]*metric.Histogram)}
 }
 
-// part returns the histogram of one loop for exchanges like e.
-func (b *book) part(loop int, e session.Exchange) *metric.Histogram {
+// part returns the histogram of a loop for exchanges like e.
+func (b *histograms) part(loop int, e session.Exchange) *metric.Histogram {
 	name := "http_server_requests_seconds" + metric.Labels(
 		"method", methodLabel(e.Method), "uri", e.Place.String(), "status", strconv.Itoa(e.Status))
 	b.mu.Lock()
@@ -52,17 +51,17 @@ func methodLabel(m http1.Method) string {
 	return "other"
 }
 
-// A meter counts the exchanges of one loop. It remembers the book's histograms,
-// so that only the first exchange of a kind costs a look into it.
+// A meter counts the exchanges of one loop. It caches histograms, so that only the first exchange
+// of a kind needs the lock.
 //
 // Owned by its loop.
 type meter struct {
-	book  *book
-	loop  int
-	kinds []kind // in the order of their first exchange; few
+	histograms *histograms
+	loop       int
+	kinds      []kind // few, in the order of their first exchange
 }
 
-// A kind is what exchanges have in common that are counted together.
+// A kind is a set of exchanges that are counted together.
 type kind struct {
 	status int
 	method http1.Method
@@ -83,7 +82,7 @@ func (m *meter) histogram(e session.Exchange) *metric.Histogram {
 			return k.h
 		}
 	}
-	h := m.book.part(m.loop, e)
+	h := m.histograms.part(m.loop, e)
 	m.kinds = append(m.kinds, kind{e.Status, e.Method, e.Place, h})
 	return h
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
 	"weir/target/model"
 )
 
@@ -61,21 +60,12 @@ func TestModelRefusesNonsense(t *testing.T) {
 // A change frees who waits, on whatever loop the connection is.
 func TestModelChangeAnswersTheQueue(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: forever})
-	first := r.dial()
-	first.Send(get)
-	r.inside(1, 0)
-	var wires []*testkit.Conn
-	for i := range 6 {
-		w := r.dial()
-		w.Send(get)
-		wires = append(wires, w)
-		r.inside(1, i+1)
-	}
+	_, waiting := r.occupy(6)
 	status, _, _ := r.do("POST", "/model", `{"delay":0,"workers":0}`)
 	if status != 200 {
 		t.Fatalf("the change is answered %d", status)
 	}
-	for _, w := range wires {
+	for _, w := range waiting {
 		w.Status(200)
 	}
 	r.inside(1, 0) // who has a worker keeps it
@@ -84,13 +74,9 @@ func TestModelChangeAnswersTheQueue(t *testing.T) {
 
 func TestModelChangeGivesUpTheQueue(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: forever})
-	first, second := r.dial(), r.dial()
-	first.Send(get)
-	r.inside(1, 0)
-	second.Send(get)
-	r.inside(1, 1)
+	_, waiting := r.occupy(1)
 	r.do("POST", "/model", `{"queueTimeout":0.001}`)
-	second.Status(503)
+	waiting[0].Status(503)
 }
 
 // A service that breaks down and recovers, without a restart.

@@ -21,9 +21,7 @@ func TestQueueFull(t *testing.T) {
 		inside = append(inside, w)
 		r.inside(min(i+1, 2), max(i-1, 0))
 	}
-	for range 4 { // one more, however often
-		w := r.dial()
-		w.Send(get)
+	for _, w := range r.send(4, get) { // any further one
 		w.Status(503)
 	}
 	inside[4].Close() // whoever goes away from the queue leaves a place
@@ -41,16 +39,8 @@ func TestQueueFull(t *testing.T) {
 
 func TestWaitedTooLong(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: 5 * time.Millisecond})
-	first := r.dial()
-	first.Send(get)
-	r.inside(1, 0)
-	var wires []*testkit.Conn
-	for range 5 {
-		w := r.dial()
-		w.Send(get)
-		wires = append(wires, w)
-	}
-	for _, w := range wires {
+	r.occupy(0)
+	for _, w := range r.send(5, get) {
 		w.Status(503)
 		w.Send("GET /model HTTP/1.1\r\nHost: x\r\n\r\n") // the connection lives on
 		w.Status(200)

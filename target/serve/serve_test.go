@@ -38,10 +38,7 @@ func TestService(t *testing.T) {
 func TestChunkedBodyIsDiscarded(t *testing.T) {
 	r := start(t, model.Default())
 	body := io.LimitReader(zeros{}, 5<<20) // of no known length
-	res, err := r.client.Post(r.url("/api/test"), "application/octet-stream", io.NopCloser(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := testkit.Must(r.client.Post(r.url("/api/test"), "application/octet-stream", io.NopCloser(body)))(t)
 	res.Body.Close()
 	if res.StatusCode != 200 {
 		t.Errorf("answered %d", res.StatusCode)
@@ -62,14 +59,8 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		}
 	}}
 	for i, path := range []string{"/api/test", "/nowhere", "/metrics", "/model", "/api/test"} {
-		req, err := http.NewRequest("GET", r.url(path), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := r.client.Client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := testkit.Must(http.NewRequest("GET", r.url(path), nil))(t)
+		res := testkit.Must(r.client.Client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace))))(t)
 		_, _ = io.Copy(io.Discard, res.Body)
 		res.Body.Close()
 		if dials != 1 {
@@ -217,23 +208,14 @@ func TestOwnEndpoints(t *testing.T) {
 			t.Errorf("%s %s: %d %q, want %d with %q", test.method, test.path, status, body, test.status, test.body)
 		}
 	}
-	req, err := http.NewRequest("GET", r.url("/metrics"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := testkit.Must(http.NewRequest("GET", r.url("/metrics"), nil))(t)
 	req.Header.Set("Accept-Encoding", "gzip")
-	res, err := r.client.Client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := testkit.Must(r.client.Client.Do(req))(t)
 	defer res.Body.Close()
 	if res.Header.Get("Content-Encoding") != "gzip" {
 		t.Fatalf("metrics are encoded as %q", res.Header.Get("Content-Encoding"))
 	}
-	text, err := gzip.NewReader(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(gzip.NewReader(res.Body))(t)
 	if b, err := io.ReadAll(text); err != nil || !strings.Contains(string(b), "target_queue_length") {
 		t.Errorf("metrics in gzip: %v %q", err, b)
 	}
@@ -243,13 +225,8 @@ func TestOwnEndpoints(t *testing.T) {
 func TestOwnEndpointsOverload(t *testing.T) {
 	r := start(t, model.Default())
 	const n = 3 * (deskWorkers + deskWaiting)
-	var wires []*testkit.Conn
 	r.station.mu.Lock() // GET /model takes as long as this is held
-	for range n {
-		w := r.dial()
-		w.Send("GET /model HTTP/1.1\r\nHost: x\r\n\r\n")
-		wires = append(wires, w)
-	}
+	conns := r.send(n, "GET /model HTTP/1.1\r\nHost: x\r\n\r\n")
 	refused := 0
 	for ; refused < n-deskWorkers-deskWaiting; refused++ {
 		// Whoever is refused is answered while the lock is held.
@@ -257,7 +234,7 @@ func TestOwnEndpointsOverload(t *testing.T) {
 	}
 	r.station.mu.Unlock()
 	served := 0
-	for _, w := range wires {
+	for _, w := range conns {
 		if res, _ := w.Answer("GET"); res.StatusCode == 200 {
 			served++
 		}
@@ -269,10 +246,10 @@ func TestOwnEndpointsOverload(t *testing.T) {
 
 // counted returns how many exchanges by GET with that uri and status are counted.
 func (r *rig) counted(uri string, status int) int {
-	r.book.mu.Lock()
-	defer r.book.mu.Unlock()
+	r.histograms.mu.Lock()
+	defer r.histograms.mu.Unlock()
 	var n uint64
-	for _, part := range r.book.parts[fmt.Sprintf(`http_server_requests_seconds{method="GET",uri=%q,status="%d"}`, uri, status)] {
+	for _, part := range r.histograms.parts[fmt.Sprintf(`http_server_requests_seconds{method="GET",uri=%q,status="%d"}`, uri, status)] {
 		n += part.Count()
 	}
 	return int(n)

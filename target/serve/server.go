@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 	"weir/internal/service"
 )
 
-// How many requests to own endpoints are answered at a time, and how many may
-// wait for that; beyond: 503.
+// Bounds of the requests to own endpoints that are answered at the same time, and that wait;
+// beyond: 503.
 const (
 	deskWorkers = 2
 	deskWaiting = 64
@@ -26,22 +27,23 @@ const (
 // Safe for concurrent use: the fields are set before the first connection, open
 // and draining are atomic.
 type Server struct {
-	env      *service.Env
-	cfg      Config
-	group    *loop.Group
-	listener *loop.Listener
-	rooms    []*room
-	station  *station
-	book     *book
-	desk     *service.Desk
+	env        *service.Env
+	cfg        Config
+	group      *loop.Group
+	listener   *loop.Listener
+	shards     []*shard
+	station    *station
+	histograms *histograms
+	desk       *service.Desk
+	changing   sync.Mutex // held from reading the model's behaviour until its change
 
 	draining atomic.Bool
 	open     atomic.Int64  // connections with a session
-	empty    chan struct{} // told when open becomes 0
+	empty    chan struct{} // receives when open becomes 0
 }
 
-// Run is the target: it serves until ctx ends, and then until the requests under
-// way are answered, at most for cfg.DrainTimeout.
+// Run serves until ctx ends, and then at most for cfg.DrainTimeout until the requests in progress
+// are answered.
 func Run(ctx context.Context, e *service.Env, cfg Config) error {
 	s, err := Start(e, cfg)
 	if err != nil {
@@ -52,8 +54,7 @@ func Run(ctx context.Context, e *service.Env, cfg Config) error {
 	return nil
 }
 
-// Start starts to serve on e.Addr. A wrong cfg.Model is an error of type
-// strict.Faults.
+// Start starts to serve at e.Addr. If cfg.Model is invalid, the error is a strict.Faults.
 func Start(e *service.Env, cfg Config) (*Server, error) {
 	seed := cfg.Seed
 	if seed == 0 {
@@ -67,7 +68,7 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 	log := e.Logger("Target")
 	s.group, err = loop.Start(loop.Config{
 		Loops:          cfg.Loops,
-		ConnectionsMax: int(admit.DescriptorsFree()), // nobody is dialled: every descriptor may be a client's
+		ConnectionsMax: int(admit.DescriptorsFree()), // the target dials no connections, so all descriptors are for clients
 		Panicked: func(value any, stack []byte) {
 			log.Error("Panic while serving", "value", value, "stack", string(stack))
 		},
@@ -75,9 +76,9 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.book = newBook(e.Metrics, len(s.group.Loops()))
+	s.histograms = newHistograms(e.Metrics, len(s.group.Loops()))
 	for _, l := range s.group.Loops() {
-		s.rooms = append(s.rooms, newRoom(s, l))
+		s.shards = append(s.shards, newShard(s, l))
 	}
 	s.registerMetrics()
 	s.desk = service.NewDesk(s.endpoints(e), deskWorkers, deskWaiting)
@@ -90,17 +91,16 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Addr is the address served on.
+// Addr returns the address served at.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Drain accepts no more connections, closes the idle ones, waits until the
-// requests under way are answered, cuts those which take longer than the
-// DrainTimeout, and ends the Server.
+// Drain stops accepting connections, closes idle ones, waits until the requests in progress are
+// answered, cuts those that take longer than the DrainTimeout, and ends the Server.
 func (s *Server) Drain() {
 	s.env.Health.SetReady(false)
 	s.draining.Store(true)
 	s.listener.Close()
-	for _, r := range s.rooms {
+	for _, r := range s.shards {
 		r.loop.Post(r.drain)
 	}
 	if cut := s.wait(); cut > 0 {
@@ -110,8 +110,8 @@ func (s *Server) Drain() {
 	s.desk.Close()
 }
 
-// wait waits until no connection is left, or for the DrainTimeout, and returns
-// how many are.
+// wait waits until no connection is left, at most for the DrainTimeout, and returns how many are
+// left.
 func (s *Server) wait() int64 {
 	timeout := time.NewTimer(s.cfg.DrainTimeout)
 	defer timeout.Stop()
@@ -128,11 +128,11 @@ func (s *Server) wait() int64 {
 // accept is the loop.AcceptFunc.
 func (s *Server) accept(now time.Time, lc *loop.Conn) loop.Handler {
 	s.open.Add(1)
-	if s.draining.Load() { // it would not learn of it any more
+	if s.draining.Load() { // the session would not be drained
 		s.left()
 		return nil
 	}
-	return newConn(now, s.rooms[lc.Loop().Index()], lc)
+	return newConn(now, s.shards[lc.Loop().Index()], lc)
 }
 
 // left handles the end of a connection.
@@ -142,17 +142,17 @@ func (s *Server) left() {
 	}
 	select {
 	case s.empty <- struct{}{}:
-	default: // it is told already
+	default: // already signalled
 	}
 }
 
-// registerMetrics registers what is not in the book.
+// registerMetrics registers the metrics other than those of histograms.
 func (s *Server) registerMetrics() {
 	set := s.env.Metrics
 	set.Gauge("target_workers_busy", "Requests being served.", func() float64 { return float64(s.station.busy()) })
 	set.Gauge("target_queue_length", "Requests waiting for a worker.", func() float64 { return float64(s.station.waiting()) })
 	var waits []*metric.Histogram
-	for _, r := range s.rooms {
+	for _, r := range s.shards {
 		waits = append(waits, r.waits)
 	}
 	set.Histogram("target_queue_wait_seconds",

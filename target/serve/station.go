@@ -9,18 +9,17 @@ import (
 	"weir/target/model"
 )
 
-// A station is the simulated service as all rooms share it.
+// A station is the simulated service, which all shards share.
 //
-// Whose alarm rings for the next event of the model is nobody's office: the room
-// whose call makes the next event an earlier one sets its own alarm, so that no
-// loop has to wake another for it. armed is the earliest time for which some
-// alarm is set; it is never later than the next event. An alarm that another
-// one has overtaken rings for nothing, which does no harm.
+// Any shard's alarm can be set for the next event of the model: the shard whose call makes the
+// next event earlier sets its own, so that no loop has to wake another one. armed is the earliest
+// time for which an alarm is set; it is never later than the next event. An alarm that was
+// superseded by an earlier one fires without effect.
 //
 // Safe for concurrent use: a mutex guards the model, armed and all inboxes;
 // plain is atomic.
 type station struct {
-	plain atomic.Bool // every request is served at once; the model need not be asked
+	plain atomic.Bool // every request is served at once, without the model
 
 	mu    sync.Mutex
 	model *model.Model[*conn]
@@ -28,7 +27,7 @@ type station struct {
 	done  []model.Done[*conn]
 }
 
-// newStation makes an idle service at now.
+// newStation returns an idle service at now.
 func newStation(now time.Time, cfg model.Config, seed uint64) (*station, error) {
 	m, err := model.New[*conn](now, cfg, rand.New(rand.NewPCG(seed, 0)))
 	if err != nil {
@@ -39,27 +38,27 @@ func newStation(now time.Time, cfg model.Config, seed uint64) (*station, error) 
 	return st, nil
 }
 
-// arrive brings the request of c. Its outcome, when it is not final, comes to
-// the inbox of c's room.
+// arrive passes the request of c to the model. If the outcome is not final, the final one is put
+// into the inbox of c's shard.
 func (st *station) arrive(now time.Time, c *conn) model.Outcome {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	ticket, outcome := st.model.Arrive(now, c)
 	c.ticket = ticket
-	st.arm(c.room)
+	st.arm(c.shard)
 	return outcome
 }
 
-// cancel forgets a request whose client went away.
+// cancel cancels a request whose client has disconnected.
 func (st *station) cancel(t model.Ticket) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.model.Cancel(t)
 }
 
-// expire puts what has ended by now into the inboxes and appends to wake the
-// rooms, other than r, that have to learn of it. r is the room that asks.
-func (st *station) expire(now time.Time, r *room, wake []*room) []*room {
+// expire puts the requests that have ended by now into the inboxes, and appends to wake the shards
+// other than r whose inbox is no longer empty. r is the calling shard.
+func (st *station) expire(now time.Time, r *shard, wake []*shard) []*shard {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.armed.After(now) {
@@ -67,20 +66,20 @@ func (st *station) expire(now time.Time, r *room, wake []*room) []*room {
 	}
 	st.done = st.model.Expire(now, st.done[:0])
 	for _, d := range st.done {
-		to := d.Who.room
+		to := d.Who.shard
 		if len(to.inbox) == 0 && to != r {
 			wake = append(wake, to)
 		}
 		to.inbox = append(to.inbox, d)
 	}
-	clear(st.done) // let go of the connections
+	clear(st.done) // release the connections
 	st.arm(r)
 	return wake
 }
 
-// arm sees to it that some alarm rings when the model's next event is due. The
-// caller holds the lock and is on the loop of r.
-func (st *station) arm(r *room) {
+// arm ensures that an alarm is set for the model's next event. The caller holds the lock and is
+// on the loop of r.
+func (st *station) arm(r *shard) {
 	next, ok := st.model.Next()
 	if ok && (st.armed.IsZero() || next.Before(st.armed)) {
 		st.armed = next
@@ -88,8 +87,8 @@ func (st *station) arm(r *room) {
 	}
 }
 
-// collect exchanges the inbox of r for the emptied box of the last time.
-func (st *station) collect(r *room, emptied []model.Done[*conn]) []model.Done[*conn] {
+// collect returns the inbox of r and replaces it by emptied.
+func (st *station) collect(r *shard, emptied []model.Done[*conn]) []model.Done[*conn] {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	full := r.inbox
@@ -104,18 +103,16 @@ func (st *station) config() model.Config {
 	return st.model.Config()
 }
 
-// change replaces the behaviour in force, before, by what edit makes of it. An
-// error changes nothing. Somebody has to call expire afterwards.
-func (st *station) change(now time.Time, edit func(model.Config) model.Config) (before, after model.Config, err error) {
+// change replaces the behaviour in force. If it fails, nothing is changed. Otherwise the caller
+// must then have a shard call expire.
+func (st *station) change(now time.Time, cfg model.Config) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	before = st.model.Config()
-	after = edit(before)
-	if err := st.model.Change(now, after); err != nil {
-		return before, before, err
+	if err := st.model.Change(now, cfg); err != nil {
+		return err
 	}
-	st.plain.Store(after.Plain())
-	return before, after, nil
+	st.plain.Store(cfg.Plain())
+	return nil
 }
 
 // busy returns how many requests have a worker.
