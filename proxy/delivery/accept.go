@@ -13,14 +13,14 @@ import (
 )
 
 // Accept has a refused request stored; it is a [wire.Defer].
-func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer, told func(deferred.Stored)) {
+func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer, done func(deferred.Stored)) {
 	q := d.opened()
 	if q == nil {
-		d.tell(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Unstored}, told)
+		d.report(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Unstored}, done)
 		return
 	}
 	if !d.rate.take(now) {
-		d.tell(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundRate}, told)
+		d.report(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundRate}, done)
 		return
 	}
 	t := k.Rule.Defer
@@ -42,7 +42,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 	began := time.Now()
 	p.Done = func(s deferred.Stored) {
 		d.counts.storing.Observe(time.Since(began))
-		d.tell(now, e.Rule, s, told)
+		d.report(now, e.Rule, s, done)
 		if s.Outcome == deferred.Accepted {
 			d.ring()
 		}
@@ -50,21 +50,21 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 	q.Put(now, p)
 }
 
-// tell counts what came of storing, and passes it on.
-func (d *Dispatcher) tell(now time.Time, rule string, s deferred.Stored, told func(deferred.Stored)) {
+// report counts what came of storing, and passes it on.
+func (d *Dispatcher) report(now time.Time, rule string, s deferred.Stored, done func(deferred.Stored)) {
 	d.counts.stored(rule, s.Outcome)
 	switch {
 	case s.Outcome != deferred.Full:
 	case s.Bound == deferred.BoundRate:
-		if n, ok := d.rateLog.take(now); ok {
+		if n, ok := d.rateLog.Take(now, time.Minute); ok {
 			d.cfg.Log.Warn("DEFER_RATE is reached, refusing", "rule", rule, "rate", d.cfg.Rate, "others", n)
 		}
 	default:
-		if n, ok := d.fullLog.take(now); ok {
+		if n, ok := d.fullLog.Take(now, time.Minute); ok {
 			d.cfg.Log.Warn("Queue is full, refusing", "rule", rule, "bound", s.Bound, "waiting", d.waitingOf(rule), "others", n)
 		}
 	}
-	told(s)
+	done(s)
 }
 
 // waitingOf is how many entries of a rule wait or are being delivered.
@@ -100,23 +100,4 @@ func (r *rate) take(now time.Time) bool {
 			return true
 		}
 	}
-}
-
-// A sparse lets one log line through in an interval, and counts the others.
-//
-// Safe for concurrent use: its numbers are atomic.
-type sparse struct {
-	every  time.Duration
-	next   atomic.Int64
-	missed atomic.Int64
-}
-
-// take reports whether a line may be written, and how many were not since the last one.
-func (s *sparse) take(now time.Time) (missed int64, ok bool) {
-	next := s.next.Load()
-	if now.UnixNano() < next || !s.next.CompareAndSwap(next, now.Add(s.every).UnixNano()) {
-		s.missed.Add(1)
-		return 0, false
-	}
-	return s.missed.Swap(0), true
 }

@@ -15,7 +15,7 @@ import (
 	"weir/proxy/terms"
 )
 
-// A callback is an entry of the same queue: it is stored before the request that it tells of is
+// A callback is an entry of the same queue: it is stored before the request that it reports is
 // settled, so it survives a crash, and has the attempts, the back-off and the dead letters of
 // other entries. Its Head is the ID of that request, its Body what is sent, and it waits in a line
 // of its receiver.
@@ -28,14 +28,18 @@ const (
 	// storeEvery is how long a callback waits that cannot be stored, and with it the settlement of
 	// its request.
 	storeEvery = time.Second
-	// overlookedEvery is how often entries are looked for that became unknown when a proxy crashed.
-	overlookedEvery = time.Minute
+	// catchUpEvery is how often the dispatcher looks for entries that became unknown when a
+	// proxy crashed, if the number of unknown entries has changed. If it has not, the dispatcher
+	// looks each time that catchUpAnyway such intervals have passed, because one entry may have
+	// replaced another.
+	catchUpEvery  = time.Minute
+	catchUpAnyway = 10
 	// reasonBytesMax is how much is kept of why an attempt has failed.
 	reasonBytesMax = 200
 )
 
-// callbackID is the ID of the callback about e. It is the same whoever stores it, and another one
-// when e was played again.
+// callbackID is the ID of the callback about e. It does not depend on the proxy that stores it, and
+// changes when e is retried.
 func callbackID(e *deferred.Entry) (id deferred.ID) {
 	sum := sha256.Sum256(append([]byte("callback "+e.ID.String()), e.Accepted.UTC().Format(time.RFC3339Nano)...))
 	copy(id[:], sum[:])
@@ -53,8 +57,8 @@ func (d *Dispatcher) callbackOf(now time.Time, e *deferred.Entry) *deferred.Put 
 			c.Line = line
 		}
 	}
-	c.Body, _ = json.Marshal(tellOf(e, 0)) // it can
-	c.Scope = sha256.Sum256(c.ID[:])       // it may be sent again
+	c.Body, _ = json.Marshal(shownOf(e, 0)) // it can
+	c.Scope = sha256.Sum256(c.ID[:])        // it may be sent again
 	c.Fingerprint = c.Scope
 	return &deferred.Put{Entry: c, Follows: true}
 }
@@ -66,7 +70,7 @@ func (d *Dispatcher) announce(q deferred.Queue, e *deferred.Entry) {
 		now := time.Now()
 		s := d.putNew(q, now, d.callbackOf(now, e))
 		if s.Outcome != deferred.Unstored {
-			d.tell(now, CallbackRule, s, func(deferred.Stored) { d.ring() })
+			d.report(now, CallbackRule, s, func(deferred.Stored) { d.ring() })
 			return
 		}
 		if errors.Is(s.Err, deferred.ErrClosed) {
@@ -119,32 +123,30 @@ func (p *parcel) call() {
 	now := time.Now()
 	a := terms.Attempt{N: p.e.Attempts + 1, Status: r.Status, RetryAfter: terms.RetryAfter(now, r.RetryAfter)}
 	to, after := p.terms.JudgeCallback(&a, rand.Float64())
-	s := &deferred.Settlement{To: to, Attempt: true, Last: deferred.Last{At: now, Status: r.Status}}
+	s := &deferred.Settlement{To: to, Last: deferred.Last{At: now, Status: r.Status}}
 	if r.Err != nil {
 		s.Last.Error = strings.ToValidUTF8(r.Err.Error()[:min(reasonBytesMax, len(r.Err.Error()))], "")
 	}
-	switch to {
-	case deferred.Waiting:
-		s.Due = now.Add(after)
-	case deferred.Done:
-		s.Keep = p.terms.Keep()
-	default:
-		s.Keep = p.d.cfg.DeadKeep
-		if n, ok := p.d.callLog.take(now); ok {
+	if p.attempted(now, s, after) {
+		if n, ok := p.d.callLog.Take(now, time.Second); ok {
 			p.d.cfg.Log.Warn("Gave up a callback", "host", p.e.Line, "id", string(p.e.Head), "attempts", a.N, "last", lastOf(&s.Last), "others", n)
 		}
 	}
 	p.settle(now, s)
 }
 
-// catchUp stores the callbacks about requests that became unknown because a proxy crashed: nobody
-// has settled them.
+// catchUp stores the callbacks about requests that became unknown because a proxy crashed: no
+// delivery has settled them.
 func (d *Dispatcher) catchUp() {
 	since := time.Now().Add(-deferred.LeaseFor)
-	for tick := time.NewTicker(overlookedEvery); ; {
-		began := time.Now()
-		if d.overlooked(since) == nil {
-			since = began.Add(-deferred.LeaseFor)
+	var known deferred.Count
+	same := catchUpAnyway
+	for tick := time.NewTicker(catchUpEvery); ; {
+		began, unknown := time.Now(), d.unknown()
+		if same++; unknown != known || same >= catchUpAnyway {
+			if d.announceUnknown(since) == nil {
+				since, known, same = began.Add(-deferred.LeaseFor), unknown, 0
+			}
 		}
 		select {
 		case <-d.life.Done():
@@ -155,8 +157,17 @@ func (d *Dispatcher) catchUp() {
 	}
 }
 
-// overlooked stores the callbacks about requests that are unknown since a time.
-func (d *Dispatcher) overlooked(since time.Time) error {
+// unknown returns the number and size of the unknown entries.
+func (d *Dispatcher) unknown() (sum deferred.Count) {
+	for _, r := range d.stats().Rules {
+		sum.Entries += r.States[deferred.Unknown].Entries
+		sum.Bytes += r.States[deferred.Unknown].Bytes
+	}
+	return sum
+}
+
+// announceUnknown stores the callbacks about requests that are unknown since a time.
+func (d *Dispatcher) announceUnknown(since time.Time) error {
 	q := d.opened()
 	if q == nil {
 		return deferred.ErrInUse
@@ -178,21 +189,21 @@ func (d *Dispatcher) overlooked(since time.Time) error {
 	}
 }
 
-// A toldCallback is what people are told of a callback. Why an attempt failed is not for clients:
+// A shownCallback is what endpoints show of a callback. Why an attempt failed is not for clients:
 // it names addresses.
-type toldCallback struct {
+type shownCallback struct {
 	URL      string `json:"url"`
 	State    string `json:"state,omitempty"`
 	Attempts int    `json:"attempts,omitempty"`
 	Status   int    `json:"status,omitempty"` // of the last answer
 }
 
-// tellCallback is what became of the callback about an entry; nil: there is none.
-func (d *Dispatcher) tellCallback(ctx context.Context, e *deferred.Entry) *toldCallback {
+// shownCallbackOf returns what became of the callback about an entry; nil: there is none.
+func (d *Dispatcher) shownCallbackOf(ctx context.Context, e *deferred.Entry) *shownCallback {
 	if e.Callback == "" {
 		return nil
 	}
-	t := &toldCallback{URL: e.Callback}
+	t := &shownCallback{URL: e.Callback}
 	if !e.State.Final() {
 		return t
 	}

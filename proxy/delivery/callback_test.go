@@ -41,7 +41,7 @@ type receiver struct {
 
 // A heard is a callback that arrived.
 type heard struct {
-	told
+	shown
 	message string // webhook-id
 }
 
@@ -61,7 +61,7 @@ func (r *receiver) receive(w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(q.Body)
 	at, numeric := strconv.ParseInt(q.Header.Get(callback.TimestampField), 10, 64)
 	state := heard{message: q.Header.Get(callback.IDField)}
-	if err != nil || numeric != nil || json.Unmarshal(body, &state.told) != nil ||
+	if err != nil || numeric != nil || json.Unmarshal(body, &state.shown) != nil ||
 		q.Header.Get(callback.SignatureField) != secret.Sign(state.message, time.Unix(at, 0), body) || time.Since(time.Unix(at, 0)) > time.Minute {
 		r.t.Errorf("it got %v %s", q.Header, body)
 	}
@@ -156,7 +156,7 @@ func (c *calling) stores(rule, url string) deferred.ID {
 // tells is what the status endpoint says of a request.
 func (c *calling) tells(id deferred.ID) (s struct {
 	State    string
-	Callback toldCallback
+	Callback shownCallback
 }) {
 	c.t.Helper()
 	e, position, err := c.d.opened().Read(c.t.Context(), id)
@@ -172,7 +172,7 @@ func (c *calling) tells(id deferred.ID) (s struct {
 }
 
 // becomes waits for a state of the callback about a request.
-func (c *calling) becomes(id deferred.ID, want toldCallback) {
+func (c *calling) becomes(id deferred.ID, want shownCallback) {
 	c.t.Helper()
 	testkit.Eventually(c.t, fmt.Sprintf("the callback is %+v", want), func() bool { return c.tells(id).Callback == want })
 }
@@ -191,13 +191,13 @@ func TestCallback(t *testing.T) {
 			messages[got.message] = true
 			if got.ID != id.String() || got.State != state || got.Attempts != 1 || got.Last.Status != status || got.Result.Bytes != 2 ||
 				got.Rule != "orders" || got.Result.Fields[0] != [2]string{"X-A", "b"} {
-				t.Errorf("it was told %+v", got)
+				t.Errorf("it received %+v", got)
 			}
 		}
 		if len(messages) != 1 {
 			t.Errorf("three attempts have the ids %v", messages)
 		}
-		c.becomes(id, toldCallback{URL: r.URL + "/paid", State: "done", Attempts: 3, Status: 204})
+		c.becomes(id, shownCallback{URL: r.URL + "/paid", State: "done", Attempts: 3, Status: 204})
 		if got := c.tells(id); got.State != state {
 			t.Errorf("the request is %s", got.State)
 		}
@@ -272,7 +272,7 @@ func TestCallbackGivenUp(t *testing.T) {
 		r := receives(t, c.pair, f.statuses...)
 		c.starts(201, r)
 		id := c.accepts(r.URL)
-		c.becomes(id, toldCallback{URL: r.URL, State: "failed", Attempts: f.attempts, Status: f.statuses[f.attempts-1]})
+		c.becomes(id, shownCallback{URL: r.URL, State: "failed", Attempts: f.attempts, Status: f.statuses[f.attempts-1]})
 		lines := strings.Join(c.log.Taken(), "\n")
 		if want := fmt.Sprintf("Gave up a callback host=%s id=%s attempts=%d last=%d", r.Listener.Addr(), id, f.attempts, f.statuses[f.attempts-1]); !strings.Contains(lines, want) {
 			t.Errorf("logged %s, want %s", lines, want)
@@ -293,7 +293,7 @@ func TestCallbackSurvives(t *testing.T) {
 
 	c.starts(0, r) // the target does not answer
 	if got := testkit.Receive(t, r.got, "a callback"); got.ID != done.String() || got.State != "done" {
-		t.Errorf("it was told %+v", got)
+		t.Errorf("it received %+v", got)
 	}
 	testkit.Eventually(t, "the callback is settled", func() bool { return c.tells(done).Callback.State == "done" }) // else it is sent again
 	unknown := c.accepts(r.URL)
@@ -302,10 +302,10 @@ func TestCallbackSurvives(t *testing.T) {
 
 	c.starts(201, r)
 	if got := testkit.Receive(t, r.got, "a callback"); got.ID != unknown.String() || got.State != "unknown" {
-		t.Errorf("it was told %+v", got)
+		t.Errorf("it received %+v", got)
 	}
-	c.becomes(unknown, toldCallback{URL: r.URL, State: "done", Attempts: 1, Status: 204})
-	if err := c.d.overlooked(time.Now().Add(-time.Hour)); err != nil || len(r.got) > 0 {
+	c.becomes(unknown, shownCallback{URL: r.URL, State: "done", Attempts: 1, Status: 204})
+	if err := c.d.announceUnknown(time.Now().Add(-time.Hour)); err != nil || len(r.got) > 0 {
 		t.Errorf("%v, and %d callbacks are sent again", err, len(r.got))
 	}
 }
@@ -328,7 +328,7 @@ func TestCallbackOfDeadReceiver(t *testing.T) {
 	}
 	id := c.accepts(alive.URL)
 	if got := testkit.Receive(t, alive.got, "a callback"); got.ID != id.String() {
-		t.Errorf("it was told %+v", got)
+		t.Errorf("it received %+v", got)
 	}
 	testkit.Eventually(t, "all orders are done", func() bool {
 		for _, s := range c.d.stats().Rules {
@@ -377,7 +377,7 @@ func TestCallbackBounds(t *testing.T) {
 		t.Errorf("a third callback: %+v", got)
 	}
 	var counted []string
-	for labels, n := range c.d.counts.each(c.d.counts.accepts, c.d.deferring) {
+	for labels, n := range c.d.each(c.d.accepted) {
 		counted = append(counted, fmt.Sprint(labels, " ", n))
 	}
 	if got, want := strings.Join(counted, "\n"), `{rule="deferred callbacks",outcome="full"} 1`; !strings.Contains(got, want) {

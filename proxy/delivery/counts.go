@@ -67,14 +67,32 @@ func (c *counts) delivered(e *deferred.Entry, s *deferred.Settlement, now time.T
 	c.add(c.deliveries, event{e.Rule, outcome})
 }
 
-// each yields the counters of m in order. Those of the outcomes are there from the beginning for
-// all rules: Prometheus does not see a counter increase that begins with 1.
-func (c *counts) each(m map[event]uint64, rules iter.Seq2[string, float64], outcomes ...string) iter.Seq2[string, uint64] {
+// seen returns a copy of m.
+func (c *counts) seen(m map[event]uint64) map[event]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(m)
+}
+
+// accepted are the counters of what came of storing.
+func (d *Dispatcher) accepted() map[event]uint64 { return d.counts.seen(d.counts.accepts) }
+
+// ended are those of what came of deliveries. Entries that the queue gave up were settled by no
+// delivery.
+func (d *Dispatcher) ended() map[event]uint64 {
+	seen := d.counts.seen(d.counts.deliveries)
+	for l, n := range d.stats().GivenUp {
+		seen[event{l.Rule, l.To.String()}] += n
+	}
+	return seen
+}
+
+// each yields counters in order. Those of the outcomes are there from the beginning for all rules in
+// force: Prometheus does not see a counter increase that begins with 1.
+func (d *Dispatcher) each(counted func() map[event]uint64, outcomes ...string) iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
-		c.mu.Lock()
-		seen := maps.Clone(m)
-		c.mu.Unlock()
-		for rule := range rules {
+		seen := counted()
+		for rule := range d.deferring {
 			for _, o := range outcomes {
 				seen[event{rule, o}] += 0
 			}
@@ -90,8 +108,8 @@ func (c *counts) each(m map[event]uint64, rules iter.Seq2[string, float64], outc
 
 // register adds the metrics to set.
 func (c *counts) register(set *metric.Set, d *Dispatcher) {
-	set.Counters("ratelimiter_deferred_total", "refused requests that were to be stored", c.each(c.accepts, d.deferring, "full", "unstored"))
-	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by what came of them", c.each(c.deliveries, d.deferring, "failed", "expired", "unknown"))
+	set.Counters("ratelimiter_deferred_total", "refused requests that were to be stored", d.each(d.accepted, "full", "unstored"))
+	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by what came of them", d.each(d.ended, "failed", "expired", "unknown"))
 	set.Histogram("ratelimiter_deferred_store_seconds", "how long storing a request took", c.storing)
 	set.Histogram("ratelimiter_deferred_wait_seconds", "from accepting a request to the target's final answer", c.waited)
 	perRule := func(of func(r *deferred.RuleStats) (float64, bool)) iter.Seq2[string, float64] {

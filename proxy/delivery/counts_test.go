@@ -2,11 +2,18 @@ package delivery
 
 import (
 	"bytes"
+	"context"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"weir/internal/metric"
 	"weir/internal/testkit"
+	"weir/proxy/callback/post"
 	"weir/proxy/decide"
+	"weir/proxy/deferred"
+	"weir/proxy/wire"
 )
 
 // What alerts look at is there before it happens for the first time.
@@ -34,4 +41,88 @@ func TestCountersBeginAtZero(t *testing.T) {
 			t.Error("there is one of a rule without defer")
 		}
 	}
+}
+
+// A lossy queue has given requests up by itself.
+type lossy struct {
+	oneEntry
+	lost deferred.Losses
+
+	mu    sync.Mutex
+	looks int // for what is unknown
+	held  deferred.Count
+}
+
+func (q *lossy) List(context.Context, deferred.Query) (page deferred.Page, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.looks++
+	return page, nil
+}
+
+func (q *lossy) Stats() deferred.Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	orders := deferred.RuleStats{Rule: "orders"}
+	orders.States[deferred.Unknown] = q.held
+	return deferred.Stats{Rules: []deferred.RuleStats{orders}, GivenUp: q.lost}
+}
+
+// lossyDispatcher has such a queue.
+func lossyDispatcher(t *testing.T, q *lossy) *Dispatcher {
+	q.claimed = true
+	p := policy(t, "rules: []\n")
+	d, err := New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }, Post: new(post.Client)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Requests that the queue gave up count as those that a delivery has settled.
+func TestGivenUpCount(t *testing.T) {
+	t.Parallel()
+	d := lossyDispatcher(t, &lossy{lost: deferred.Losses{{Rule: "orders", To: deferred.Unknown}: 2, {Rule: "orders", To: deferred.Failed}: 1}})
+	d.counts.add(d.counts.deliveries, event{"orders", "unknown"})
+	set := metric.New()
+	d.Register(set)
+	var text bytes.Buffer
+	set.Write(&text)
+	got := testkit.Samples(t, text.String())
+	for outcome, want := range map[string]float64{"unknown": 3, "failed": 1} {
+		if n := got["ratelimiter_deferred_deliveries_total"+metric.Labels("rule", "orders", "outcome", outcome)]; n != want {
+			t.Errorf("%v are %s, want %v", n, outcome, want)
+		}
+	}
+}
+
+// What is unknown is looked through when it has changed, and else seldom: it may be a hundred
+// thousand entries.
+func TestCatchUpLooksSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := new(lossy)
+		d := lossyDispatcher(t, q)
+		d.Start(func(*wire.Delivery) {})
+		looks := func(after time.Duration, want int) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if q.looks != want {
+				t.Errorf("%d looks, want %d", q.looks, want)
+			}
+		}
+		looks(time.Second, 1)
+		looks(5*catchUpEvery, 1)
+		q.mu.Lock()
+		q.held = deferred.Count{Entries: 1, Bytes: 500}
+		q.mu.Unlock()
+		looks(catchUpEvery, 2)
+		looks((catchUpAnyway-1)*catchUpEvery, 2)
+		looks(catchUpEvery, 3)
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

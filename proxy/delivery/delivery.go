@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/every"
 	"weir/internal/metric"
 	"weir/proxy/callback"
 	"weir/proxy/callback/post"
@@ -69,11 +70,12 @@ type Dispatcher struct {
 	rate    rate
 	rules   atomic.Pointer[ruleIndex]
 	counts  counts
-	fullLog sparse
-	rateLog sparse
-	goneLog sparse
-	callLog sparse
-	openLog sparse
+	fullLog every.Sparse
+	rateLog every.Sparse
+	goneLog every.Sparse
+	callLog every.Sparse
+	openLog every.Sparse
+	siteLog every.Sparse
 
 	wake chan struct{} // has room for one
 	stop context.CancelFunc
@@ -94,8 +96,7 @@ type Dispatcher struct {
 // New returns a dispatcher whose queue is open, unless a predecessor still has it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
-		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, callLog: sparse{every: time.Second},
-		openLog: sparse{every: time.Minute}, underWay: make(map[deferred.ID]*parcel), busy: make(map[string]int)}
+		underWay: make(map[deferred.ID]*parcel), busy: make(map[string]int)}
 	if d.cfg.callbacks == nil {
 		usual := terms.Callbacks()
 		d.cfg.callbacks = &usual
@@ -144,7 +145,7 @@ func (d *Dispatcher) Start(deliver func(*wire.Delivery)) {
 func (d *Dispatcher) Close(ctx context.Context) error {
 	if d.stop != nil {
 		defer context.AfterFunc(ctx, d.cut)()
-		d.stop() // a claim is waited for: it would be durable, and nobody would know
+		d.stop() // a claim is waited for: otherwise entries would stay claimed that are not delivered
 	}
 	d.done.Wait()
 	d.mu.Lock()
@@ -209,7 +210,7 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 			if errors.Is(err, deferred.ErrInUse) {
 				return retryEvery
 			}
-			if _, ok := d.openLog.take(time.Now()); ok {
+			if _, ok := d.openLog.Take(time.Now(), time.Minute); ok {
 				d.cfg.Log.Error("Queue cannot be opened, refusing instead", "reason", err)
 			}
 			return retryEvery
@@ -280,7 +281,7 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 		hold = 0
 	}
 	p.delivery = &wire.Delivery{Request: request, Added: added, Remote: e.Remote.Addr(), Secure: e.TLS, Trusted: e.Trusted,
-		HoldMax: hold, BytesMax: t.Result.Bytes, Done: p.done}
+		HoldMax: hold, BytesMax: t.Result.Bytes, Once: !e.Keyed(), Done: p.done}
 	d.deliver(p.delivery)
 }
 

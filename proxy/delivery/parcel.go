@@ -45,7 +45,7 @@ func (p *parcel) request() (request, added []byte) {
 	return request, added
 }
 
-// done is told how the delivery has ended, on a loop.
+// done handles the end of the delivery, on a loop.
 func (p *parcel) done(now time.Time, w *wire.Delivered) {
 	if w.Refused {
 		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(w.After)})
@@ -53,23 +53,32 @@ func (p *parcel) done(now time.Time, w *wire.Delivered) {
 	}
 	a := terms.Attempt{N: p.e.Attempts + 1, Sent: w.Sent, Status: w.Result.Status, RetryAfter: w.After, Keyed: p.e.Keyed()}
 	to, after := p.terms.Judge(&a, rand.Float64())
-	s := &deferred.Settlement{To: to, Attempt: true, Last: deferred.Last{At: now, Status: a.Status, Error: w.Fault}}
+	s := &deferred.Settlement{To: to, Last: deferred.Last{At: now, Status: a.Status, Error: w.Fault}}
 	if a.Status > 0 {
 		s.Result = &w.Result
 		s.Result.Head = append(append(bytes.Clone(firstLine(p.e.Head)), "\r\n"...), s.Result.Head...)
 	}
-	switch to {
+	if p.attempted(now, s, after) {
+		if n, ok := p.d.goneLog.Take(now, time.Second); ok {
+			p.d.cfg.Log.Warn("Gave up", "rule", p.e.Rule, "id", p.e.ID, "state", to, "attempts", a.N, "last", lastOf(&s.Last), "others", n)
+		}
+	}
+	p.settle(now, s)
+}
+
+// attempted completes the settlement after an attempt, and reports whether there will be no other
+// although it failed. after is the time until the next one.
+func (p *parcel) attempted(now time.Time, s *deferred.Settlement, after time.Duration) (gaveUp bool) {
+	s.Attempt = true
+	switch s.To {
 	case deferred.Waiting:
 		s.Due = now.Add(after)
 	case deferred.Done:
 		s.Keep = p.terms.Keep()
 	default:
-		s.Keep = p.d.cfg.DeadKeep
-		if n, ok := p.d.goneLog.take(now); ok {
-			p.d.cfg.Log.Warn("Gave up", "rule", p.e.Rule, "id", p.e.ID, "state", to, "attempts", a.N, "last", lastOf(&s.Last), "others", n)
-		}
+		s.Keep, gaveUp = p.d.cfg.DeadKeep, true
 	}
-	p.settle(now, s)
+	return gaveUp
 }
 
 // lastOf is how an attempt ended, in a word.

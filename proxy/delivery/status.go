@@ -23,62 +23,62 @@ const askWithin = 2 * time.Second
 
 // RegisterEndpoints adds the endpoints to own:
 //
-//	GET    /deferred/{id}           what became of a request
+//	GET    /deferred/{id}           the state of a request
 //	GET    /deferred/{id}/result    the target's answer
-//	DELETE /deferred/{id}           its client does not want it any more
+//	DELETE /deferred/{id}           cancels it
 //	GET    /config/deferred         lists entries; POST changes many, or pauses a rule
 //	POST   /config/deferred/{id}    changes one
-//	GET    /config/deferred/page    all that for people
+//	GET    /config/deferred/page    a page for these three
 func (d *Dispatcher) RegisterEndpoints(own *service.Endpoints) {
 	own.HandleFunc("GET /deferred/{id}", d.asked(d.status))
 	own.HandleFunc("GET /deferred/{id}/result", d.asked(d.result))
 	own.HandleFunc("DELETE /deferred/{id}", d.asked(d.cancel))
-	own.HandleFunc("GET /config/deferred", d.list)
-	own.HandleFunc("POST /config/deferred", d.editMany)
-	own.HandleFunc("POST /config/deferred/{id}", d.editOne)
+	own.HandleJSON("GET /config/deferred", d.list)
+	own.HandleJSON("POST /config/deferred", d.editMany)
+	own.HandleJSON("POST /config/deferred/{id}", d.editOne)
 	own.HandleFunc("GET /config/deferred/page", servePage)
 }
 
-// A told is an entry as people see it.
-type told struct {
-	ID        string      `json:"id"`
-	State     string      `json:"state"`
-	Rule      string      `json:"rule"`
-	Position  int         `json:"position,omitempty"`
-	Accepted  time.Time   `json:"accepted"`
-	NotBefore *time.Time  `json:"notBefore,omitempty"`
-	Expires   time.Time   `json:"expires"`
-	Attempts  int         `json:"attempts"`
-	Last      *toldLast   `json:"last,omitempty"`
-	Result    *toldResult `json:"result,omitempty"`
+// A shown is an entry as endpoints show it.
+type shown struct {
+	ID        string       `json:"id"`
+	State     string       `json:"state"`
+	Rule      string       `json:"rule"`
+	Position  int          `json:"position,omitempty"`
+	Accepted  time.Time    `json:"accepted"`
+	NotBefore *time.Time   `json:"notBefore,omitempty"`
+	Expires   time.Time    `json:"expires"`
+	Attempts  int          `json:"attempts"`
+	Last      *shownLast   `json:"last,omitempty"`
+	Result    *shownResult `json:"result,omitempty"`
 
-	Callback *toldCallback `json:"callback,omitempty"`
+	Callback *shownCallback `json:"callback,omitempty"`
 }
 
-type toldLast struct {
+type shownLast struct {
 	At     time.Time `json:"at"`
 	Status int       `json:"status,omitempty"`
 	Error  string    `json:"error,omitempty"`
 }
 
-type toldResult struct {
+type shownResult struct {
 	Status    int         `json:"status"`
 	Fields    [][2]string `json:"fields,omitempty"`
 	Bytes     int64       `json:"bytes"`
 	Truncated bool        `json:"truncated"`
 }
 
-// tellOf returns an entry as people see it.
-func tellOf(e *deferred.Entry, position int) *told {
-	t := &told{ID: e.ID.String(), State: e.State.String(), Rule: e.Rule, Position: position, Accepted: e.Accepted, Expires: e.Expires, Attempts: e.Attempts}
+// shownOf returns an entry as endpoints show it.
+func shownOf(e *deferred.Entry, position int) *shown {
+	t := &shown{ID: e.ID.String(), State: e.State.String(), Rule: e.Rule, Position: position, Accepted: e.Accepted, Expires: e.Expires, Attempts: e.Attempts}
 	if e.State == deferred.Waiting {
 		t.NotBefore = &e.Due
 	}
 	if !e.Last.At.IsZero() {
-		t.Last = &toldLast{e.Last.At, e.Last.Status, e.Last.Error}
+		t.Last = &shownLast{e.Last.At, e.Last.Status, e.Last.Error}
 	}
 	if r := e.Result; r != nil {
-		t.Result = &toldResult{r.Status, fieldsOf(r.Head), r.Bytes, r.Truncated}
+		t.Result = &shownResult{r.Status, fieldsOf(r.Head), r.Bytes, r.Truncated}
 	}
 	return t
 }
@@ -93,20 +93,21 @@ func fieldsOf(head []byte) (fields [][2]string) {
 	return fields
 }
 
-// An answer writes what somebody who may see an entry has asked.
+// An answer writes the answer to a request that may see an entry.
 type answer func(ctx context.Context, w http.ResponseWriter, e *deferred.Entry, position int)
 
-// asked has an answer given to whom may see the entry that a request names. To all others there
-// is no such entry.
+// asked returns a handler that gives the answer if the request may see the entry that it names.
+// For all others there is no such entry.
 func (d *Dispatcher) asked(give answer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), askWithin)
 		defer cancel()
 		w.Header().Set("Cache-Control", "no-store")
+		misplaced := d.misplaced(r.Host)
 		id, err := deferred.ParseID(r.PathValue("id"))
 		q := d.opened()
 		if q == nil {
-			unavailable(w)
+			service.WriteError(w, http.StatusServiceUnavailable, unavailable(w))
 			return
 		}
 		var e *deferred.Entry
@@ -120,15 +121,27 @@ func (d *Dispatcher) asked(give answer) http.HandlerFunc {
 		switch {
 		case err == nil && e.Rule != CallbackRule && d.maySee(r, e):
 			give(ctx, w, e, position)
-		case elsewhere != "" && errors.Is(err, deferred.ErrNotFound):
+		case elsewhere != "" && !misplaced && errors.Is(err, deferred.ErrNotFound):
 			w.Header().Set("Location", d.addressAt(elsewhere, r))
 			service.WriteError(w, http.StatusTemporaryRedirect, errors.New("another proxy has the request"))
 		case err == nil || errors.Is(err, deferred.ErrNotFound):
-			service.WriteError(w, http.StatusNotFound, errors.New("there is no such request, or it is forgotten"))
+			service.WriteError(w, http.StatusNotFound, errNone)
 		default:
-			unavailable(w)
+			service.WriteError(w, http.StatusServiceUnavailable, unavailable(w))
 		}
 	}
+}
+
+// misplaced reports whether this proxy is reached under a URL that DEFER_ADVERTISE has as that of
+// another. A client that it redirects could come back to it.
+func (d *Dispatcher) misplaced(host string) bool {
+	if !d.cfg.Sites.Others(host) {
+		return false
+	}
+	if n, ok := d.siteLog.Take(time.Now(), time.Minute); ok {
+		d.cfg.Log.Warn("A client used the URL of another proxy in DEFER_ADVERTISE: this proxy's own must be the first", "host", host, "others", n)
+	}
+	return true
 }
 
 // addressAt is the URL of what r asks for at another proxy.
@@ -140,11 +153,14 @@ func (d *Dispatcher) addressAt(site string, r *http.Request) string {
 	return to
 }
 
-// unavailable answers while the queue cannot be read.
-func unavailable(w http.ResponseWriter) {
+// unavailable returns the error of a queue that cannot be read at the moment.
+func unavailable(w http.ResponseWriter) error {
 	w.Header().Set("Retry-After", "1")
-	service.WriteError(w, http.StatusServiceUnavailable, errors.New("the queue cannot be read now"))
+	return service.WithStatus(http.StatusServiceUnavailable, errors.New("the queue cannot be read now"))
 }
+
+// errNone is the error of a request that is not in the queue, or belongs to another client.
+var errNone = errors.New("there is no such request, or it is forgotten")
 
 // maySee reports whether a request comes from whom an entry belongs to: sent to the entry's
 // path, it would be counted under the same key of the same rule.
@@ -209,13 +225,13 @@ func retrySeconds(e *deferred.Entry) string {
 	return fmt.Sprint(max(1, decide.Seconds(time.Until(e.Due))))
 }
 
-// status tells what became of a request.
+// status answers with the state of a request.
 func (d *Dispatcher) status(ctx context.Context, w http.ResponseWriter, e *deferred.Entry, position int) {
 	if !e.State.Final() {
 		w.Header().Set("Retry-After", retrySeconds(e))
 	}
-	t := tellOf(e, position)
-	t.Callback = d.tellCallback(ctx, e)
+	t := shownOf(e, position)
+	t.Callback = d.shownCallbackOf(ctx, e)
 	service.WriteJSON(w, http.StatusOK, t)
 }
 
@@ -224,9 +240,9 @@ func (d *Dispatcher) result(_ context.Context, w http.ResponseWriter, e *deferre
 	switch {
 	case !e.State.Final():
 		w.Header().Set("Retry-After", retrySeconds(e))
-		service.WriteJSON(w, http.StatusTooEarly, tellOf(e, position))
+		service.WriteJSON(w, http.StatusTooEarly, shownOf(e, position))
 	case e.State != deferred.Done || e.Result == nil:
-		service.WriteJSON(w, http.StatusGone, tellOf(e, position))
+		service.WriteJSON(w, http.StatusGone, shownOf(e, position))
 	default:
 		for _, f := range fieldsOf(e.Result.Head) {
 			if f[0] = http.CanonicalHeaderKey(f[0]); f[0] != "Content-Length" && f[0] != "Cache-Control" { // the body may be a part
@@ -252,8 +268,8 @@ func (d *Dispatcher) cancel(ctx context.Context, w http.ResponseWriter, e *defer
 	case errors.Is(err, deferred.ErrState):
 		service.WriteError(w, http.StatusConflict, errors.New("the request is being delivered, or it was"))
 	case errors.Is(err, deferred.ErrNotFound):
-		service.WriteError(w, http.StatusNotFound, errors.New("there is no such request, or it is forgotten"))
+		service.WriteError(w, http.StatusNotFound, errNone)
 	default:
-		unavailable(w)
+		service.WriteError(w, http.StatusServiceUnavailable, unavailable(w))
 	}
 }
