@@ -8,10 +8,11 @@ import (
 // Classes is how many classes of requests a gate knows apart by how long they take.
 const Classes = 16
 
-// A Config says within which bounds the limit moves.
+// A Config says within which bounds the limit moves, and which answers are fast enough.
 type Config struct {
-	Min int // ≥ 1; 0: 2
-	Max int // ≥ Min; 0: no bound
+	Min int           // ≥ 1; 0: 2
+	Max int           // ≥ Min; 0: no bound
+	SLO time.Duration // 95th percentile of answer times that clients expect; 0: unknown
 }
 
 const (
@@ -27,6 +28,7 @@ const (
 // Owned by who holds the lock of its target: see package gates.
 type Gate struct {
 	cfg    Config
+	brisk  time.Duration // see brisk
 	limit  float64
 	places int     // limit as a whole number; on average it is the limit
 	rest   float64 // what rounding has left over
@@ -61,7 +63,7 @@ type Look struct {
 	Limit    int
 	Baseline time.Duration // median answer time without waiting, as it is now
 	Median   time.Duration // of the last window
-	Waiting  float64       // the share of the answer time that is waiting in the target
+	Waiting  float64       // the share of the answer time that is waiting in the target, also where it does not count
 	Down     bool          // the target refuses nearly everything
 	Cuts     [Reasons]uint64
 	Last     []Cut // the last cutsKept, oldest first; shared, not to be changed
@@ -104,7 +106,10 @@ func New(cfg Config) *Gate {
 		cfg.Max = math.MaxInt32
 	}
 	cfg.Max = max(cfg.Max, cfg.Min)
-	g := &Gate{cfg: cfg, first: true, slower: 1, refused: refusals{ceiling: float64(cfg.Max)}}
+	g := &Gate{cfg: cfg, brisk: brisk, first: true, slower: 1, refused: refusals{ceiling: float64(cfg.Max)}}
+	if cfg.SLO > 0 {
+		g.brisk = min(brisk, cfg.SLO/2)
+	}
 	g.window = window{next: firstMin, few: firstFew, least: buckets - 1}
 	g.set(float64(cfg.Max))
 	return g
@@ -138,9 +143,9 @@ func (a *Answer) began(now time.Time) time.Time {
 	return a.At
 }
 
-// Answered is told of an answer, now or later than it came, and reports whether it has judged the answers
+// Answered records an answer, now or later than it came, and reports whether it has judged the answers
 // since the last time: then the limit and the Look may be others. Uploads, streams and
-// tunnels, whose time is their client's, are not told.
+// tunnels, whose time is their client's, are not recorded.
 func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	w := &g.window
 	at := a.began(now)
@@ -177,7 +182,9 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if a.Full {
 		w.full++
 	}
-	if !a.Refused {
+	if a.Refused {
+		w.refused += a.InFlight
+	} else {
 		w.add(g.scaled(a.Class, float64(max(took, time.Microsecond))))
 	}
 	if w.n < w.next {
@@ -208,7 +215,7 @@ func (g *Gate) settle(now time.Time, fallen bool) {
 	w.settle = min(takes, time.Duration(2*g.slower*g.calm.mid))
 }
 
-// setBack is told that there is an answer from before the window. If now is long before it, too,
+// setBack is called when there is an answer from before the window. If now is long before it, too,
 // the clock was set back.
 func (g *Gate) setBack(now time.Time) {
 	if g.window.since.Sub(now) <= settleMax {
@@ -216,7 +223,7 @@ func (g *Gate) setBack(now time.Time) {
 	}
 	g.window.reset(now)
 	g.bound, g.room.relief, g.probe.last = now, now, now
-	g.refused.deafUntil, g.refused.lowered = now, now
+	g.refused.ignoredUntil, g.refused.lowered = now, now
 }
 
 // early reports whether the window is too short to be judged.
@@ -265,7 +272,7 @@ func (g *Gate) scaled(class int, ns float64) float64 {
 	return ns * *s
 }
 
-// change makes class the usual one: everything that was learned is told in its terms.
+// change makes class the usual one: everything that was learned is converted to its terms.
 func (g *Gate) change(class int) {
 	by := g.scale[class]
 	g.usual = class

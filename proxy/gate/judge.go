@@ -18,6 +18,11 @@ const (
 	// burst is how long a queue must last before the limit falls. Shorter ones pass by
 	// themselves, and cutting them would only shed what can be answered.
 	burst = 200 * time.Millisecond
+	// brisk is the median answer time up to which waiting in the target does not count; from
+	// twice that all of it does. Such a wait is short, and without it a fast target would
+	// be idle until the proxy has read an answer and sent the next request. Where clients expect
+	// answers sooner than in twice brisk, it is half of what they expect.
+	brisk = 2 * time.Millisecond
 	// leastLong is how long a gate must have bound until answer times under the least limit
 	// are taken for those without a queue: nothing else would raise it if they were longer.
 	leastLong = 20 * time.Second
@@ -33,7 +38,7 @@ type reading struct {
 	long    bool    // there will be no better one
 	mean    float64 // in flight
 	atWork  float64 // of those in flight
-	waiting float64 // share of the answer time
+	waiting float64 // share of the answer time, as far as it counts
 	noise   float64 // of waiting: a standard deviation
 	rate    float64 // good answers per second
 	span    time.Duration
@@ -45,12 +50,17 @@ func (g *Gate) judge(now time.Time, span time.Duration) bool {
 	if w.goods < min(windowMin/2, firstMin) {
 		return g.judgeRefusals(now, span)
 	}
+	if w.changed() {
+		g.room.most = max(g.room.most, float64(w.peak)) // also of a crowd that came within a window
+		w.renew(now)
+		return false
+	}
 	r := g.read(span)
 	g.last = r.mid
 	if !r.full {
 		g.bound = now
 	}
-	g.look.Median, g.look.Waiting = time.Duration(r.mid), r.waiting
+	g.look.Median = time.Duration(r.mid)
 	g.look.Baseline = time.Duration(g.slower * g.calm.mid)
 	if g.judgeRefusals(now, span) || g.judgeCut(&r) {
 		return true
@@ -78,13 +88,13 @@ func (g *Gate) read(span time.Duration) reading {
 	w := &g.window
 	r := reading{
 		shape: w.shape(), full: 2*w.full >= w.n, span: span,
-		long: w.goods >= longMin || span >= spanMax,
+		long: w.goods >= longMin || w.lost+span >= spanMax,
 		mean: float64(w.inFlight) / float64(w.n), rate: float64(w.goods) / span.Seconds(),
 	}
 	if g.calm.known == 0 {
 		g.calm.shape, g.calm.few = r.shape, r.mean
 	}
-	if g.calm.correct(&r.shape, w.goods-w.read, r.long) {
+	if g.calm.correct(&r.shape, w.goods-w.read, r.long && w.lost == 0) {
 		g.slower = 1
 	}
 	wait := 0.0
@@ -101,8 +111,10 @@ func (g *Gate) read(span time.Duration) reading {
 		wait = r.mid - g.slower*g.calm.mid
 	}
 	wait = max(0, wait)
+	g.look.Waiting = wait / max(r.shape.mean, wait)
+	wait *= max(0, min(r.mid/float64(g.brisk)-1, 1))
 	r.waiting = wait / max(r.shape.mean, wait)
-	w.read = w.goods
+	w.mark()
 	r.noise = min(1, (r.high-r.low)/r.shape.mean) / math.Sqrt(float64(w.goods))
 	r.atWork = r.mean * (1 - r.waiting)
 	if r.full { // as if the limit had been kept to the fraction

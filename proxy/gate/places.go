@@ -36,7 +36,7 @@ func (p *Places) SetLimit(limit int) { p.limit.Store(int64(max(limit, 1))) }
 // Limit is how many places there are; 0: it was never set.
 func (p *Places) Limit() int { return int(p.limit.Load()) }
 
-// Change is told that what a loop has was before, and is now.
+// Change records that the use by a loop has changed from before to now.
 func (p *Places) Change(before, now Use) {
 	add(&p.short, now.Short-before.Short)
 	add(&p.waiting, now.Waiting-before.Waiting)
@@ -54,11 +54,19 @@ func (p *Places) InFlight() int { return int(p.short.Load()) }
 
 // Taken is how many places are taken.
 func (p *Places) Taken() int {
-	return int(p.short.Load() + StreamPlaces(p.streams.Load(), p.limit.Load()))
+	short, streams := p.short.Load(), p.streams.Load()
+	if streams > 0 { // few targets have any
+		short += StreamPlaces(streams, p.limit.Load())
+	}
+	return int(short)
 }
 
-// AtTarget is how many of those with a place have a connection.
-func (p *Places) AtTarget() int { return p.Taken() - int(p.waiting.Load()) }
+// Now is how many places are not taken, as Free, and how many of those with a place have
+// a connection.
+func (p *Places) Now() (free, atTarget int) {
+	taken := p.Taken()
+	return p.Limit() - taken, taken - int(p.waiting.Load())
+}
 
 // Free is how many places are not taken, below 0 when the limit has fallen.
 func (p *Places) Free() int { return p.Limit() - p.Taken() }

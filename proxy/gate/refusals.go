@@ -17,8 +17,11 @@ const (
 	// helpedMost is the part of the share of refusals that may be left after the limit has
 	// fallen: if more is left, it may be a fault, and the limit falls further to find out.
 	helpedMost = .6
-	// deafMin and deafMax bound how long refusals are ignored that are a fault.
-	deafMin, deafMax = 10 * time.Second, 5 * time.Minute
+	// ignoreMin and ignoreMax bound how long the refusals of a fault are ignored. The time doubles
+	// with each fault. Up to ignoreDoubted it ends when the target refuses because of too many
+	// requests: then there was no fault. Beyond it, the target has a fault and is overloaded.
+	ignoreMin, ignoreMax = 10 * time.Second, 5 * time.Minute
+	ignoreDoubted        = 2 * ignoreMin
 	// outage is the share of refusals above which the target is down: then any good answers mean
 	// that this is over.
 	outage = .9
@@ -26,16 +29,16 @@ const (
 
 // refusals is what is known of a target that refuses requests.
 type refusals struct {
-	ceiling   float64   // of the limit
-	good      int       // answers since it was moved, while the gate bound
-	lowered   time.Time // when it was moved down last
-	before    float64   // the limit before there were any
-	from      float64   // the limit under which the share was measured; 0: there were none
-	share     float64
-	atWork    float64 // then, of those in flight
-	deafUntil time.Time
-	deaf      time.Duration
-	clean     int // windows in a row without one
+	ceiling      float64   // of the limit
+	good         int       // answers since it was moved, while the gate bound
+	lowered      time.Time // when it was moved down last
+	before       float64   // the limit before there were any
+	from         float64   // the limit under which the share was measured; 0: there were none
+	share        float64
+	atWork       float64 // then, of those in flight
+	ignoredUntil time.Time
+	ignoredFor   time.Duration
+	clean        int // windows in a row without one
 }
 
 // follow moves the ceiling with an answer of a target that refuses requests: down by one
@@ -60,7 +63,7 @@ func (g *Gate) follow(now time.Time, a *Answer) {
 // ignores reports whether an answer that began at some time is a refusal of a target that
 // refuses everything. As long as there is nothing else, no time passes for the limit.
 func (g *Gate) ignores(now, at time.Time, a *Answer) bool {
-	if f := &g.refused; !a.Refused || f.share <= outage || !now.Before(f.deafUntil) {
+	if f := &g.refused; !a.Refused || f.share <= outage || !now.Before(f.ignoredUntil) {
 		return false
 	}
 	if g.window.goods == 0 {
@@ -75,10 +78,11 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	w, f := &g.window, &g.refused
 	share := 1 - float64(w.goods)/float64(w.n)
 	g.look.Down = share > outage
-	if f.share > outage && w.goods > 0 && now.Before(f.deafUntil) {
-		f.deafUntil = now // it is over: refusals say something new
+	crowded := w.crowded()
+	if (crowded && f.ignoredFor <= ignoreDoubted || f.share > outage && w.goods > 0) && now.Before(f.ignoredUntil) {
+		f.ignoredUntil = now // it was none, or is over: refusals say something new
 	}
-	if share <= refusedMost || now.Before(f.deafUntil) {
+	if share <= refusedMost || now.Before(f.ignoredUntil) {
 		f.settle(share)
 		return false
 	}
@@ -87,10 +91,10 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	}
 	atWork := float64(w.goods) / span.Seconds() * g.slower * g.calm.mean / float64(time.Second)
 	fallen := g.limit <= math.Ceil(leastPart*f.from)
-	if f.from > 0 && fallen && share > helpedMost*f.share && atWork <= .9*f.atWork {
+	if f.from > 0 && fallen && !crowded && share > helpedMost*f.share && atWork <= .9*f.atWork {
 		// As many fail with fewer in flight: a fault.
-		f.deaf = min(max(2*f.deaf, deafMin), deafMax)
-		f.deafUntil = now.Add(f.deaf)
+		f.ignoredFor = min(max(2*f.ignoredFor, ignoreMin), ignoreMax)
+		f.ignoredUntil = now.Add(f.ignoredFor)
 		f.ceiling = float64(g.cfg.Max)
 		to := f.from
 		if share > outage { // refusals are quick: few were in flight
@@ -124,6 +128,6 @@ func (f *refusals) settle(share float64) {
 	f.clean++
 	f.ceiling += max(.1, .005*f.ceiling)
 	if f.clean > 100 {
-		f.from, f.deaf = 0, 0
+		f.from, f.ignoredFor = 0, 0
 	}
 }

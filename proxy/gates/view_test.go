@@ -119,7 +119,7 @@ func TestGateOfManyLoops(t *testing.T) {
 	if g.Look().Median == 0 {
 		t.Error("the gate has judged nothing")
 	}
-	if g.Taken() != 0 || g.InFlight() != 0 || g.AtTarget() != 0 {
-		t.Errorf("%d places are taken, %d in flight, %d at the target; want none", g.Taken(), g.InFlight(), g.AtTarget())
+	if _, atTarget := g.Now(); g.Taken() != 0 || g.InFlight() != 0 || atTarget != 0 {
+		t.Errorf("%d places are taken, %d in flight, %d at the target; want none", g.Taken(), g.InFlight(), atTarget)
 	}
 }

@@ -35,8 +35,8 @@ func (t *target) admitted(c *client) {
 	if !t.gated() {
 		return
 	}
-	free := t.gate.Free()
-	c.with = max(t.gate.AtTarget(), 1)
+	free, atTarget := t.gate.Now()
+	c.with = max(atTarget, 1)
 	if !t.enforced() && t.binds() && free < 0 {
 		t.side.counts.GateWould.Inc()
 	}

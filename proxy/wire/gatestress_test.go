@@ -59,7 +59,8 @@ func TestGateUnderStress(t *testing.T) {
 	r.until("all places are free", func() bool {
 		var waiting atomic.Int64
 		r.sides.each(func(s *side, _ time.Time) { waiting.Add(int64(s.line.Len())) })
-		return g.Taken() == 0 && g.AtTarget() == 0 && g.Waiting.Load() == 0 && r.lines.Taken() == 0 && waiting.Load() == 0
+		_, atTarget := g.Now()
+		return g.Taken() == 0 && atTarget == 0 && g.Waiting.Load() == 0 && r.lines.Taken() == 0 && waiting.Load() == 0
 	})
 	checkBaseLine(r)
 }
