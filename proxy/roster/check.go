@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,13 +18,10 @@ import (
 	"weir/proxy/upstream"
 )
 
-// probeTimeout bounds the attempt to connect to a target that is down.
-const probeTimeout = 500 * time.Millisecond
-
-// probing probes once a second until stop is closed.
-func (l *List) probing(stop <-chan struct{}) {
-	every.Pause(stop, time.Second, func(time.Time) { l.probe() })
-}
+const (
+	probePause   = time.Second
+	probeTimeout = 500 * time.Millisecond // bounds the attempt to connect to a target that is down
+)
 
 // probe connects to the targets that are down, all at the same time. Readiness may keep
 // requests away, and then nothing else notices that they are back.
@@ -66,7 +64,7 @@ func eachAtOnce[T any](items []T, do func(T)) {
 	all.Wait()
 }
 
-// connects reports whether a target accepts a connection. If so it tells every loop.
+// connects reports whether a target accepts a connection. If so it notifies every loop.
 func (l *List) connects(spec *Target) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
@@ -86,16 +84,20 @@ func (l *List) connects(spec *Target) bool {
 // checks are the active health checks of the targets: a GET of one path, which must be
 // answered with a status below 400.
 //
-// Safe for concurrent use: mu guards the map; a Check belongs to the checking goroutine,
-// and others read a copy.
+// Safe for concurrent use: mu guards what changes.
 type checks struct {
 	path     string // empty: no checks
 	interval time.Duration
 
-	mu       sync.Mutex
-	verdicts map[*Target]upstream.Verdict
-	causes   map[*Target]string // why the last check failed
-	running  map[*Target]*upstream.Check
+	mu  sync.Mutex
+	all map[*Target]*checked // replaced, never changed
+}
+
+// checked is what checks have found out about a target.
+type checked struct {
+	check   upstream.Check // owned by the checking goroutine
+	verdict upstream.Verdict
+	cause   string // why the last failed check failed
 }
 
 // checkTimeoutMax bounds one check, as does the interval.
@@ -111,57 +113,40 @@ func (ch *checks) down(spec *Target) bool {
 func (ch *checks) verdict(spec *Target) (v upstream.Verdict, cause string) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return ch.verdicts[spec], ch.causes[spec]
+	if c := ch.all[spec]; c != nil {
+		return c.verdict, c.cause
+	}
+	return v, ""
 }
 
 // follow makes the given list the targets that are checked.
 func (ch *checks) follow(list []*Target) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	verdicts, causes, running := make(map[*Target]upstream.Verdict), make(map[*Target]string), make(map[*Target]*upstream.Check)
+	all := make(map[*Target]*checked, len(list))
 	for _, spec := range list {
-		verdicts[spec], causes[spec], running[spec] = ch.verdicts[spec], ch.causes[spec], ch.running[spec]
-		if running[spec] == nil {
-			running[spec] = new(upstream.Check)
-		}
+		all[spec] = cmp.Or(ch.all[spec], new(checked))
 	}
-	ch.verdicts, ch.causes, ch.running = verdicts, causes, running
+	ch.all = all
 }
 
-// checking checks all targets, once per interval, until stop is closed.
-func (l *List) checking(stop <-chan struct{}) {
-	l.checkAll(stop)
-	every.Pause(stop, l.checks.interval, func(time.Time) { l.checkAll(stop) })
+// checking checks all targets, once per interval, until ctx ends.
+func (l *List) checking(ctx context.Context) {
+	l.checkAll(ctx)
+	every.Pause(ctx.Done(), l.checks.interval, func(time.Time) { l.checkAll(ctx) })
 }
 
 // checkAll checks every target.
-func (l *List) checkAll(stop <-chan struct{}) {
+func (l *List) checkAll(ctx context.Context) {
 	l.checks.mu.Lock()
-	running := l.checks.running
+	all := l.checks.all
 	l.checks.mu.Unlock()
-	ctx, cancel := untilStop(stop)
-	defer cancel()
-	eachAtOnce(slices.Collect(maps.Keys(running)), func(spec *Target) {
+	eachAtOnce(slices.Collect(maps.Keys(all)), func(spec *Target) {
 		err := l.check(ctx, spec)
-		select {
-		case <-stop: // the drain cancelled the check
-		default:
-			l.checked(spec, running[spec], err)
+		if ctx.Err() == nil { // otherwise the drain cancelled the check
+			l.judge(spec, all[spec], err)
 		}
 	})
-}
-
-// untilStop returns a context that ends when stop is closed.
-func untilStop(stop <-chan struct{}) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		select {
-		case <-stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
 }
 
 // check performs one check. The error says why it failed.
@@ -191,20 +176,15 @@ func (l *List) check(ctx context.Context, spec *Target) error {
 	return nil
 }
 
-// checked tells every loop a check's result.
-func (l *List) checked(spec *Target, check *upstream.Check, fault error) {
-	v, cause := check.Passed, ""
-	if fault != nil {
-		v, cause = check.Failed, "check of "+l.checks.path+": "+Cause(fault)
-	}
-	verdict := v()
+// judge passes the result of a check to every loop.
+func (l *List) judge(spec *Target, c *checked, fault error) {
 	l.checks.mu.Lock()
-	if _, still := l.checks.verdicts[spec]; still {
-		l.checks.verdicts[spec] = verdict
-		if fault != nil {
-			l.checks.causes[spec] = cause
-		}
+	if fault != nil {
+		c.verdict, c.cause = c.check.Failed(), "check of "+l.checks.path+": "+Cause(fault)
+	} else {
+		c.verdict = c.check.Passed()
 	}
+	verdict := c.verdict
 	l.checks.mu.Unlock()
-	l.cfg.Loops.Checked(spec, verdict, time.Duration(check.Missing())*l.checks.interval)
+	l.cfg.Loops.Checked(spec, verdict, time.Duration(c.check.Missing())*l.checks.interval)
 }

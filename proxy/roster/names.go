@@ -93,15 +93,13 @@ func (n *names) expand(declared []*Target) (list []*Target) {
 }
 
 // looking resolves all names, once per interval and when the declared targets change,
-// until stop is closed.
-func (l *List) looking(stop <-chan struct{}) {
+// until ctx ends.
+func (l *List) looking(ctx context.Context) {
 	tick := time.NewTicker(l.names.interval)
 	defer tick.Stop()
-	ctx, cancel := untilStop(stop)
-	defer cancel()
 	for {
 		select {
-		case <-stop:
+		case <-ctx.Done():
 			return
 		case <-l.names.changed:
 		case <-tick.C:
@@ -186,7 +184,7 @@ func (l *List) looked(host string, a upstream.Answer, err error) {
 		return // the name is no longer used
 	}
 	l.names.count(a)
-	l.tellFault(host, n, a, err)
+	l.reportFault(host, n, a, err)
 	changed, refused := n.members.Answered(a)
 	l.names.refused.Add(uint64(refused))
 	if full := refused > 0; full != n.full && len(a.Addrs) > 0 {
@@ -211,9 +209,9 @@ func (n *names) count(a upstream.Answer) {
 	}
 }
 
-// tellFault logs when lookups of a name start to fail, fail for another reason, or
-// succeed again.
-func (l *List) tellFault(host string, n *name, a upstream.Answer, err error) {
+// reportFault logs when lookups of a name start to fail, fail for another reason, or succeed
+// again.
+func (l *List) reportFault(host string, n *name, a upstream.Answer, err error) {
 	fault := ""
 	switch {
 	case len(a.Addrs) > 0:

@@ -4,12 +4,14 @@
 package roster
 
 import (
+	"context"
 	"iter"
 	"log/slog"
 	"strconv"
 	"sync"
 	"time"
 
+	"weir/internal/every"
 	"weir/internal/metric"
 	"weir/proxy/upstream"
 )
@@ -32,7 +34,7 @@ type Loops interface {
 	Refresh()                  // makes loops update their views
 	Views(t *Target) iter.Seq[*View]
 	Connected(t *Target) // a probe could connect
-	// Checked tells the verdict of active checks, and the earliest time at which it may
+	// Checked reports the verdict of active checks, and the earliest time at which it may
 	// change.
 	Checked(t *Target, v upstream.Verdict, recheck time.Duration)
 }
@@ -56,15 +58,15 @@ func New(cfg Config) *List {
 	return &List{cfg: cfg, checks: checks{path: cfg.CheckPath, interval: cfg.CheckInterval}, names: newNames(cfg.Lookup, cfg.LookupInterval)}
 }
 
-// Run probes, checks and resolves until stop is closed.
-func (l *List) Run(stop <-chan struct{}) {
+// Run probes, checks and resolves until ctx ends.
+func (l *List) Run(ctx context.Context) {
 	var all sync.WaitGroup
-	all.Go(func() { l.probing(stop) })
+	all.Go(func() { every.Pause(ctx.Done(), probePause, func(time.Time) { l.probe() }) })
 	if l.cfg.CheckPath != "" {
-		all.Go(func() { l.checking(stop) })
+		all.Go(func() { l.checking(ctx) })
 	}
 	if l.cfg.LookupInterval > 0 {
-		all.Go(func() { l.looking(stop) })
+		all.Go(func() { l.looking(ctx) })
 	}
 	all.Wait()
 }

@@ -58,7 +58,7 @@ func TestStatus(t *testing.T) {
 		idle int64
 		want string
 	}{{0, "2 up , 1 down timeout"}, {1, "2 up , 1 up "}} {
-		views[1].Idle.Store(step.idle)
+		views[1].Usable.Store(step.idle)
 		var got []string
 		for _, st := range l.Status() {
 			got = append(got, fmt.Sprint(st.Number, " ", st.Status, " ", st.Cause))
@@ -67,7 +67,7 @@ func TestStatus(t *testing.T) {
 			t.Errorf("with %d idle connections: %s, want %s", step.idle, told, step.want)
 		}
 	}
-	views[1].Idle.Store(0)
+	views[1].Usable.Store(0)
 	var text strings.Builder
 	set := metric.New()
 	l.Register(set)

@@ -24,7 +24,7 @@ func (l *List) state(spec *Target) targetState {
 	var last time.Time
 	for t := range l.cfg.Loops.Views(spec) {
 		st.status = min(st.status, upstream.Status(t.Status.Load()))
-		connected = connected || t.Idle.Load()+t.Busy.Load() > 0
+		connected = connected || t.Usable.Load() > 0
 		failed = failed || t.Failed.Load()
 		st.failures += t.failures.Load()
 		if c := t.cause.Load(); c != nil && c.at.After(last) {
@@ -92,8 +92,8 @@ func (l *List) Status() []Status {
 		verdict, _ := l.checks.verdict(spec)
 		st := Status{Number: l.Number(spec), URL: spec.URL, Address: spec.Addr, Check: verdict.String(), Status: state.status.String(), Cause: state.cause}
 		for t := range l.cfg.Loops.Views(spec) {
-			st.InFlight += t.InFlight.Load()
-			st.Connections.Idle += t.Idle.Load()
+			st.InFlight += t.InFlight()
+			st.Connections.Idle += t.Idle()
 			st.Connections.Busy += t.Busy.Load()
 			st.Connections.Connecting += t.Connecting.Load()
 			st.Ejections += uint64(t.Ejections.Load())

@@ -45,7 +45,10 @@ func (t *Target) hostOf() (host, port string) {
 //
 // Safe for concurrent use: every field is one atomic word, which the loop writes.
 type View struct {
-	Idle, Busy, Connecting, InFlight, Streams atomic.Int64 // see upstream.Pool
+	// See upstream.Pool. A request that takes an idle connection or returns one changes only
+	// Busy, because each store locks a cache line.
+	Usable, Busy, Connecting, Waiting, Streams atomic.Int64
+	Held                                       atomic.Int64 // exchanges that chose the target and wait for a place at any
 
 	Status    atomic.Int64 // an upstream.Status
 	Ejections atomic.Int64
@@ -53,6 +56,19 @@ type View struct {
 	failures  atomic.Int64
 	cause     atomic.Pointer[failure] // the last, or an equal one of the same second; nil: none
 }
+
+// Idle returns the number of idle connections.
+func (v *View) Idle() int64 {
+	busy := v.Busy.Load()
+	return max(0, v.Usable.Load()-busy)
+}
+
+// Short returns the number of exchanges, other than streams, that have a connection to the
+// target or wait for one.
+func (v *View) Short() int64 { return max(0, v.Busy.Load()+v.Waiting.Load()-v.Streams.Load()) }
+
+// InFlight returns the number of exchanges that have chosen the target.
+func (v *View) InFlight() int64 { return v.Busy.Load() + v.Waiting.Load() + v.Held.Load() }
 
 // A failure is why a connect or an answer of a target failed.
 //

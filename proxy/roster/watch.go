@@ -44,27 +44,27 @@ func Cause(err error) string {
 //
 // Owned by one goroutine.
 type Watch struct {
-	told map[*Target]toldState
+	logged map[*Target]loggedState
 }
 
-// A toldState is the state of a target that was logged last.
-type toldState struct {
+// A loggedState is the state of a target that was logged last.
+type loggedState struct {
 	targetState
 	since time.Time // when it was logged
 }
 
 // Look logs what has changed since the last call, at most one line per target.
 func (w *Watch) Look(now time.Time, l *List) {
-	told := make(map[*Target]toldState)
+	logged := make(map[*Target]loggedState)
 	for _, spec := range l.All() {
-		told[spec] = w.note(now, l.cfg.Log.With("target", spec.URL, "address", spec.Addr), w.told[spec], l.state(spec))
+		logged[spec] = w.note(now, l.cfg.Log.With("target", spec.URL, "address", spec.Addr), w.logged[spec], l.state(spec))
 	}
-	w.told = told
+	w.logged = logged
 }
 
 // note logs the change from one state to the next, with the number of failed connects and
 // answers since the last line, and returns the new logged state.
-func (w *Watch) note(now time.Time, log *slog.Logger, was toldState, is targetState) toldState {
+func (w *Watch) note(now time.Time, log *slog.Logger, was loggedState, is targetState) loggedState {
 	if is.status == upstream.Probing {
 		is.status = upstream.Ejected // which of the two it is depends only on how long it has lasted
 	}
@@ -75,7 +75,7 @@ func (w *Watch) note(now time.Time, log *slog.Logger, was toldState, is targetSt
 	case is.status == was.status && is.cause == was.cause:
 		if is.status == upstream.Up && failures > 0 {
 			log.Warn("Target failed and is up again", "cause", is.failed, "failures", failures)
-			return toldState{is, now}
+			return loggedState{is, now}
 		}
 		return was
 	case is.status == upstream.Up:
@@ -86,9 +86,9 @@ func (w *Watch) note(now time.Time, log *slog.Logger, was toldState, is targetSt
 		log.Warn("Target gets no requests for a while because it answers with errors", "cause", is.cause, "failures", failures)
 	}
 	if is.status == was.status {
-		return toldState{is, was.since} // another cause
+		return loggedState{is, was.since} // another cause
 	}
-	return toldState{is, now}
+	return loggedState{is, now}
 }
 
 // Answered returns the cause for a status that counts against the target.

@@ -25,7 +25,7 @@ func TestWatch(t *testing.T) {
 		}
 		return a
 	}}))
-	var was toldState
+	var was loggedState
 	now := time.Unix(0, 0)
 	for i, step := range []struct {
 		is   targetState

@@ -141,7 +141,7 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 		return
 	}
 	if fx.Claims > 0 {
-		s.disbelieved(c.s.Remote, fx.Claims)
+		s.droppedClaims(c.s.Remote, fx.Claims)
 	}
 	if fx.Noticed != nil && s.access != nil {
 		c.notice.keep(fx.Noticed.Head, fx.Noticed.Client)
@@ -352,6 +352,11 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 
 // serve gives the session a connection to the target.
 func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
+	if reused && c.delivery != nil && c.delivery.Once {
+		c.enter(now, true) // in the place of u, which may still be open when the new one is
+		u.conn.Abort()     // nothing is on it, and a reset leaves no port in TIME_WAIT
+		return
+	}
 	c.upstream, u.owner = u, c
 	u.target.note(now)
 	u.target.admitted(c)

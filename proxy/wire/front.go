@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/every"
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/budget"
@@ -94,10 +95,11 @@ type Front struct {
 	connsPerTarget int // of all sides
 
 	background sync.WaitGroup
-	stop       chan struct{}
+	running    context.Context // ends when Drain has drained
+	stop       context.CancelFunc
 	began      time.Time
 	memory     budget.Memory
-	disbelief  disbelief
+	claims     claimsWarning
 	seed       maphash.Seed // of the hashes that tell waiting clients apart
 	classes    gates.Classes
 }
@@ -112,8 +114,9 @@ func Start(cfg Config) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{Tally: tally.New(cfg.Policy, cfg.Log), cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now(), seed: maphash.MakeSeed(),
+	f := &Front{Tally: tally.New(cfg.Policy, cfg.Log), cfg: cfg, group: g, began: time.Now(), seed: maphash.MakeSeed(),
 		memory: budget.Memory{Budget: cfg.MemoryBudget}, lines: upstream.NewLines(len(g.Loops()))}
+	f.running, f.stop = context.WithCancel(context.Background())
 	for i, l := range g.Loops() {
 		f.sides = append(f.sides, newSide(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
 	}
@@ -135,8 +138,8 @@ func Start(cfg Config) (*Front, error) {
 		f.lns = append(f.lns, f.listen(ln))
 	}
 	f.background.Go(f.housekeeping)
-	f.background.Go(func() { f.Targets.Run(f.stop) })
-	f.background.Go(func() { f.memory.Watch(f.stop) })
+	f.background.Go(func() { f.Targets.Run(f.running) })
+	f.background.Go(func() { f.memory.Watch(f.running.Done()) })
 	return f, nil
 }
 
@@ -184,7 +187,7 @@ func (f *Front) Leave(ln net.Listener) {
 		defer over.Stop()
 		select {
 		case <-over.C:
-		case <-f.stop:
+		case <-f.running.Done():
 		}
 		leaving.Close()
 	})
@@ -192,23 +195,16 @@ func (f *Front) Leave(ln net.Listener) {
 
 // housekeeping logs refusals and drops retired targets, once a second.
 func (f *Front) housekeeping() {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	rules := f.Tally.NewHousekeeper()
 	var slow gates.Watch
 	var targets roster.Watch
-	for {
-		select {
-		case <-f.stop:
-			rules.Last()
-			return
-		case now := <-tick.C:
-			rules.Keep(now)
-			f.disbelief.warn(now, f.cfg.Log)
-			targets.Look(now, f.Targets)
-			slow.Look(now, f.Gates)
-		}
-	}
+	every.Pause(f.running.Done(), time.Second, func(now time.Time) {
+		rules.Keep(now)
+		f.claims.warn(now, f.cfg.Log)
+		targets.Look(now, f.Targets)
+		slow.Look(now, f.Gates)
+	})
+	rules.Last()
 }
 
 // Drain stops accepting, lets requests in flight finish, at most for the drain timeout or
@@ -226,7 +222,7 @@ func (f *Front) Drain(ctx context.Context) (cut int) {
 	}
 	cut = f.group.Emptied(ctx, f.cfg.DrainTimeout)
 	finish.Wait()
-	close(f.stop)
+	f.stop()
 	f.background.Wait()
 	f.desk.Close()
 	f.group.Stop()

@@ -12,7 +12,7 @@ import (
 // bounds returns the gate's configuration for one target.
 func (f *Front) bounds() gate.Config {
 	g := &f.cfg.Gate
-	return gate.Config{Min: g.Min, Max: min(cmp.Or(g.Max, f.connsPerTarget), f.connsPerTarget)}
+	return gate.Config{Min: g.Min, Max: min(cmp.Or(g.Max, f.connsPerTarget), f.connsPerTarget), SLO: g.SLO}
 }
 
 // begin starts learning at the target's gate.
@@ -26,9 +26,6 @@ func (t *target) begin() {
 // none before the first request.
 func (t *target) gated() bool { return t.gate.Limit() > 0 }
 
-// enforced reports whether the gate bounds the requests in flight.
-func (t *target) enforced() bool { return t.gated() && t.side.front.cfg.Gate.Mode == gate.On }
-
 // admitted records that an exchange of c goes to the target over the connection that it
 // now has. Exchanges that still wait for a connection are not at the target.
 func (t *target) admitted(c *client) {
@@ -37,7 +34,7 @@ func (t *target) admitted(c *client) {
 	}
 	free, atTarget := t.gate.Now()
 	c.with = max(atTarget, 1)
-	if !t.enforced() && t.binds() && free < 0 {
+	if free < 0 && t.binds() && !t.bounded() {
 		t.side.counts.GateWould.Inc()
 	}
 	c.full = c.full || free <= 0

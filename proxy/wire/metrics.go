@@ -43,7 +43,7 @@ func (f *Front) registerUpstream(set *metric.Set) {
 	}
 	gauge("ratelimiter_upstream_in_flight", "requests at the targets", func(t *target) int64 { return t.Busy.Load() })
 	const conns = "connections to targets"
-	gauge(`ratelimiter_upstream_connections{state="idle"}`, conns, func(t *target) int64 { return t.Idle.Load() })
+	gauge(`ratelimiter_upstream_connections{state="idle"}`, conns, func(t *target) int64 { return t.Idle() })
 	gauge(`ratelimiter_upstream_connections{state="busy"}`, conns, func(t *target) int64 { return t.Busy.Load() })
 	gauge(`ratelimiter_upstream_connections{state="connecting"}`, conns, func(t *target) int64 { return t.Connecting.Load() })
 	gauge("ratelimiter_upstream_streams", "connections to targets that carry tunnels and streams, or are private to a client that has logged in over them", func(t *target) int64 { return t.Streams.Load() })

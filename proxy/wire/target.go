@@ -28,11 +28,12 @@ type target struct {
 
 	roster.View
 
-	gate    *gates.Gate  // shared by all loops
-	late    gates.Late   // answers not yet reported to the gate
-	told    gate.Use     // the loop's use as last reported to the gate
-	short   atomic.Int64 // the use by short exchanges, for others
-	waiting int          // exchanges that chose this target and wait for a place at any target
+	gate    *gates.Gate // shared by all loops
+	late    gates.Late  // answers not yet reported to the gate
+	told    gate.Use    // the loop's use as last reported to the gate
+	part    int         // the loop's places of the gate's limit
+	partOf  int         // when it was this
+	waiting int         // exchanges that chose this target and wait for a place at any target
 	serve   func(now time.Time)
 	called  atomic.Bool // serve is scheduled
 
@@ -102,8 +103,8 @@ func dialFault(err error) exchange.Fault {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return exchange.FaultRefused
-	case errors.Is(err, loop.ErrDialsBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return exchange.FaultBusy // the proxy is overloaded
+	case errors.Is(err, loop.ErrDialsBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EADDRNOTAVAIL):
+		return exchange.FaultBusy // the proxy has no room or no port left
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return exchange.FaultConnectTime
 	}
@@ -125,12 +126,12 @@ func (t *target) answered(now time.Time, mark upstream.Mark, status int, fault e
 func (t *target) note(now time.Time) {
 	t.spend(now)
 	has := gate.Use{Short: t.pool.Short(), Waiting: t.pool.Waiting(), Streams: t.pool.Streams()}
-	publish(&t.Idle, int64(t.pool.Idle()))
+	publish(&t.Usable, int64(t.pool.Usable()))
 	publish(&t.Busy, int64(t.pool.Busy()))
 	publish(&t.Connecting, int64(t.pool.Connecting()))
-	publish(&t.InFlight, int64(has.Short+has.Streams+t.waiting))
+	publish(&t.Waiting, int64(has.Waiting))
 	publish(&t.Streams, int64(has.Streams))
-	publish(&t.short, int64(has.Short))
+	publish(&t.Held, int64(t.waiting))
 	if has != t.told {
 		t.gate.Change(t.told, has)
 		t.told = has
@@ -188,6 +189,8 @@ type upstreamConn struct {
 	owner  *client   // client whose exchange it carries, or to whom it is private; nil: idle
 	ended  bool      // the target has closed its sending side
 	endBy  time.Time // not reused from then on; zero means never
+	rested time.Time // since when it is idle, or when it last was
+	timed  bool      // its deadline is set
 }
 
 // holder returns the client whose exchange is on the connection, or nil.
@@ -244,11 +247,14 @@ func (u *upstreamConn) Writable(now time.Time) {
 
 // Expired closes a connection that has been idle too long.
 func (u *upstreamConn) Expired(now time.Time) {
-	if u.holder() == nil {
+	switch {
+	case u.holder() != nil:
+		u.expire(now, now)
+	case !u.old(now) && now.Before(u.rested.Add(u.target.side.front.cfg.TargetIdle)):
+		u.expire(now, u.rested)
+	default:
 		u.conn.Close()
-		return
 	}
-	u.rest(now)
 }
 
 // Closed tells the session that waits for an answer, and the pool.
@@ -300,10 +306,19 @@ func (u *upstreamConn) free(now time.Time) {
 	t.note(now)
 }
 
-// rest sets the deadline that closes an idle or old connection. While it is busy the
-// deadline is moved, not cleared, which costs next to nothing.
+// rest records that the connection is idle from now on. A deadline that is set stays, as it
+// comes early enough: Expired looks how long the connection has been idle.
 func (u *upstreamConn) rest(now time.Time) {
-	by := now.Add(u.target.side.front.cfg.TargetIdle)
+	u.rested = now
+	if !u.timed {
+		u.timed = true
+		u.expire(now, now)
+	}
+}
+
+// expire sets the deadline that closes an old connection, or one that is idle since from.
+func (u *upstreamConn) expire(now, from time.Time) {
+	by := from.Add(u.target.side.front.cfg.TargetIdle)
 	if !u.endBy.IsZero() && u.endBy.Before(by) && !u.old(now) {
 		by = u.endBy
 	}

@@ -19,20 +19,33 @@ func (t *target) spend(now time.Time) {
 	if since == 0 || us < since { // new, or no time has passed
 		return
 	}
-	t.side.counts.Traffic.Spent(uint64(us-since), t.used())
+	limit := t.gate.Limit()
+	if limit != t.partOf { // seldom: the division costs more than everything else here
+		t.partOf, t.part = limit, t.portion(limit)
+	}
+	t.side.counts.Traffic.Spent(uint64(us-since), t.used(limit, t.part))
 }
 
-// used returns how much of the loop's part of the target is in use, by the numbers last
-// published.
-func (t *target) used() traffic.Use {
-	u := traffic.Use{Taken: uint64(t.short.Load())}
-	if !t.gated() {
+// portion returns the loop's part of so many places; 0: there is no gate.
+func (t *target) portion(limit int) int {
+	if limit == 0 {
+		return 0
+	}
+	return portion(limit, len(t.side.front.sides), t.side.loop.Index())
+}
+
+// used returns how much of the loop's part of the gate's limit is in use, by the numbers
+// last published.
+func (t *target) used(limit, part int) traffic.Use {
+	u := traffic.Use{Taken: uint64(t.Short())}
+	if limit == 0 {
 		return u
 	}
-	limit := portion(t.gate.Limit(), len(t.side.front.sides), t.side.loop.Index())
-	u.Taken += uint64(gate.StreamPlaces(t.Streams.Load(), int64(limit)))
-	u.Places = uint64(limit)
-	if t.enforced() && t.binds() && t.gate.Free() <= 0 {
+	if streams := t.Streams.Load(); streams > 0 {
+		u.Taken += uint64(gate.StreamPlaces(streams, int64(part)))
+	}
+	u.Places = uint64(part)
+	if front := t.side.front; limit < front.connsPerTarget && front.cfg.Gate.Mode == gate.On && t.gate.Free() <= 0 {
 		u.Bound = u.Places
 	}
 	return u
@@ -52,7 +65,8 @@ func (f *Front) Traffic() *traffic.Sum {
 		}
 		for t := range f.sides.of(spec) {
 			if since := t.since.Load(); since != 0 && now > since {
-				sum.Spent(uint64(now-since), t.used())
+				limit := t.gate.Limit()
+				sum.Spent(uint64(now-since), t.used(limit, t.portion(limit)))
 			}
 		}
 	}

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// disbelieved counts claims about the origin of a request that were dropped because
+// droppedClaims counts claims about the origin of a request that were dropped because
 // TRUSTED_PROXIES does not contain the sender.
-func (s *side) disbelieved(from netip.Addr, claims int) {
+func (s *side) droppedClaims(from netip.Addr, claims int) {
 	s.counts.Disbelieved.Add(uint64(claims))
-	s.front.disbelief.note(from)
+	s.front.claims.note(from)
 }
 
-// A disbelief warns about claims dropped from a private address, which is probably a
+// A claimsWarning warns about claims dropped from a private address, which is probably a
 // proxy that TRUSTED_PROXIES should list.
 //
 // Safe for concurrent use by note; warn is for one goroutine.
-type disbelief struct {
+type claimsWarning struct {
 	from atomic.Pointer[netip.Addr] // such an address since the last warning, or nil
 	next time.Time                  // time from which the next warning is allowed
 }
@@ -26,7 +26,7 @@ type disbelief struct {
 // warnEvery is the least time between two warnings.
 const warnEvery = time.Hour
 
-func (d *disbelief) note(from netip.Addr) {
+func (d *claimsWarning) note(from netip.Addr) {
 	if (from.IsPrivate() || from.IsLoopback()) && d.from.Load() == nil {
 		kept := from // a copy: the address of from would be allocated for every request
 		d.from.Store(&kept)
@@ -34,7 +34,7 @@ func (d *disbelief) note(from netip.Addr) {
 }
 
 // warn logs what was noted since the last call, at most once in warnEvery.
-func (d *disbelief) warn(now time.Time, log *slog.Logger) {
+func (d *claimsWarning) warn(now time.Time, log *slog.Logger) {
 	from := d.from.Swap(nil)
 	if from == nil || now.Before(d.next) {
 		return

@@ -31,7 +31,7 @@ func TestDisbelief(t *testing.T) {
 // The warning comes once an hour, and for addresses at which a proxy of one's own
 // may be.
 func TestDisbeliefWarnings(t *testing.T) {
-	var d disbelief
+	var d claimsWarning
 	var text testkit.Log
 	log := slog.New(slog.NewTextHandler(&text, nil))
 	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
@@ -70,7 +70,7 @@ func TestDisbeliefWarnings(t *testing.T) {
 
 // Claims are dropped on the hot path.
 func TestDisbeliefAllocatesNothing(t *testing.T) {
-	var d disbelief
+	var d claimsWarning
 	for _, from := range []string{"192.0.2.1", "10.0.0.1"} {
 		addr := netip.MustParseAddr(from)
 		d.note(addr)
