@@ -53,7 +53,7 @@ func startStack(t *testing.T) *stack {
 		"PUBLISH_ADDRESS=" + loopback, "ADMIN_TOKEN=" + stackToken,
 	}
 	for _, service := range append(programs(), "prometheus") {
-		s.env = append(s.env, strings.ToUpper(service)+"_PORT="+freePort(t))
+		s.env = append(s.env, strings.ToUpper(service)+"_PORT="+testkit.FreePort(t))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {

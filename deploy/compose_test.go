@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"weir/bench/rig"
+	"weir/internal/testkit"
 )
 
 // A composition holds the fields of compose.yaml that the tests check.
@@ -105,7 +106,7 @@ func TestComposeSidecar(t *testing.T) {
 	if host, set := env["REDIS_HOST"]; host != "" || !set || env["ADAPTIVE_MODE"] != "false" || env["REMOTE_TOKEN"] != master["DECISION_TOKEN"] || env["REMOTE_URL"] != "http://master:"+master["DECISION_PORT"] {
 		t.Errorf("the sidecar's settings are %v", env)
 	}
-	port := freePort(t)
+	port := testkit.FreePort(t)
 	here := strings.NewReplacer("8083", port, "master:", "127.0.0.1:", "${ADAPTIVE_MODE:-shadow}", "shadow", "http://advisor:8084", "http://127.0.0.1:1")
 	start := func(env map[string]string) (p *rig.Process, addr string) {
 		settings := []string{"TARGET_URL=http://127.0.0.1:1"}

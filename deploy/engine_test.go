@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,18 +19,8 @@ import (
 // tag marks the images, containers and networks of this run. No others are touched.
 var tag = fmt.Sprintf("test-%08x", rand.Uint32())
 
-// loopback is the address of containers' ports: one that is unlikely to be used otherwise. Ports
-// that the engine chooses on 127.0.0.1 could conflict with those of other tests.
+// loopback is the address of containers' ports: one that is unlikely to be used otherwise.
 var loopback = fmt.Sprintf("127.83.%d.%d", rand.IntN(256), 1+rand.IntN(254))
-
-// freePort returns a free port at loopback.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l := testkit.Must(net.Listen("tcp", loopback+":0"))(t)
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
 
 // engineThere reports whether a Docker engine answers.
 func engineThere(t *testing.T) bool {

@@ -55,7 +55,7 @@ func TestDockerRunLines(t *testing.T) {
 		}
 		line := strings.NewReplacer(
 			"--name "+program, "--name "+mine+program+" --network-alias "+program, "--network weir ", "--network "+network+" ",
-			fmt.Sprintf("127.0.0.1:%d:", ports[program]), loopback+":"+freePort(t)+":", "-v weir-advisor:", "-v "+mine+"advisor:",
+			fmt.Sprintf("127.0.0.1:%d:", ports[program]), loopback+":"+testkit.FreePort(t)+":", "-v weir-advisor:", "-v "+mine+"advisor:",
 			" weir/"+program, " weir/"+program+":"+tag, "$PWD", root,
 		).Replace(lines[program])
 		if !strings.Contains(line, network) || !strings.Contains(line, mine) || !strings.Contains(line, ":"+tag) || !strings.Contains(line, loopback) {

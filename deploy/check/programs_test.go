@@ -305,12 +305,21 @@ func once(ctx context.Context, probe *corev1.Probe, ports map[string]string, bin
 	return errors.New("a probe of a kind that nobody checks")
 }
 
+// freePort returns a port that no other process gets until the test ends. Like
+// weir/internal/freeport, which another module cannot import, it listens at the
+// first port of a block: who uses either leaves the other ports of the block alone.
 func freePort(t *testing.T) string {
 	t.Helper()
-	for range 1000 { // as weir/internal/freeport does, which another module cannot import
-		port := strconv.Itoa(15_000 + rand.IntN(15_000))
+	for range 1000 {
+		first := 15_000 + 50*rand.IntN(300)
+		guard, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first))
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { _ = guard.Close() })
+		port := strconv.Itoa(first + 1)
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			l.Close()
+			_ = l.Close()
 			return port
 		}
 	}
