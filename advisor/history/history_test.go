@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 var noon = time.Date(2026, 1, 19, 12, 0, 0, 0, time.UTC)
@@ -130,13 +131,8 @@ func TestAway(t *testing.T) {
 	if rows, err := s.Load(t.Context(), noon, time.Time{}); err == nil || len(rows) != 1 || rows[0].Rate != 3 {
 		t.Errorf("rows %v, %v", rows, err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.URL = &url.URL{Scheme: "http", Host: l.Addr().String(), User: url.UserPassword("u", "secret")}
-	l.Close()
-	_, err = s.Load(t.Context(), noon, time.Time{})
+	s.URL = &url.URL{Scheme: "http", Host: testkit.FreeAddr(t), User: url.UserPassword("u", "secret")}
+	_, err := s.Load(t.Context(), noon, time.Time{})
 	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a server that is away: %v", err)
 	}

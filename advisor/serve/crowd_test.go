@@ -13,6 +13,7 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/state"
+	"weir/internal/testkit"
 )
 
 // Many proxies that report at the same time, while the state is read and saved, are added up
@@ -124,8 +125,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("it is imported again\n%s", text)
 	}
 	c.stop()
-	server.Close()
-	cfg.StateFile = ""
+	cfg.HistoryURL, cfg.StateFile = mustParse(t, "http://"+testkit.FreeAddr(t)), ""
 	d := start(t, cfg)
 	if text := d.log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "History cannot be loaded, continuing without it") || !strings.Contains(text, "connection refused") {
 		t.Errorf("the log is\n%s", text)

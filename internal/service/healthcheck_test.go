@@ -2,11 +2,13 @@ package service
 
 import (
 	"bytes"
-	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // edge returns a program with the settings that move its endpoints.
@@ -66,11 +68,8 @@ func TestHealthURL(t *testing.T) {
 // check runs the health check of a program at a server of the test.
 func check(t *testing.T, server *httptest.Server, args ...string) outcome {
 	t.Helper()
-	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := []string{"BIND=127.0.0.1", "PORT=" + port}
+	at := testkit.Must(url.Parse(server.URL))(t)
+	env := []string{"BIND=127.0.0.1", "PORT=" + at.Port()}
 	if server.TLS != nil {
 		env = append(env, "TLS_CERT=cert.pem")
 	}
@@ -111,6 +110,7 @@ func TestHealthCheck(t *testing.T) {
 func TestHealthCheckOfOthers(t *testing.T) {
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
+	defer server.Close()
 	mux.Handle("/actuator/health/readiness", http.RedirectHandler("/well", http.StatusFound))
 	mux.HandleFunc("/well", func(http.ResponseWriter, *http.Request) { t.Error("a redirect is followed") })
 	mux.HandleFunc("/actuator/health", func(w http.ResponseWriter, _ *http.Request) {
@@ -125,7 +125,7 @@ func TestHealthCheckOfOthers(t *testing.T) {
 	}
 	f("proxy: URL/actuator/health/readiness: 302 Found\n", "-healthcheck")
 	f("proxy: URL/actuator/health: 404 Not Found not here\n", "-healthcheck=liveness")
-	server.Close()
+	server.URL = "http://" + testkit.FreeAddr(t)
 	f(`proxy: Get "URL/actuator/health/readiness": dial tcp `, "-healthcheck")
 }
 

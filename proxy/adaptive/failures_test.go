@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // Whatever an advisor does that is not an answer: the last limits stay.
@@ -118,7 +120,7 @@ func TestOutage(t *testing.T) {
 	r.oracle.says(`{"algorithm":"fixed","limit":120,"window":1,"predictedRps":90}`)
 	r.turn()
 	r.log.Taken()
-	r.oracle.Close()
+	r.client.url = "http://" + testkit.FreeAddr(t) + "/v1/limit-config"
 	const why = "connection refused"
 	r.turns(Failed, "fixed 120/1 advisor", why)
 	reason := r.read().lines[1].Reason
