@@ -146,12 +146,7 @@ func TestCourierConnections(t *testing.T) {
 // A master that refuses connections is not dialled with every question.
 func TestCourierDials(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	c := newCarrying(t, openBackend(t, Config{URLs: []string{"http://" + l.Addr().String()}}))
+	c := newCarrying(t, openBackend(t, Config{URLs: []string{"http://" + testkit.FreeAddr(t)}}))
 	batch := &store.Batch{Groups: []*store.Group{one(1, "r", fixed(5))}}
 	testkit.Eventually(t, "the dial has failed", func() (failed bool) {
 		c.on(func(now time.Time) {

@@ -298,14 +298,9 @@ func TestOrder(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	defer breaks.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
 	m := startMaster(t, w, "127.0.0.1:0")
 	cfg := config(m)
-	cfg.URLs = append([]string{"http://" + gone.Addr().String()}, cfg.URLs...)
+	cfg.URLs = append([]string{"http://" + testkit.FreeAddr(t)}, cfg.URLs...)
 	b := openBackend(t, cfg)
 	if g := decide(b, one(3, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 3 || b.current.Load() != 1 {
 		t.Errorf("the first is gone: %+v, master %d", g.Err, b.current.Load())
@@ -329,9 +324,11 @@ func TestMasterRestarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	prefix, _ := w.open(t)
-	m := startMaster(t, w, "127.0.0.1:0")
-	addr := m.Addr().String()
-	s, err := New(config(m))
+	addr := testkit.FreeAddr(t) // nobody else gets it between the two masters
+	m := startMaster(t, w, addr)
+	cfg := config(m)
+	cfg.Timeout = 2 * time.Second // one late call is an outage
+	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
