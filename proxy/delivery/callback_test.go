@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -80,6 +81,7 @@ type calling struct {
 	t     *testing.T
 	pair  tls.Certificate
 	path  string
+	tries int // attempts of a callback; 0: as usual
 	limit deferred.Limits
 	log   testkit.Records
 	d     *Dispatcher
@@ -105,6 +107,7 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	}
 	quick := terms.Callbacks()
 	quick.Backoff = terms.Backoff{First: 0.01, Factor: 1, Max: 0.01}
+	quick.Attempts = cmp.Or(c.tries, quick.Attempts)
 	p := policy(c.t, "rules: []\n")
 	c.d, err = New(Config{Rate: 1000, Policy: func() *decide.Policy { return p }, Log: c.log.Logger("Deferred"), DeadKeep: time.Hour, Hosts: hosts, callbacks: &quick,
 		Post: post.New(post.Config{Hosts: hosts, Secret: secret, Roots: roots}),
@@ -285,6 +288,7 @@ func TestCallbackGivenUp(t *testing.T) {
 func TestCallbackSurvives(t *testing.T) {
 	t.Parallel()
 	c := newCalling(t)
+	c.tries = 1_000_000 // attempts go on until the proxy ends
 	r := receives(t, c.pair)
 	c.starts(201) // lists nobody: attempts fail
 	done := c.accepts(r.URL)

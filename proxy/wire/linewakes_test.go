@@ -55,9 +55,10 @@ func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 
 // A target that checks find well again serves who waits for another.
 func TestLineIsServedByATargetThatIsBack(t *testing.T) {
+	t.Parallel() // several checks in a row, each of which may take as long as the interval
 	a, b := newMember(t, "a"), newMember(t, "b")
 	b.health.Store(503)
-	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "10ms")
+	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms")
 	r.until("b is down", func() bool { return r.Targets.Status()[1].Status == "down" })
 	r.lineUp(0, request("/held"))
 	a.gate.next(t)
