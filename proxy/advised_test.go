@@ -78,7 +78,7 @@ func TestDeliveriesAreNoDemand(t *testing.T) {
 	defer between.Close()
 	s := newShop(t)
 	p := launch(t, append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"),
-		"ADVISOR_URL", between.URL, "ADAPTIVE_MODE", "shadow", "ADAPTIVE_UPDATE_INTERVAL", "1s", "ADAPTIVE_TIME_SCALE", "10", "GATE", "off"))
+		"ADVISOR_URL", between.URL, "ADAPTIVE_MODE", "shadow", "ADAPTIVE_UPDATE_INTERVAL", "1s", "ADAPTIVE_TIME_SCALE", "10"))
 	for _, body := range []string{"one", "two", "three"} {
 		p.becomes(p.stored("", body).ID, "done")
 	}

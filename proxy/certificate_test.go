@@ -87,7 +87,10 @@ func TestDecisionTLS(t *testing.T) {
 	p.gets("GET /metrics", 200, "\nratelimiter_decision_certificate_expiry_timestamp_seconds ")
 	s := startSidecar(t, "REMOTE_URL", url, "REMOTE_CA_FILE", cert)
 	s.gets("GET /x", 200, "/x")
-	s.gets("GET /metrics", 200, "\nratelimiter_remote_connected 1\n")
+	testkit.Eventually(t, "the sidecar is connected", func() bool { // a handshake on a busy machine may be late
+		_, text := s.call("GET /metrics")
+		return strings.Contains(text, "\nratelimiter_remote_connected 1\n")
+	})
 	for _, wrong := range []struct {
 		told string
 		env  []string

@@ -23,7 +23,7 @@ func TestTargetsAreReplaced(t *testing.T) {
 	one, two := httptest.NewServer(name("one")), httptest.NewServer(name("two"))
 	defer one.Close()
 	defer two.Close()
-	p := launch(t, []string{"TARGET_URL", one.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600", "ADMIN_TOKEN", token})
+	p := launch(t, []string{"TARGET_URL", one.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600", "ADMIN_TOKEN", token, "GATE", "off"})
 	if first := p.Logged("INFO Proxy - Started version="); strings.Contains(first, token) {
 		t.Errorf("the log tells the token: %s", first)
 	}

@@ -49,7 +49,7 @@ func TestReadinessWhileDraining(t *testing.T) {
 }
 
 // callers ask again and again, each time over a new connection, until stopped.
-// All must be answered.
+// All must be answered: a gate would shed those that wait for long on a busy machine.
 type callers struct {
 	t        *testing.T
 	ended    sync.WaitGroup
@@ -101,7 +101,7 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			port := testkit.FreePort(t)
-			env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", port, "RATE_LIMIT_LIMIT", "1000000000",
+			env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", port, "RATE_LIMIT_LIMIT", "1000000000", "GATE", "off",
 				"DRAIN_GRACE", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String()} // who has dialled may be slow to ask
 			var before *running
 			var load *callers
@@ -190,7 +190,7 @@ func TestTakeoverOfTheDecisionPort(t *testing.T) {
 	decides := testkit.FreePort(t)
 	env := []string{"TAKEOVER", "true", "PORT", testkit.FreePort(t), "RATE_LIMIT_LIMIT", "1000000000", "DRAIN_GRACE", "1s"} // longer than a sidecar is silent
 	before := startMaster(t, decides, env...)
-	sidecar := startSidecar(t, "REMOTE_URL", "http://127.0.0.1:"+decides, "RATE_LIMIT_LIMIT", "1000000000", "TARGET_URL", named(t))
+	sidecar := startSidecar(t, "REMOTE_URL", "http://127.0.0.1:"+decides, "RATE_LIMIT_LIMIT", "1000000000", "TARGET_URL", named(t), "GATE", "off")
 	load := callAt(t, sidecar.addr)
 	for range 3 {
 		load.more()
