@@ -37,7 +37,8 @@ func holding(t *testing.T) (s *shop, arrived chan string, release func()) {
 // A proxy that ends accepts no connections while it waits for a delivery that takes long.
 func TestDrainBesideDeliveries(t *testing.T) {
 	s, arrived, release := holding(t)
-	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0"), "DRAIN_TIMEOUT", testkit.Patience.String(), "DRAIN_GRACE", "10ms")
+	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0"), "DRAIN_TIMEOUT", testkit.Patience.String(), "DRAIN_GRACE", "10ms",
+		"PORT", testkit.FreePort(t)) // where nobody else listens afterwards
 	p := launch(t, env)
 	made := p.stored("", "slow")
 	testkit.Receive(t, arrived, "a delivery")

@@ -385,13 +385,13 @@ func TestConnectionsExhausted(t *testing.T) {
 	s := postgrestest.Start(t, "-c", "max_connections=12", "-c", "superuser_reserved_connections=3", "-c", "max_wal_senders=0")
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE weir TO plain")
 	var held []*pgconn.PgConn
-	for {
+	postgrestest.Eventually(t, "all connections are taken", func() bool { // the server may not have ended the one before yet
 		conn, err := pgconn.Connect(background, s.URL("plain", "weir"))
-		if err != nil {
-			break
+		if err == nil {
+			held = append(held, conn)
 		}
-		held = append(held, conn)
-	}
+		return err != nil && len(held) == 12-3
+	})
 	b := openBackend(t, Config{URL: s.URL("plain", "weir")})
 	err := b.Probe(background)
 	if f := b.Classify(err); f.Class != store.OutageFault || f.Code != "53300" || f.Permanent != nil || !strings.Contains(fmt.Sprint(err), "max_connections") {

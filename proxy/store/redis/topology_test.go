@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"weir/internal/testkit"
 	"weir/proxy/store"
@@ -78,7 +77,7 @@ func TestWrongTopology(t *testing.T) {
 		{sentinel.addr(), func(cfg *Config) { cfg.SentinelMaster = "other" }, "master"},
 	} {
 		log := new(testkit.Log)
-		cfg := Config{Config: lane.Config{Timeout: time.Second, Log: log.Logger()}, Addrs: []string{test.addr}, dialTimeout: timeoutMax}
+		cfg := Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{test.addr}, dialTimeout: timeoutMax}
 		test.change(&cfg)
 		if c := newClient(t, cfg); c.Connected() || log.Count("Redis connection lost, entering fail-open mode") != 1 || log.Count(test.reason) != 1 {
 			t.Errorf("want %q: connected %v, logged %s", test.reason, c.Connected(), log.String())
