@@ -10,8 +10,8 @@ import (
 type Request interface {
 	// Part returns the value of a part as written in the request, and whether the request
 	// has it. The value of a query is not decoded, path and host are not normalized.
-	// Values stay valid as long as the hits. Part is never called for global and ip,
-	// which are not in the text of the request.
+	// Values must stay valid as long as the rules' hits that were made from them. Part is
+	// never called for global and ip, which are not in the text of the request.
 	Part(p Part) (value []byte, ok bool)
 }
 

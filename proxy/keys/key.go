@@ -108,8 +108,8 @@ func AppendShown(dst, key []byte) []byte {
 	return dst
 }
 
-// AppendAddress appends the network that identifies a client, or the whole address if
-// that does. An IPv4 address within IPv6 is that IPv4 address.
+// AppendAddress appends the network that identifies a client, or the address if its whole
+// length does. An IPv4-mapped IPv6 address counts as the IPv4 address.
 func (p Part) AppendAddress(dst []byte, a netip.Addr) []byte {
 	a = a.Unmap().WithZone("")
 	bits := int(p.bits6)

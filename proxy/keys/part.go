@@ -84,7 +84,7 @@ func ParsePart(text string) (Part, error) {
 	return Part{}, fmt.Errorf("must be one of %s, is %q", partWords, text)
 }
 
-// parseSecret parses a part whose text after secret: is left.
+// parseSecret parses a part that begins with secret:; left is the text after that.
 func parseSecret(text, left string) (Part, error) {
 	p, err := ParsePart(left)
 	if err == nil && (p.secret || p.Source != Header && p.Source != Cookie && p.Source != Query) {
@@ -175,9 +175,9 @@ func (p *Part) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Canonical returns the same Part for all that mean the same: field names are
-// case-insensitive, and some parts are secret without being marked. The result of
-// [Part.Marked] then says whether it is secret.
+// Canonical returns the same Part for all parts with the same meaning: field names are
+// case-insensitive, and some parts are secret without being marked. [Part.Marked] of the
+// result reports whether the part is secret.
 func (p Part) Canonical() Part {
 	p.secret = p.Secret()
 	if p.Source == Header {

@@ -6,8 +6,8 @@ import (
 	"weir/proxy/pattern"
 )
 
-// An axis is a property of requests by which rules exclude each other. A request
-// has at most one value on it.
+// An axis is a property of requests by which rules exclude each other. A request has at
+// most one value of it.
 type axis struct {
 	kind axisKind
 	at   int // slot, or segment
@@ -18,29 +18,29 @@ type axisKind uint8
 const (
 	axisMethod     axisKind = iota
 	axisPart                // the value of a part, by slot
-	axisPathFirst           // a segment of the path, counted from its begin
-	axisPathLast            // and from its end
-	axisPathLength          // how many segments there are
-	axisHostFirst           // the same of the labels of the host
+	axisPathFirst           // a segment of the path, counted from the beginning
+	axisPathLast            // a segment of the path, counted from the end
+	axisPathLength          // the number of segments
+	axisHostFirst           // likewise for the labels of the host
 	axisHostLast
 	axisHostLength
 )
 
-// A demand is what a rule requires of requests on an axis: one word, or any word
-// except some. A rule with several methods has a demand for each and requires one
-// of them; otherwise a rule has at most one demand on an axis.
+// A demand is what a rule requires on an axis: one word, or any word except some. A rule
+// with several methods has a demand for each and requires one of them. On every other axis
+// a rule has at most one demand.
 type demand struct {
 	axis, word int
-	others     *Words // when not nil: not these
+	others     *Words // if not nil, all words but these
 }
 
-// none is no axis and no word.
+// none stands for no axis, or for no word.
 const none = -1
 
-// wordEnd is the segment behind the last one.
+// wordEnd stands for the end of a path or host, where there is no segment.
 const wordEnd = 0
 
-// newSearch returns a search among rules that does at most so much work.
+// newSearch returns a search among rules that does at most the given work.
 func newSearch(rules []Rule, work int) *search {
 	d := demander{axes: make(map[axis]int), ids: make(map[string]int), words: []string{""}}
 	q := &search{rules: rules, left: work, demands: make([][]demand, len(rules))}
@@ -91,7 +91,7 @@ func (d *demander) of(r *Rule) []demand {
 	return once
 }
 
-// pattern adds the demands of a pattern; the axes are kind and the two behind it.
+// pattern adds the demands of a pattern on the axes kind, kind+1 and kind+2.
 func (d *demander) pattern(p *pattern.Pattern, kind axisKind) {
 	if p == nil {
 		return
@@ -147,10 +147,10 @@ func (d *demander) word(text string) int {
 
 // A vote summarises the demands of some rules on an axis.
 type vote struct {
-	rules  int    // that have a demand on it; 0: not looked at
-	word   int    // the first one, or none
-	others *Words // the first one, or nil
-	splits bool
+	rules  int    // the rules with a demand
+	word   int    // the first word, or none
+	others *Words // the first set of excluded words, or nil
+	splits bool   // there are different words
 }
 
 func (v *vote) count(d *demand) {
@@ -166,8 +166,8 @@ func (v *vote) count(d *demand) {
 	}
 }
 
-// choose returns the axis on which most of the rules have demands, of those that
-// split the rules; none when no axis does.
+// choose returns, of the axes that split the rules, the one on which most rules have
+// demands. It returns none if no axis splits them.
 func (q *search) choose(rules []int) int {
 	var seen []int
 	for _, r := range rules {
@@ -197,18 +197,18 @@ func (q *search) choose(rules []int) int {
 	return best
 }
 
-// A branch is the rules with one word on an axis. The branch with the word none has
-// the rules that exclude the words of all other branches.
+// A branch contains the rules with one word on an axis. The branch with the word none
+// contains the rules that exclude the words of all other branches.
 type branch struct {
 	word  int
 	rules []int
 }
 
-// split sorts rules by their words on an axis. The rest can meet rules of several
+// split groups rules by their words on an axis. The rest may meet rules of several
 // branches.
 func (q *search) split(rules []int, axis int) (parts []branch, rest []int) {
 	var others []int
-	by := make(map[int]int) // place in parts of each word
+	by := make(map[int]int) // index in parts, by word
 	for _, r := range rules {
 		q.left -= len(q.demands[r])
 		found := false
@@ -235,7 +235,7 @@ func (q *search) split(rules []int, axis int) (parts []branch, rest []int) {
 		}
 	}
 	apart := branch{word: none}
-	takesNone := make(map[*Words]bool) // of the parts' words
+	takesNone := make(map[*Words]bool) // none of the parts' words is allowed
 	for _, r := range others {
 		l := q.othersOf(r, axis)
 		if _, known := takesNone[l]; !known {
@@ -254,8 +254,8 @@ func (q *search) split(rules []int, axis int) (parts []branch, rest []int) {
 	return parts, rest
 }
 
-// othersOf returns the words that a rule does not take on an axis; nil when it
-// takes all, or one.
+// othersOf returns the words that a rule excludes on an axis, or nil if it allows all words
+// or only one.
 func (q *search) othersOf(r, axis int) *Words {
 	for i := range q.demands[r] {
 		if d := &q.demands[r][i]; d.axis == axis {

@@ -13,8 +13,8 @@ func ExampleFind() {
 		p, _ := pattern.Path(path)
 		rules = append(rules, overlap.Rule{Path: p})
 	}
-	fmt.Println(overlap.Find(rules, 1, overlap.WorkMax).Rules) // more than one may apply
-	fmt.Println(overlap.Find(rules, 2, overlap.WorkMax).Rules) // more than two may not
+	fmt.Println(overlap.Find(rules, 1, overlap.WorkMax).Rules) // two rules may apply to one request
+	fmt.Println(overlap.Find(rules, 2, overlap.WorkMax).Rules) // three may not
 	// Output:
 	// [0 1]
 	// []

@@ -1,24 +1,24 @@
-// Package overlap finds out whether more rules could apply to one request than can be
-// decided together.
+// Package overlap checks whether more rules could apply to one request than can be decided
+// together.
 //
-// Two rules meet unless their methods, paths, hosts or conditions exclude each
-// other. Rules that apply to one request all meet in pairs, so a set in which no more
-// than the allowed number of rules meet is safe. [Find] may also return rules that meet
-// in pairs, but never all together.
+// Two rules meet unless their methods, paths, hosts or conditions exclude each other. If
+// several rules apply to one request, each two of them meet. So a set of rules is safe if no
+// more than the allowed number of rules meet in pairs. The reverse does not hold: [Find] may
+// return rules that meet in pairs although no request matches them all.
 package overlap
 
-// WorkMax is a bound on the work of [Find] for one file, in demands and pairs looked at.
-// It takes less than a second.
+// WorkMax bounds the work of [Find] for one file: the number of demands and pairs that it
+// examines. This much work takes less than a second.
 const WorkMax = 10_000_000
 
 // A Found is the result of a search.
 type Found struct {
 	Rules []int // indexes of rules that all meet, ascending, or nil
-	Sure  bool  // false: the search was given up, and it is unknown whether the rules meet
-	Work  int   // the work done
+	Sure  bool  // false: the search was given up, and the rules may not meet
+	Work  int   // in the unit of WorkMax
 }
 
-// Find looks for most+1 rules that all meet, and gives up after the given work.
+// Find searches for most+1 rules that all meet, and gives up after the given work.
 func Find(rules []Rule, most, work int) Found {
 	q := newSearch(rules, work)
 	all := make([]int, len(rules))
@@ -29,29 +29,29 @@ func Find(rules []Rule, most, work int) Found {
 	return Found{Rules: found, Sure: q.left > 0, Work: work - q.left}
 }
 
-// A search looks for rules that could all apply to one request.
+// A search searches for rules that could all apply to one request.
 //
-// A set of rules is split by what they demand on one axis, such as the method or
-// the first segment of the path (see demand). Rules with different words on an
-// axis never apply to the same request, so
+// A set of rules is split by their demands on one axis, such as the method or the first
+// segment of the path. Rules with different words on an axis never apply to the same
+// request, so
 //
 //	bound(set) = the largest bound(rules with one word) + bound(rules without a word)
 //
-// is an upper bound. It takes time in proportion to the number of rules, and
-// accepts nearly all files. Only where it is too large are the rules themselves
-// searched for, and that search ends after a fixed amount of work.
+// is an upper bound. It takes time in proportion to the number of rules, and is low enough
+// for nearly all files. Only if it exceeds the allowed number, the rules are searched; that
+// search ends after a fixed amount of work.
 //
 // Owned by one call of Find.
 type search struct {
 	rules   []Rule
 	demands [][]demand // by rule
 	words   []string   // by demand.word
-	settled []bool     // axes that the current rules have been split by
-	votes   []vote     // scratch memory of choose, by axis
+	settled []bool     // by axis: the current rules have been split by it
+	votes   []vote     // by axis: scratch memory of choose
 	left    int        // remaining work
 }
 
-// bound returns an upper bound on the size of any group of rules that all meet.
+// bound returns an upper bound on how many of the rules all meet.
 func (q *search) bound(rules []int) int {
 	if len(rules) <= 1 {
 		return len(rules)
@@ -70,8 +70,8 @@ func (q *search) bound(rules []int) int {
 	return most + q.bound(rest)
 }
 
-// find returns want of the rules that all meet, or nil if there are none. When it gives
-// up, it returns want rules that may or may not meet.
+// find returns as many rules as wanted that all meet, or nil if there are none. When it
+// gives up, it returns as many that may or may not meet.
 func (q *search) find(rules []int, want int) []int {
 	if len(rules) < want {
 		return nil
@@ -101,7 +101,7 @@ func (q *search) find(rules []int, want int) []int {
 	return q.find(rest, want)
 }
 
-// pairs is find for rules that no axis splits. Nearly all of them meet.
+// pairs is find for rules that no axis splits, of which nearly all meet.
 func (q *search) pairs(rules []int, want int) []int {
 	if want == 0 {
 		return []int{}

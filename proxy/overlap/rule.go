@@ -6,29 +6,29 @@ import (
 	"weir/proxy/pattern"
 )
 
-// A Rule says which requests a rule applies to.
+// A Rule describes the requests that a rule applies to.
 type Rule struct {
 	Methods    []string         // none: all
 	Path, Host *pattern.Pattern // nil: all
 	Conditions []Condition
 }
 
-// A Condition is a demand on the value of a part: that it is there, and equal to
-// a word or none of those listed.
+// A Condition requires that a request has a part, and that its value equals Word, or, with
+// None, is none of those values.
 type Condition struct {
-	Slot int // which part
+	Slot int // identifies the part
 	Word string
-	None *Words // when not nil
+	None *Words // overrides Word
 }
 
 // Words are the values that a list of descriptors has for a key.
 //
-// Immutable once rules are searched.
+// Immutable while rules are searched.
 type Words struct{ Values map[string]bool }
 
 func (w *Words) has(word string) bool { return w.Values[word] }
 
-// Meets says whether both rules could apply to one request.
+// Meets reports whether both rules could apply to one request.
 func (r *Rule) Meets(other *Rule) bool {
 	for i := range r.Conditions {
 		for k := range other.Conditions {
@@ -44,7 +44,7 @@ func methodsMeet(a, b []string) bool {
 	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(m string) bool { return slices.Contains(b, m) })
 }
 
-// meets says whether a request can fulfil both conditions.
+// meets reports whether a request can fulfil both conditions.
 func (c *Condition) meets(other *Condition) bool {
 	switch {
 	case c.Slot != other.Slot || c.None != nil && other.None != nil:

@@ -15,9 +15,9 @@ import (
 //     decode the path.
 //
 // So a path with both has four readings, and a path with neither has one. A rule applies
-// to a request if its match, or the value of a descriptor's key path, applies to one of
-// the readings. A value exempts a path from the limit of the bare key only if it does so
-// in all readings.
+// to a request if its match, or the value of a descriptor's key path, matches one of the
+// readings. A value exempts a path from the limit of the key without a value only if it
+// does so in all readings.
 type reading uint8
 
 const (
@@ -34,15 +34,15 @@ const ReadingsMax = 4
 // The form is the syntax-based normalization of RFC 3986 section 6.2.2, with slashes
 // merged, so that the same path written differently matches the same rule.
 //
-//   - Escapes of what may stand in a segment as it is (unreserved, sub-delims,
-//     ':' and '@') are decoded, all other bytes are escaped, in upper case. Nothing
-//     is decoded twice.
-//   - Empty segments and "." go, ".." takes the segment before it along; above
-//     the root there is nothing. So there is no slash at the end either.
-//   - A path that does not begin with a slash (the empty one, and the * of
-//     OPTIONS) gets one.
+//   - Characters that a segment may contain unescaped (unreserved, sub-delims, ':' and
+//     '@') are decoded. All other bytes are escaped, in upper case. Nothing is decoded
+//     twice.
+//   - Empty segments and "." are removed. ".." is removed together with the segment
+//     before it, if there is one. So the path does not end in a slash.
+//   - A path that does not begin with a slash (the empty path, and the * of OPTIONS)
+//     gets one.
 //
-// It is defined for all bytes, and a normal form is its own normal form. Letters
+// It is defined for all bytes, and normalizing twice changes nothing. Letters
 // keep their case, and a backslash is not a slash. For a target that ignores case or
 // treats backslashes as slashes, use rules that end in /** or have no path.
 func appendReading(dst, path []byte, r reading) []byte {
@@ -56,7 +56,7 @@ func appendReading(dst, path []byte, r reading) []byte {
 		dst = append(dst, '/')
 		dst, path = appendSegment(dst, path, r)
 		switch string(dst[segment:]) {
-		case "/", "/.": // or parameters alone
+		case "/", "/.": // also if only parameters follow
 			dst = dst[:segment]
 		case "/..":
 			dst = dst[:parent(dst, start, segment)]
@@ -68,17 +68,17 @@ func appendReading(dst, path []byte, r reading) []byte {
 	return dst
 }
 
-// AppendNormal appends the normal form of a path as RFC 3986 reads it.
+// AppendNormal appends the normal form of a path as interpreted by RFC 3986.
 func AppendNormal(dst, path []byte) []byte { return appendReading(dst, path, 0) }
 
 // AppendPath appends a path in the form used as a key part: the reading that decodes and
-// removes most. If the other readings of a request's path do not lead to the same form,
-// the request lacks the value: nginx reads /a/x;%2F..%2Fb as /a/b and Tomcat as /a/x, so
-// with either as the key a client could reach one resource under any number of keys.
+// removes most. If the other readings of a request's path lead to a different form, the
+// request has no value: nginx reads /a/x;%2F..%2Fb as /a/b and Tomcat as /a/x, so with
+// either as the key a client could reach one resource under any number of keys.
 func AppendPath(dst, path []byte) []byte { return appendReading(dst, path, readSlashes|readNames) }
 
-// AppendReadings appends all readings of a path to memory and returns them, that of
-// AppendPath last.
+// AppendReadings appends all readings of a path to memory and returns them in all[:n]. The
+// last one is that of AppendPath.
 func AppendReadings(memory, path []byte, all *[ReadingsMax][]byte) (out []byte, n int) {
 	slashes, names := false, false
 	for i, c := range path {
@@ -101,8 +101,8 @@ func AppendReadings(memory, path []byte, all *[ReadingsMax][]byte) (out []byte, 
 }
 
 // Agreed returns the form of [AppendPath] if all readings of a path lead to it. However a
-// target reads paths, all spellings of one path have the same such form or none. It uses
-// memory for comparisons.
+// target reads paths, all spellings of one path have the same form, or none. memory is
+// scratch space for the comparison.
 func Agreed(memory []byte, readings [][]byte) (out, path []byte, ok bool) {
 	last := len(readings) - 1
 	for _, other := range readings[:last] {
@@ -115,7 +115,7 @@ func Agreed(memory []byte, readings [][]byte) (out, path []byte, ok bool) {
 	return memory, readings[last], true
 }
 
-// slash returns how many bytes of a slash path begins with, or 0.
+// slash returns the length of the slash at the beginning of path, or 0.
 func slash(path []byte, r reading) int {
 	switch {
 	case path[0] == '/':
@@ -152,7 +152,7 @@ func appendSegment(dst, path []byte, r reading) (out, rest []byte) {
 			return dst, path[i+end:]
 		case c == '%' && i+2 < len(path) && http1.IsHex(path[i+1]) && http1.IsHex(path[i+2]):
 			c = http1.HexValue(path[i+1])<<4 | http1.HexValue(path[i+2])
-			if i += 2; c == ';' && r&readNames != 0 { // does not begin parameters
+			if i += 2; c == ';' && r&readNames != 0 { // an escaped ; does not begin parameters
 				dst = append(dst, "%3B"...)
 				continue
 			}
@@ -173,8 +173,8 @@ func appendOctet(dst []byte, c byte) []byte {
 	return append(dst, '%', digits[c>>4], digits[c&15])
 }
 
-// IsNormal reports whether a path is its own normal form in all readings. It is a quick
-// check that may return false for such a path.
+// IsNormal reports whether all readings of a path equal the path. It is a quick check, and
+// may return false although they do.
 func IsNormal(path []byte) bool {
 	if len(path) == 0 || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		return false

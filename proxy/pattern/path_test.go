@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The reading of RFC 3986 is a normal form.
+// A path as interpreted by RFC 3986 is normalized.
 func TestPathAsWritten(t *testing.T) {
 	f := func(path, want string) {
 		t.Helper()
@@ -42,7 +42,7 @@ func TestPathAsWritten(t *testing.T) {
 	f("/%c3%a9\xc3\xa9", "/%C3%A9%C3%A9")
 }
 
-// A path has the readings that targets could have of it, the most reduced one last.
+// AppendReadings returns every way in which targets may read a path, the shortest form last.
 func TestReadings(t *testing.T) {
 	for _, test := range []struct{ path, want string }{
 		{"/a/b", "/a/b"},
@@ -74,7 +74,7 @@ func TestReadings(t *testing.T) {
 			t.Errorf("%s reads as %s, want %s", test.path, got, test.want)
 		}
 		if IsNormal([]byte(test.path)) && (n != 1 || string(all[0]) != test.path) {
-			t.Errorf("%s is normal at a glance", test.path)
+			t.Errorf("%s is reported as normal", test.path)
 		}
 		if got := AppendPath(nil, []byte(test.path)); !bytes.Equal(got, all[n-1]) {
 			t.Errorf("%s has the key %s, and reads as %s", test.path, got, all[:n])
@@ -82,8 +82,8 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// Whichever way a target reads paths, all spellings of one path have one value of
-// the part path, or none.
+// However a target reads paths, all spellings of one path have the same value of the
+// key part path, or none.
 func TestSpellingsHaveOneValue(t *testing.T) {
 	chance := rand.New(rand.NewPCG(11, 12))
 	pieces := []string{"/", "/", "/", "%2F", "a", "%61", "b", "..", ".", ";", ";x", "%3B", "a/b"}
@@ -121,7 +121,7 @@ func TestSpellingsHaveOneValue(t *testing.T) {
 	}
 }
 
-// FuzzPath: of every path there is one normal form, which is its own.
+// FuzzPath checks that normalizing a normal form does not change it.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{"/", "/a/../b", "//%2e/", "%6%31", "/..;/x", "/a%2F..;x%3B/b%5c", "*", "/%2525%252e"} {
 		f.Add([]byte(seed))

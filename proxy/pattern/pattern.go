@@ -1,7 +1,7 @@
 // Package pattern matches the paths and hosts of requests.
 //
 // A [Pattern] matches a path or host, with wildcards. Paths are compared in a normal
-// form, so that writing one differently does not change what matches it. [AppendReadings]
+// form, so that another spelling of a path does not change which patterns match it. [AppendReadings]
 // returns the forms in which targets may read a path.
 package pattern
 
@@ -19,8 +19,8 @@ import (
 type Pattern struct {
 	separator byte
 	segments  []Segment
-	// Nearly all patterns are matched without walking segments: literal is the whole text
-	// if the pattern has no wildcards, and the text before /** if prefix is set.
+	// Nearly all patterns are matched without comparing segments: literal is the whole text
+	// if exact is set (no wildcards), and the text before /** if prefix is set.
 	literal string
 	exact   bool
 	prefix  bool
@@ -30,10 +30,10 @@ type Pattern struct {
 // A Segment is one segment of a pattern.
 type Segment struct {
 	Wild Wild
-	Text string // if Wild is not set
+	Text string // if Wild is WildNot
 }
 
-// A Wild says which segments a wildcard matches.
+// A Wild is a wildcard, or none.
 type Wild uint8
 
 const (
@@ -167,17 +167,17 @@ func (p *Pattern) Prefix() string {
 	return p.literal
 }
 
-// Everything reports whether the pattern, which must not be nil, matches all texts.
+// Everything reports whether the pattern, which must not be nil, is /**.
 func (p *Pattern) Everything() bool { return p.prefix && p.literal == "" }
 
-// walk matches segment by segment. The number of segments that ** matches is tried from
-// the least upwards, and only for the last ** seen: a later one can make up for whatever
-// an earlier one left, as with * in shells. What follows the last ** of the pattern must
-// be the end of text and is compared there. Otherwise a long path would be tried segment
-// by segment for each of many rules.
+// walk matches segment by segment. For ** it tries increasing numbers of segments. It goes
+// back only to the latest ** (as with * in shells): an earlier ** need not match more,
+// because the later one can match those segments instead. The segments after the last ** of
+// the pattern are compared with the end of text, so that a long path is not tried at each of
+// its segments for each of many rules.
 func (p *Pattern) walk(text []byte) bool {
-	i, again := 0, -1 // again: where to continue after the last **
-	var left []byte   // what it leaves so far
+	i, again := 0, -1 // again: the segment after the latest **
+	var left []byte   // the text after the segments that ** matches
 	for {
 		if i < len(p.segments) && p.segments[i].Wild == WildAny {
 			if i++; i >= len(p.segments)-p.tail {
@@ -206,7 +206,7 @@ func (p *Pattern) walk(text []byte) bool {
 // ends reports whether the last segments of text match those after the last **.
 func (p *Pattern) ends(text []byte) bool {
 	over := len(text) == 0
-	text = bytes.TrimSuffix(text, []byte{p.separator}) // as with cut, nothing follows it
+	text = bytes.TrimSuffix(text, []byte{p.separator}) // as in walk, no segment follows it
 	for i := len(p.segments) - 1; i >= len(p.segments)-p.tail; i-- {
 		at := bytes.LastIndexByte(text, p.separator)
 		if over || !p.segments[i].takes(text[at+1:]) {
@@ -230,8 +230,6 @@ func cut(text []byte, separator byte) (first, rest []byte) {
 }
 
 // Meets reports whether there is a text that both patterns match.
-//
-// possible[i][j] says whether there is one for p's segments from i and q's from j.
 func (p *Pattern) Meets(q *Pattern) bool {
 	if p == nil || q == nil {
 		return true
@@ -239,7 +237,7 @@ func (p *Pattern) Meets(q *Pattern) bool {
 	if p.exact && q.exact {
 		return p.literal == q.literal
 	}
-	for i := range min(len(p.segments), len(q.segments)) { // until a ** most patterns differ
+	for i := range min(len(p.segments), len(q.segments)) { // most patterns differ before any **
 		if p.segments[i].Wild == WildAny || q.segments[i].Wild == WildAny {
 			break
 		}
@@ -247,6 +245,7 @@ func (p *Pattern) Meets(q *Pattern) bool {
 			return false
 		}
 	}
+	// possible[i][j]: some text matches both p.segments[i:] and q.segments[j:]
 	var possible [segmentsMax + 1][segmentsMax + 1]bool
 	for i := len(p.segments); i >= 0; i-- {
 		for j := len(q.segments); j >= 0; j-- {
@@ -255,7 +254,7 @@ func (p *Pattern) Meets(q *Pattern) bool {
 			switch {
 			case i == len(p.segments) && j == len(q.segments):
 				possible[i][j] = true
-			case anyP: // matches nothing, or one more
+			case anyP: // ** matches no segment, or one more
 				possible[i][j] = possible[i+1][j] || j < len(q.segments) && possible[i][j+1]
 			case anyQ:
 				possible[i][j] = possible[i][j+1] || i < len(p.segments) && possible[i+1][j]

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// matchesByDefinition tries everything that ** may take.
+// matchesByDefinition tries every number of segments for each **.
 func matchesByDefinition(segments []Segment, text []byte, separator byte) bool {
 	if len(segments) == 0 {
 		return len(text) == 0
@@ -39,7 +39,7 @@ func TestWalkAsDefined(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := []byte(words(7, "a", "a", "b", "")) // with empty ones, which hosts may have
+		text := []byte(words(7, "a", "a", "b", "")) // also empty segments, which hosts may have
 		want := matchesByDefinition(p.segments, text, '.')
 		if got := p.walk(text); got != want {
 			t.Fatalf("%+v matches %q: %t, want %t", p.segments, text, got, want)

@@ -9,11 +9,11 @@ import (
 	"weir/proxy/limit"
 )
 
-// Add gives permits to one key, as [limit.State.Add] does, under each kind of limits
-// that it was kept under.
+// Add gives permits to one key, as [limit.State.Add] does, for each kind of limit that the
+// key has a state for.
 type Add func(now, n int64) (changed bool)
 
-// RandomAdd is how many permits to give: mostly a few.
+// RandomAdd returns a random number of permits, mostly a few.
 func RandomAdd(r *rand.Rand, l *limit.Limit) int64 {
 	if r.IntN(8) == 0 {
 		return []int64{0, l.Burst(), 1 << 53, 1<<63 - 1}[r.IntN(4)]
@@ -21,7 +21,7 @@ func RandomAdd(r *rand.Rand, l *limit.Limit) int64 {
 	return 1 + r.Int64N(min(l.Burst(), 4))
 }
 
-// Add is [limit.State.Add] on the model, for each kind.
+// Add is [limit.State.Add] of the model, for each kind.
 func (m *Model) Add(now, n int64) (changed bool) {
 	for _, one := range m.kinds {
 		changed = one.add(now, n) || changed
@@ -51,8 +51,8 @@ func (m *model) add(now, n int64) (changed bool) {
 	return changed
 }
 
-// refund takes permits out of the log, one at a time, as long as not so many more
-// are free: of sliding_log the oldest, of others those of this window first.
+// refund removes permits from the log, one at a time, until n more are free or none is
+// left: for sliding_log the oldest first, for others those of the current window first.
 func (m *model) refund(t int64, c limit.Config, n int64) (changed bool) {
 	window, used := micros(c.Window), m.used(t, c)
 	counts := []func(s spent) bool{
@@ -81,8 +81,8 @@ func (m *model) refund(t int64, c limit.Config, n int64) (changed bool) {
 	return changed
 }
 
-// adds gives permits between the steps of histories, under limits that change now and
-// then, and expects what the model says.
+// adds gives permits between the steps of histories whose limit changes now and then, and
+// compares the answers with those of the model.
 func (s Subject) adds(t *testing.T) {
 	limits := Limits()
 	for i, l := range limits {
@@ -114,9 +114,9 @@ func (s Subject) adds(t *testing.T) {
 	}
 }
 
-// gains compares what a key admits at an instant before and after permits are given:
-// as many more, and never more than a new key. What is owed beyond the limit is made
-// good first.
+// gains compares what a key admits at an instant before and after permits are given: as
+// many more as were given, but never more than a new key. What was admitted beyond a soft
+// limit is deducted first.
 func (s Subject) gains(t *testing.T) {
 	for _, l := range Limits() {
 		overshoot, _ := l.Overshoot()
@@ -140,7 +140,7 @@ func (s Subject) gains(t *testing.T) {
 			if l.Algorithm() == limit.Leaky {
 				want = before
 			}
-			if after > want || after < want && overshoot == 0 || after < before { // what exceeds a soft limit is made good first
+			if after > want || after < want && overshoot == 0 || after < before { // an excess over a soft limit is deducted first
 				t.Errorf("%v, seed %d, %d given: %d admitted, %d before, want %d", l.Config(), seed, n, after, before, want)
 			}
 			if after > before && !changed {

@@ -20,17 +20,17 @@ func (s Step) String() string {
 	return fmt.Sprintf("at %d: %+v of %+v, overshoot %d for %v", s.Now, s.Ask, s.Limit.Config(), overshoot, grace)
 }
 
-// An Answer is what came of a step.
+// An Answer is the result of a step.
 type Answer struct {
 	Granted  int64
 	Decision limit.Decision
 }
 
-// Epoch is about where histories begin; it is the start of a window for every
-// window that divides a day.
+// Epoch is the earliest instant at which histories begin. It is the start of a window for
+// each window that divides a day.
 const Epoch = int64(1_768_780_800_000_000) // 2026-01-19 00:00 UTC
 
-// Must returns the limit that c describes, for tests.
+// Must returns the limit with a configuration, and panics if it is invalid.
 func Must(c limit.Config) *limit.Limit {
 	l, err := limit.New(c)
 	if err != nil {
@@ -39,7 +39,7 @@ func Must(c limit.Config) *limit.Limit {
 	return &l
 }
 
-// Soft returns the limit that c describes with an overshoot, for tests.
+// Soft returns the limit with a configuration and an overshoot, and panics if it is invalid.
 func Soft(c limit.Config, overshoot, grace float64) *limit.Limit {
 	l, err := Must(c).WithSoft(limit.Soft{Overshoot: overshoot, For: grace})
 	if err != nil {
@@ -48,8 +48,8 @@ func Soft(c limit.Config, overshoot, grace float64) *limit.Limit {
 	return &l
 }
 
-// Limits returns limits of all algorithms but off, small enough that short histories
-// reach them, in each resolution, hard and soft.
+// Limits returns hard and soft limits of all algorithms but off, in each resolution, small
+// enough to be reached in short histories.
 func Limits() []*limit.Limit {
 	return append(hard(), soft()...)
 }
@@ -97,7 +97,7 @@ func soft() []*limit.Limit {
 	}
 }
 
-// A walk makes random histories.
+// A walk generates random histories.
 type walk struct {
 	*rand.Rand
 	now     int64
@@ -109,7 +109,7 @@ func newWalk(seed uint64, forward bool) *walk {
 	return &walk{Rand: r, now: Epoch + r.Int64N(1e12), forward: forward}
 }
 
-// history is a random history of one limit.
+// history returns a random history under one limit.
 func (w *walk) history(l *limit.Limit, steps int) []Step {
 	var h []Step
 	for range steps {
@@ -118,7 +118,8 @@ func (w *walk) history(l *limit.Limit, steps int) []Step {
 	return h
 }
 
-// step moves the clock and makes a call that the limit has reason to think about.
+// step moves the clock and returns a call, often near an instant or a cost at which the
+// limit's decision changes.
 func (w *walk) step(l *limit.Limit) Step {
 	span := turnover(l)
 	switch w.IntN(8) {
@@ -130,7 +131,7 @@ func (w *walk) step(l *limit.Limit) Step {
 	case 5:
 		w.now += w.Int64N(span + 1)
 	case 6:
-		w.now += span - w.now%span // where windows begin
+		w.now += span - w.now%span // the beginning of a window
 	case 7:
 		if w.forward {
 			w.now += w.Int64N(3 * span)
@@ -141,7 +142,7 @@ func (w *walk) step(l *limit.Limit) Step {
 	return Step{Now: w.now, Limit: l, Ask: RandomAsk(w.Rand, l)}
 }
 
-// RandomAsk is mostly of a small cost without conditions.
+// RandomAsk returns a random ask, mostly with a small cost and without conditions.
 func RandomAsk(r *rand.Rand, l *limit.Limit) limit.Ask {
 	ask := limit.Ask{Cost: r.Int64N(min(l.Burst(), 3)+1) + r.Int64N(2), N: 1 + r.Int64N(4)}
 	if r.IntN(8) == 0 {
@@ -157,7 +158,7 @@ func RandomAsk(r *rand.Rand, l *limit.Limit) limit.Ask {
 	return ask
 }
 
-// turnover is the time in which a limit admits about as much as it does at once, in
+// turnover is the time in which a limit admits about as much as it admits at once, in
 // microseconds.
 func turnover(l *limit.Limit) int64 {
 	switch l.Algorithm() {

@@ -10,23 +10,23 @@ import (
 // Take asks one key, as [limit.Limit.Decide] does.
 type Take func(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d limit.Decision)
 
-// one is an ask of one request.
+// one returns an ask for one request.
 func one(cost int64) limit.Ask { return limit.Ask{Cost: cost, N: 1} }
 
 // A Subject is an implementation under test.
 type Subject struct {
 	// Fresh returns a key that was never seen.
 	Fresh func() Take
-	// Given returns a key that was never seen and a way to give it permits; nil where
-	// there is none.
+	// Given returns a key that was never seen and a function that gives it permits. It is
+	// nil if the implementation cannot give permits.
 	Given func() (Take, Add)
-	// Forked returns a key that was never seen, and what returns a copy of it as it is then;
-	// nil: instead of a copy another key goes through the same history.
+	// Forked returns a key that was never seen, and a function that returns a copy of its
+	// current state. If Forked is nil, the history is replayed on another key instead.
 	Forked func() (take Take, fork func() Take)
-	// Parallel runs the laws at the same time, for an implementation that mostly waits.
+	// Parallel runs the laws in parallel, for an implementation that mostly waits.
 	Parallel bool
-	// Forward says that the implementation reads a clock which never steps back, so
-	// that histories in which it does are left out.
+	// Forward means that the implementation reads a clock that never steps back. Histories
+	// in which the clock steps back are left out.
 	Forward bool
 	// Seeds is the number of random histories for each law and limit; 0 means 10.
 	Seeds int
@@ -45,24 +45,24 @@ func Run(t *testing.T, s Subject) {
 			check(t)
 		})
 	}
-	law("never more than the law in any interval", s.intervals)
-	law("as the model says", s.model)
-	law("limits change as the model says", s.changes)
+	law("no interval admits more than allowed", s.intervals)
+	law("agrees with the model", s.model)
+	law("agrees with the model when limits change", s.changes)
 	law("refusing changes nothing", s.refusals)
 	law("n asks are n single asks", s.singles)
-	law("cost 0 only looks", s.looks)
+	law("cost 0 changes nothing", s.looks)
 	law("RetryAfter is exact", s.retries)
 	law("a cost beyond the limit is never ready", s.never)
 	law("ResetAfter is exact", s.resets)
-	law("what is kept back is left", s.reserves)
-	law("places leave in order at the constant rate", s.queues)
+	law("Reserve is left", s.reserves)
+	law("a queue is in order and at a constant rate", s.queues)
 	if s.Given != nil {
-		law("gives as the model says", s.adds)
-		law("what is given is admitted, and no more", s.gains)
+		law("Add agrees with the model", s.adds)
+		law("Add admits as many more", s.gains)
 	}
 	if !s.Forward {
-		law("time stepping back mints nothing", s.mints)
-		law("time stepping back locks for one window at most", s.locks)
+		law("a clock stepping back creates no permits", s.mints)
+		law("a clock stepping back delays by one window at most", s.locks)
 	}
 }
 
@@ -90,7 +90,7 @@ func (s Subject) model(t *testing.T) {
 	s.histories(t, 60, s.agrees)
 }
 
-// changes switches between limits, of the same kind and of others: what a key has
+// changes switches between limits of the same kind and of different kinds. What a key has
 // consumed under another kind does not count.
 func (s Subject) changes(t *testing.T) {
 	families := [][]*limit.Limit{
@@ -161,7 +161,7 @@ func (s Subject) agrees(t *testing.T, h []Step) {
 	}
 }
 
-// intervals adds up what was admitted between any two admissions of a history.
+// intervals sums what was admitted between any two admissions of a history.
 func (s Subject) intervals(t *testing.T) {
 	s.histories(t, 100, func(t *testing.T, h []Step) {
 		var log []spent
@@ -186,8 +186,8 @@ func (s Subject) intervals(t *testing.T) {
 	})
 }
 
-// lawful says whether so many permits may be admitted from one instant to
-// another, both included.
+// lawful reports whether sum permits may be admitted from one instant to another, both
+// included.
 func lawful(l *limit.Limit, sum, from, to int64) bool {
 	c, window := l.Config(), l.Window().Microseconds()
 	overshoot, _ := l.Overshoot()
@@ -203,14 +203,14 @@ func lawful(l *limit.Limit, sum, from, to int64) bool {
 	return sum <= (to/window-from/window+1)*most
 }
 
-// withinRate is sum ≤ burst + span·pace/interval.
+// withinRate reports whether sum ≤ burst + span·pace/interval.
 func withinRate(sum, burst, pace, interval, span int64) bool {
 	most := product(span, pace)
 	most.Add(most, product(burst, interval))
 	return product(sum, interval).Cmp(most) <= 0
 }
 
-// refusals drops the asks that were refused and expects the same of the others.
+// refusals repeats a history without its refused asks, and expects the same answers.
 func (s Subject) refusals(t *testing.T) {
 	s.histories(t, 60, func(t *testing.T, h []Step) {
 		var admitted []Step
@@ -251,7 +251,7 @@ func (s Subject) singles(t *testing.T) {
 	})
 }
 
-// looks puts a look before every step and expects the same answers.
+// looks makes an ask of cost 0 before every step, and expects the same answers.
 func (s Subject) looks(t *testing.T) {
 	s.histories(t, 60, func(t *testing.T, h []Step) {
 		want := s.Fresh().replay(h)
@@ -269,8 +269,8 @@ func (s Subject) looks(t *testing.T) {
 	})
 }
 
-// forks calls check after some steps of a history, with a function that returns
-// a key which has gone through all of it up to there.
+// forks calls check after each step of a history, with a function that returns a key with
+// the same history so far.
 func (s Subject) forks(t *testing.T, check func(step Step, a Answer, fork func() Take)) {
 	s.histories(t, 25, func(t *testing.T, h []Step) {
 		if s.Forked != nil {

@@ -9,14 +9,14 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Model is one key, decided naively. The zero Model was never seen.
+// A Model is the naive implementation of one key. The zero Model is a new key.
 //
 // Owned by its test.
 type Model struct {
 	kinds map[limit.Kind]*model
 }
 
-// Take is [limit.Limit.Decide] on the model.
+// Take is [limit.Limit.Decide] of the model.
 func (m *Model) Take(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d limit.Decision) {
 	for range ask.N {
 		d = m.of(l).one(now, termsOf(l), ask)
@@ -27,14 +27,15 @@ func (m *Model) Take(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d
 	return granted, d
 }
 
-// Admits says whether one request would be admitted, and changes nothing.
+// Admits reports whether one request would be admitted, and changes nothing.
 func (m *Model) Admits(now int64, l *limit.Limit, ask limit.Ask) bool {
 	trial := *m.of(l)
 	trial.log = slices.Clone(trial.log)
 	return trial.one(now, termsOf(l), ask).Allowed
 }
 
-// of is the key under limits of that kind: another algorithm or window is another key.
+// of returns the state under limits of l's kind. With another algorithm or window, a key has
+// a separate state.
 func (m *Model) of(l *limit.Limit) *model {
 	if m.kinds == nil {
 		m.kinds = make(map[limit.Kind]*model)
@@ -45,22 +46,22 @@ func (m *Model) of(l *limit.Limit) *model {
 	return m.kinds[l.Kind()]
 }
 
-// A model is one key under limits of one kind.
+// A model is the state of one key under limits of one kind.
 type model struct {
-	kept     limit.Config // the limit it was kept under
-	seen     bool
-	at       int64    // the latest instant at which something was taken
-	log      []spent  // windows: what was taken, two windows back
-	ahead    *big.Int // token: pico-tokens that are missing; gcra, leaky: by which tat is later than at, in units of pace
-	clear    int64    // token: from then on no more is missing than the bucket holds; 0: it is not
-	exceeded bool     // soft: the limit was exceeded,
-	began    int64    // first then,
-	under    int64    // and from then on the key is within it
+	kept     limit.Config // the latest limit
+	seen     bool         // permits were taken
+	at       int64        // the instant that ahead refers to; the latest at which the state changed
+	log      []spent      // algorithms with windows: what was taken in the last two windows
+	ahead    *big.Int     // token: missing pico-tokens; gcra, leaky: tat − at, in units of pace
+	clear    int64        // token: when a debt beyond the capacity is forgiven, after a change of the limit; 0: none
+	exceeded bool         // soft: the limit was exceeded
+	began    int64        // soft: the first instant at which it was
+	under    int64        // soft: the instant from which it no longer is
 }
 
 type spent struct{ at, cost int64 }
 
-// terms are a limit's.
+// terms are the numbers of a limit, hard and soft.
 type terms struct {
 	limit.Config
 	overshoot, grace int64
@@ -71,7 +72,7 @@ func termsOf(l *limit.Limit) terms {
 	return terms{l.Config(), overshoot, grace.Microseconds()}
 }
 
-// one decides about one request.
+// one decides one request.
 func (m *model) one(now int64, c terms, ask limit.Ask) limit.Decision {
 	if c.Algorithm == limit.Off {
 		return limit.Decision{Allowed: true, Remaining: limit.Unlimited, Limit: limit.Unlimited}
@@ -102,7 +103,7 @@ func (m *model) one(now int64, c terms, ask limit.Ask) limit.Decision {
 	return d
 }
 
-// admits is whether a request goes at t.
+// admits reports whether a request is admitted at t.
 func (m *model) admits(t int64, c terms, ask limit.Ask) bool {
 	if ask.Cost == 0 {
 		return true
@@ -117,12 +118,12 @@ func (m *model) admits(t int64, c terms, ask limit.Ask) bool {
 	return need.Cmp(big.NewInt(min(most, free))) <= 0 && patient
 }
 
-// mayExceed is whether overshoot may be used at t.
+// mayExceed reports whether overshoot may be used at t.
 func (m *model) mayExceed(t int64, c terms) bool {
 	return !m.exceeded || t < m.began+c.grace || t >= m.under+c.grace
 }
 
-// adopt carries the key over to another limit of its kind.
+// adopt changes the state to that under another limit of its kind.
 func (m *model) adopt(t int64, c terms) {
 	old := m.kept
 	m.kept = c.Config
@@ -156,15 +157,15 @@ func (m *model) adopt(t int64, c terms) {
 	m.forgive(t, c)
 }
 
-// forgive forgets that the limit was exceeded, if that is over or does not matter.
+// forgive resets exceeded if the grace period is over, or c is a hard limit.
 func (m *model) forgive(t int64, c terms) {
 	if c.overshoot == 0 || t >= m.under+c.grace {
 		m.exceeded = false
 	}
 }
 
-// inParts rounds units of pace up to whole parts of a permit, into so many the rate
-// divides it; more than 2^53 parts are not kept.
+// inParts rounds units up to whole parts of a permit. A part is the greatest common divisor
+// of a permit and the rate. At most 2^53 parts are kept.
 func inParts(units *big.Int, rate float64) *big.Int {
 	part := new(big.Int).GCD(nil, nil, big.NewInt(micros(rate)), pico(1))
 	parts := new(big.Int).Add(units, part)
@@ -197,7 +198,7 @@ func (m *model) spend(t int64, c terms, cost int64) {
 	}
 }
 
-// free is how many whole permits may be taken at t.
+// free returns how many whole permits may be taken at t.
 func (m *model) free(t int64, c terms) int64 {
 	switch c.Algorithm {
 	case limit.Token, limit.GCRA, limit.Leaky:
@@ -219,8 +220,8 @@ func (m *model) isNew(t int64, c terms) bool {
 	return m.used(t, c.Config) == 0
 }
 
-// used is ⌊(previous·(W−elapsed) + current·W)/W⌋, for fixed with previous 0; for
-// sliding_log what was taken less than a window ago.
+// used returns ⌊(previous·(W−elapsed) + current·W)/W⌋, with previous = 0 for fixed. For
+// sliding_log it returns what was taken less than a window ago.
 func (m *model) used(t int64, c limit.Config) int64 {
 	window := micros(c.Window)
 	var previous, current, recent int64
@@ -248,8 +249,8 @@ func (m *model) used(t int64, c limit.Config) int64 {
 	return weighted.Div(weighted, big.NewInt(window)).Int64()
 }
 
-// lead is max(0, tat − t); of token what is missing, in pico-tokens: so many of them
-// are added in a microsecond as the fillRate has micro-tokens per second.
+// lead returns max(0, tat − t). For token it returns the missing pico-tokens; the pico-tokens
+// added per microsecond are as many as the micro-tokens per second of fillRate.
 func (m *model) lead(t int64, c limit.Config) *big.Int {
 	lead := m.owed(t, c)
 	if m.clear != 0 && t >= m.clear {
@@ -261,21 +262,21 @@ func (m *model) lead(t int64, c limit.Config) *big.Int {
 	return lead
 }
 
-// owed is lead without what is forgotten at clear.
+// owed is lead without forgiving at clear.
 func (m *model) owed(t int64, c limit.Config) *big.Int {
 	owed := product(m.at-t, pace(c))
 	return greater(owed.Add(owed, m.ahead), new(big.Int))
 }
 
-// wait is lead in microseconds, rounded up.
+// wait returns lead in microseconds, rounded up.
 func (m *model) wait(t int64, c terms) int64 {
 	lead := m.lead(t, c.Config)
 	lead.Add(lead, big.NewInt(pace(c.Config)-1))
 	return lead.Div(lead, big.NewInt(pace(c.Config))).Int64()
 }
 
-// pace is into how many units a microsecond is divided so that interval, the time
-// between two permits, is a whole number of them.
+// pace returns how many units a microsecond has. The unit is chosen so that interval, the
+// time between two permits, is a whole number of units.
 func pace(c limit.Config) int64 {
 	if c.Algorithm == limit.GCRA {
 		return c.Limit
@@ -290,8 +291,8 @@ func interval(c limit.Config) int64 {
 	return 1_000_000_000_000
 }
 
-// places is how many intervals tat may be ahead: in a queue also that of who goes
-// at once.
+// places returns how many intervals tat may be ahead. A queue has one more than its
+// capacity, for the request that is admitted at once.
 func places(c limit.Config) int64 {
 	switch c.Algorithm {
 	case limit.GCRA:
@@ -302,8 +303,8 @@ func places(c limit.Config) int64 {
 	return c.Capacity + 1
 }
 
-// resolution is the documented unit, in microseconds, in which sliding counts the
-// elapsed time of a window of that many seconds.
+// resolution returns the documented unit in which sliding counts the elapsed time, in
+// microseconds, for a window in seconds.
 func resolution(window float64) int64 {
 	switch {
 	case window <= 60:
@@ -321,7 +322,7 @@ func permits(c limit.Config) int64 {
 	return c.Limit
 }
 
-// burst is the most permits at once without overshoot.
+// burst returns how many permits can be taken at once without overshoot.
 func burst(c limit.Config) int64 {
 	if c.Algorithm == limit.GCRA {
 		return c.Burst
@@ -329,7 +330,7 @@ func burst(c limit.Config) int64 {
 	return permits(c)
 }
 
-// micros is v, a decimal with at most six places, in millionths.
+// micros returns v, which has at most six decimal places, in millionths.
 func micros(v float64) int64 { return int64(math.Round(v * 1e6)) }
 
 func pico(tokens int64) *big.Int { return product(tokens, 1_000_000_000_000) }

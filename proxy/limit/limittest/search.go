@@ -8,9 +8,9 @@ import (
 	"weir/proxy/limit"
 )
 
-// first is the time from now to the first instant after t of which holds is true,
-// and [limit.Never] if there is none. Once it is true it stays so, but where
-// overshoot begins or ceases to be allowed.
+// first returns the time from now to the first instant after t at which holds is true, or
+// [limit.Never] if there is none. Once true, holds may change only where overshoot begins or
+// ceases to be allowed.
 func (m *model) first(now, t int64, c terms, holds func(at int64) bool) time.Duration {
 	from := t
 	if m.exceeded && c.overshoot > 0 {
@@ -30,14 +30,13 @@ func (m *model) first(now, t int64, c terms, holds func(at int64) bool) time.Dur
 	return limit.Never
 }
 
-// search finds the first of the instants from one on, up to span later, of which
-// holds is true.
+// search returns the first instant between from and from+span at which holds is true.
 func search(from, span int64, holds func(at int64) bool) (at int64, found bool) {
 	after := sort.Search(int(span+1), func(d int) bool { return holds(from + int64(d)) })
 	return from + int64(after), int64(after) <= span
 }
 
-// horizon is a time after which a key is as new, if nothing is taken.
+// horizon returns a time after which a key is in the state of a new key if nothing is taken.
 func (m *model) horizon(c terms) int64 {
 	switch c.Algorithm {
 	case limit.Token, limit.GCRA, limit.Leaky:

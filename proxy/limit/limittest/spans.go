@@ -8,12 +8,11 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Span is about when something was admitted: between two instants, in µs.
+// A Span is the time within which something was admitted, between two instants in µs.
 type Span struct{ From, To int64 }
 
-// Spans checks that l has admitted what it may in any span of time, of what was admitted for a cost
-// of 1 each. Where the state of the key was lost, or is held in several places one after the other,
-// states says how many there were.
+// Spans checks that no span of time has more admissions, each of cost 1, than l allows. If the state
+// of the key was lost, or was held by several places in succession, states is the number of states.
 func Spans(l *limit.Limit, admitted []Span, states int64) error {
 	byEnd := slices.SortedFunc(slices.Values(admitted), func(a, b Span) int { return cmp.Compare(a.To, b.To) })
 	for _, first := range admitted {

@@ -6,7 +6,7 @@ import (
 	"weir/proxy/limit"
 )
 
-// Spans finds what is more than a limit admits, and nothing else.
+// Spans reports spans with more admissions than a limit allows, and no others.
 func TestSpans(t *testing.T) {
 	l := Must(limit.Config{Algorithm: limit.Token, Capacity: 2, FillRate: 10})
 	at := func(ms ...int64) (spans []Span) {

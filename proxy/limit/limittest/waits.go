@@ -24,8 +24,8 @@ func (s Subject) never(t *testing.T) {
 	}
 }
 
-// resets asks for everything: just before the key is as new it is not answered as a
-// new one is.
+// resets compares a key after ResetAfter, and a microsecond earlier, with a new key, by asking
+// for all permits.
 func (s Subject) resets(t *testing.T) {
 	s.forks(t, func(step Step, a Answer, fork func() Take) {
 		l := step.Limit
@@ -36,7 +36,7 @@ func (s Subject) resets(t *testing.T) {
 			og, od := fork()(reset-1, l, all)
 			fg, fd := s.Fresh()(reset-1, l, all)
 			if og == fg && od == fd {
-				t.Errorf("%v: ResetAfter %v, but as new a microsecond earlier", step, a.Decision.ResetAfter)
+				t.Errorf("%v: ResetAfter %v, but the key is as new a microsecond earlier", step, a.Decision.ResetAfter)
 			}
 		}
 		old, fresh := fork(), s.Fresh()
@@ -45,15 +45,15 @@ func (s Subject) resets(t *testing.T) {
 				og, od := old(at, l, ask)
 				fg, fd := fresh(at, l, ask)
 				if og != fg || od != fd {
-					t.Errorf("%v: not as new after ResetAfter %v: %+v, a new key: %+v", step, a.Decision.ResetAfter, od, fd)
+					t.Errorf("%v: after ResetAfter %v: %+v, a new key: %+v", step, a.Decision.ResetAfter, od, fd)
 				}
 			}
 		}
 	})
 }
 
-// reserves asks for permits of which some must be left, and for all of them: the one
-// goes when the other does. Then it is seen whether they are left.
+// reserves checks that an ask with a Reserve is admitted exactly if an ask for both together
+// is, and that the Reserve is left afterwards.
 func (s Subject) reserves(t *testing.T) {
 	s.forks(t, func(step Step, _ Answer, fork func() Take) {
 		l := step.Limit
@@ -74,21 +74,21 @@ func (s Subject) reserves(t *testing.T) {
 	})
 }
 
-// queues checks that each place of a queue is at least as long after the one before
-// as that takes, up to a microsecond of rounding, and that nobody waits in vain.
+// queues checks that each request leaves a queue when the time of the request before it has
+// passed, neither earlier nor later, up to a microsecond of rounding.
 func (s Subject) queues(t *testing.T) {
 	s.histories(t, 100, func(t *testing.T, h []Step) {
 		if h[0].Limit.Algorithm() != limit.Leaky {
 			return
 		}
-		take, free := s.Fresh(), int64(0) // from when on the next may leave
+		take, free := s.Fresh(), int64(0) // free: when the next may leave
 		c, latest := h[0].Limit.Config(), int64(0)
 		for _, step := range h {
 			step.N = 1
 			granted, d := take(step.Now, step.Limit, step.Ask)
 			if granted == 0 || step.Cost == 0 {
 				if d.Delay != 0 {
-					t.Fatalf("%v: nothing booked, and a delay: %+v", step, d)
+					t.Fatalf("%v: a delay without a place in the queue: %+v", step, d)
 				}
 				continue
 			}
@@ -105,8 +105,8 @@ func (s Subject) queues(t *testing.T) {
 	})
 }
 
-// mints runs two callers whose clocks differ against one key. What is admitted
-// keeps to the law of the faster clock.
+// mints runs two callers with different clocks against one key. What is admitted must be
+// within the limit by the faster clock.
 func (s Subject) mints(t *testing.T) {
 	for _, l := range Limits() {
 		for _, skew := range []int64{1, turnover(l) / 20, turnover(l) / 2, turnover(l), 5 * turnover(l)} {
@@ -126,8 +126,8 @@ func (s Subject) mints(t *testing.T) {
 	}
 }
 
-// locks steps back from an exhausted key: it is ready one window (of others: one
-// filling) after the latest instant it knows, and not later.
+// locks sets the clock back when a key is exhausted. The key must be ready within one window,
+// or the time to fill, after its latest instant.
 func (s Subject) locks(t *testing.T) {
 	for _, l := range hard() {
 		latest := Epoch + turnover(l)/3
@@ -138,7 +138,7 @@ func (s Subject) locks(t *testing.T) {
 			wait := d.RetryAfter.Microseconds()
 			longest := back + turnover(l)
 			if l.Algorithm() == limit.Sliding {
-				longest += turnover(l) // until the window before has faded too
+				longest += turnover(l) // until the previous window has no weight either
 			}
 			if d.Allowed || wait <= back || wait > longest {
 				t.Errorf("%v, %d µs back: %+v, want a RetryAfter up to %d µs", l.Config(), back, d, longest)
