@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// claimMax and claimBytesMax bound one claim: Redis serves nobody else meanwhile.
+	// claimMax and claimBytesMax bound one claim, during which Redis runs no other commands.
 	claimMax      = 64
 	claimBytesMax = 4 << 20
-	// lostMax bounds the claims that are to be given back. Entries of others return when their
-	// leases have passed.
+	// lostMax bounds the claims that are to be given back. Entries of further claims return when
+	// their leases expire.
 	lostMax = 64
 )
 
@@ -63,8 +63,8 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 	return claimed, next, nil
 }
 
-// newClaim is the call which claims n entries and gives back those of claims that were never
-// answered. It returns the tokens of these claims, which are missed again if the call fails.
+// newClaim returns a call that claims n entries and gives back those of claims without an
+// answer. It also returns the tokens of these claims, which are missed again if the call fails.
 func (q *Queue) newClaim(now time.Time, n int, token string) (claim *ask, given []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,7 +73,7 @@ func (q *Queue) newClaim(now time.Time, n int, token string) (claim *ask, given 
 	return &ask{script: q.scripts.claim, args: append(args, given...), until: true, writes: true}, given
 }
 
-// missed notes claims whose answers did not come.
+// missed notes claims that were not answered.
 func (q *Queue) missed(tokens ...string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,7 +87,7 @@ func (q *Queue) unclaimed() bool {
 	return len(q.lost) > 0
 }
 
-// gone counts the rules of entries that a claim has made unknown.
+// gone counts, by rule, entries whose state a claim has set to unknown.
 func (q *Queue) gone(rules []any) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,7 +96,7 @@ func (q *Queue) gone(rules []any) {
 	}
 }
 
-// setAside ends an entry that cannot be read.
+// setAside settles an entry that cannot be read as failed.
 func (q *Queue) setAside(now time.Time, lease deferred.Lease, rule string, why error) {
 	q.mu.Lock()
 	q.damaged++

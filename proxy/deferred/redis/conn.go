@@ -15,58 +15,58 @@ import (
 	"weir/proxy/store/redis"
 )
 
-// Config says where the queue is and what it may hold. All proxies of one queue need the same
-// Limits and the same Key.
+// Config describes where the queue is, and its bounds. All proxies that share a queue need the
+// same Limits and the same Key.
 type Config struct {
 	Redis  redis.Config // where Redis is, and the prefix of its names
 	Limits deferred.Limits
-	Key    []byte       // 32 bytes, with which entries are encrypted; empty: they are not
+	Key    []byte       // 32 bytes, to encrypt entries; empty: they are not encrypted
 	Log    *slog.Logger // nil: none
 
-	patience time.Duration    // of tests, with answers and with what is under way when it is closed; 0: as below
-	clock    func() time.Time // of tests, for the server's clock, too; nil: the real ones
+	patience time.Duration    // for tests: instead of answerWithin and closeWithin; 0: these
+	clock    func() time.Time // for tests: instead of the clocks of proxy and server; nil: these
 }
 
 const (
-	// namespace is what all names begin with, behind the prefix; see lua/common.lua.
+	// namespace follows the prefix in all names; see lua/common.lua.
 	namespace = "ratelimiter:{deferred}:"
-	// answerWithin is how long an answer is waited for, and answerRate, in bytes per second,
-	// the slowest link that is waited for.
+	// An answer is waited for during answerWithin, and longer for a large request: by its size
+	// divided by answerRate, in bytes per second.
 	answerWithin = 2 * time.Second
 	answerRate   = 1 << 20
-	// unanswered is how long a connection may owe an answer. It is longer than that of the
-	// largest pipeline.
+	// unanswered is how long a connection may be without an expected answer. It is longer than
+	// the wait for the largest pipeline.
 	unanswered = 90 * time.Second
 	// retryEvery is how often a server that has failed is tried again.
 	retryEvery = 250 * time.Millisecond
-	// lookEvery is how often the figures are read, and at the latest when entries of other
-	// proxies are looked for; settingsEvery is how often the server's settings are read.
+	// lookEvery is how often the figures are read, and how often at least a claim looks for
+	// entries of other proxies; settingsEvery is how often the server's settings are read.
 	lookEvery     = time.Second
 	settingsEvery = 10 * time.Second
 )
 
 const (
-	// groupMax and groupBytesMax bound a pipeline, callMax and callBytesMax each call in it, in
-	// which Redis serves nobody else.
+	// groupMax and groupBytesMax bound a pipeline, callMax and callBytesMax each call in it,
+	// during which Redis runs no other commands.
 	groupMax      = 1024
 	groupBytesMax = 16 << 20
 	callMax       = 64
 	callBytesMax  = 1 << 20
-	// doubtfulMax bounds the puts that are to be taken out when the server answers again.
+	// doubtfulMax bounds the puts that are to be removed when the server answers again.
 	doubtfulMax = 16384
 )
 
 // A Queue is a deferred.Queue in Redis.
 //
-// Safe for concurrent use: box has what the writer is given, mu guards what is known of the
-// server, figures guards itself.
+// Safe for concurrent use: box passes puts and settlements to the writer, mu guards the state of
+// the server, figures has its own mutex.
 type Queue struct {
 	cfg     Config
 	codec   codec
 	scripts scripts
 	log     *slog.Logger
 	link    *redis.Link
-	about   string // the key that scripts get
+	about   string // the key that is passed to scripts
 	began   time.Time
 	figures figures
 	box     *inbox.Box[*op]
@@ -75,11 +75,11 @@ type Queue struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
-	doubtful []deferred.ID // the writer's: puts that were answered Unstored and may be stored
+	doubtful []deferred.ID // owned by the writer: puts that were answered Unstored and may be stored
 
 	mu      sync.Mutex
-	lost    []string // tokens of claims whose answers never came
-	ahead   int64    // of the queue's clock, before the time since began, in µs
+	lost    []string // tokens of claims without an answer
+	ahead   int64    // the queue's clock minus the time since began, in µs
 	synced  bool     // ahead is known
 	asked   time.Time
 	damaged int // entries that cannot be read
@@ -88,7 +88,7 @@ type Queue struct {
 	evicts  bool
 }
 
-// An op is a put or a settlement that waits to be written.
+// An op is a put or a settlement to be written.
 //
 // Owned by the writer once it is pending.
 type op struct {
@@ -99,7 +99,7 @@ type op struct {
 	bytes  int
 }
 
-// errLate is the error of what the server got to when nobody waited any more.
+// errLate is the error of a script that the server reached after its caller's timeout.
 var errLate = errors.New("redis was too late")
 
 // now is the time of this proxy.
@@ -110,7 +110,7 @@ func (q *Queue) now() time.Time {
 	return time.Now()
 }
 
-// clockArgument is the time that scripts use; empty: that of the server.
+// clockArgument returns the time that scripts use; if empty, they use the server's.
 func (q *Queue) clockArgument() string {
 	if q.cfg.clock == nil {
 		return ""
@@ -118,19 +118,18 @@ func (q *Queue) clockArgument() string {
 	return decimal(q.cfg.clock().UnixMicro())
 }
 
-// An ask is one run of a script and what came of it.
+// An ask is one run of a script, and its result.
 type ask struct {
 	script *redis.Script
 	args   []string
-	until  bool // it must not run when nobody waits any more
-	writes bool // it has a number of its own
+	until  bool // it must not run after the caller's timeout
+	writes bool // it has its own number
 
 	answer answer
 	err    error
 }
 
-// ask runs scripts in one pipeline, waits for the answers, and takes in what they say of the
-// queue.
+// ask runs scripts in one pipeline, waits for the answers, and records the figures in them.
 func (q *Queue) ask(ctx context.Context, asks ...*ask) {
 	bytes := 0
 	for _, a := range asks {
@@ -148,7 +147,7 @@ func (q *Queue) ask(ctx context.Context, asks ...*ask) {
 			late = append(late, a)
 		}
 	}
-	if len(late) > 0 { // the clock of the queue was not what it was thought to be
+	if len(late) > 0 { // the estimate of the queue's clock was wrong
 		q.send(ctx, within, late)
 		for _, a := range late {
 			if a.err == nil && a.answer.late {
@@ -158,7 +157,7 @@ func (q *Queue) ask(ctx context.Context, asks ...*ask) {
 	}
 }
 
-// send is ask once.
+// send is ask without repeating late scripts.
 func (q *Queue) send(ctx context.Context, within time.Duration, asks []*ask) {
 	runs := make([]redis.Run, len(asks))
 	until := q.until(within)
@@ -187,8 +186,8 @@ func (q *Queue) send(ctx context.Context, within time.Duration, asks []*ask) {
 	}
 }
 
-// until is the time after which nobody waits, by the clock of the queue; empty when that is not
-// known. It is early by as long as the last answer took to come.
+// until returns the end of a wait by the queue's clock, or "" if that clock is not known. It is
+// early by as long as the last answer took to arrive.
 func (q *Queue) until(within time.Duration) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -198,14 +197,14 @@ func (q *Queue) until(within time.Duration) string {
 	return decimal(q.ahead + (time.Since(q.began) + within).Microseconds())
 }
 
-// sync notes the time of the queue.
+// sync records the time of the queue.
 func (q *Queue) sync(now int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ahead, q.synced = now-time.Since(q.began).Microseconds(), true
 }
 
-// takeIn notes what an answer says of the queue. known is the number of the last call that was
+// takeIn records the figures in an answer. known is the number of the last call that had been
 // answered when this one was sent.
 func (q *Queue) takeIn(known uint64, a *ask) {
 	n := a.answer.number
@@ -218,7 +217,8 @@ func (q *Queue) takeIn(known uint64, a *ask) {
 	q.figures.takeIn(&a.answer, q.now())
 }
 
-// unavailable returns why nothing can be asked. A server without memory still lets entries leave.
+// unavailable returns why scripts cannot be run. A server without memory can still deliver
+// entries.
 func (q *Queue) unavailable() error {
 	err := q.box.Err()
 	if f, ok := err.(*fault); ok && f.full {
@@ -227,7 +227,7 @@ func (q *Queue) unavailable() error {
 	return err
 }
 
-// do runs one script for somebody who waits, and returns what came of it.
+// do runs one script for a waiting caller, and returns its result.
 func (q *Queue) do(ctx context.Context, a *ask) (any, error) {
 	if err := q.unavailable(); err != nil {
 		return nil, err
@@ -236,13 +236,13 @@ func (q *Queue) do(ctx context.Context, a *ask) (any, error) {
 	switch {
 	case a.err == nil:
 		return a.answer.result, nil
-	case ctx.Err() != nil: // the caller has left, which says nothing about the server
+	case ctx.Err() != nil: // the caller has left; the server may be fine
 		return nil, a.err
 	}
 	return nil, q.noted(a.err)
 }
 
-// noted has an error be known that concerns all who ask.
+// noted records an error that concerns all callers.
 func (q *Queue) noted(err error) error {
 	if f := q.faultOf(err); f.class >= store.LateFault && !q.box.Closed() {
 		q.broken(f)

@@ -1,34 +1,35 @@
-// Package redis keeps deferred requests in Redis, for any number of proxies: each delivers
-// what any of them has stored.
+// Package redis keeps deferred requests in Redis, for any number of proxies. Each proxy delivers
+// requests stored by any of them.
 //
 // # Scripts
 //
-// Everything is done by Lua scripts, so that each change of an entry with its line, its counters
-// and the bounds is one step; lua/common.lua lists the keys. Puts and settlements that wait go in
-// one pipeline, in calls of at most 64 entries, between which Redis serves others.
+// All operations are Lua scripts, so that each change of an entry with its line, its counters
+// and the bounds is atomic; lua/common.lua lists the keys. Pending puts and settlements are sent
+// in one pipeline, in calls of at most 64 entries. Redis runs other commands between the calls.
 //
 // All keys have one hash tag. The bounds on entries, bytes, clients and lines hold for all rules
-// together, and one call stores entries of several rules, so in a Cluster the queue is on one
-// node; it can be no larger than that node's memory.
+// together, and one call stores entries of several rules. So in a Cluster the queue is on one
+// node, and is bounded by that node's memory.
 //
 // # Time
 //
-// Leases and when entries are due follow the server's clock: scripts take and return times relative to now. The clocks of the proxies may differ by any amount. When the server's clock is set back, the
-// queue's clock goes on from where it was.
+// Leases and due times follow the server's clock: scripts take and return times relative to now.
+// The clocks of the proxies may differ by any amount. If the server's clock is set back, the
+// queue's clock continues from its latest time.
 //
-// # What was not answered
+// # Missing answers
 //
-// A script whose answer does not come may have run, or may run later, when a server that was
-// stopped goes on. Puts and claims therefore say until when they may run. A put that is answered
-// Unstored is taken out again as soon as the server answers, and a claim is given back; a
-// settlement is repeated until it is answered, and succeeds once.
+// A script without an answer may have run, or may run later, when a stopped server continues.
+// Puts and claims therefore contain the time until which they may run. Without an answer, a put
+// is reported as Unstored and removed as soon as the server answers, a claim is given back, and a
+// settlement is repeated until it is answered; it takes effect once.
 //
-// # What is promised
+// # Durability
 //
-// An entry is as durable as the server makes it, see [Queue.Stats]: with appendfsync always it
-// survives a crash of the server. Replication is asynchronous: a fail-over may forget the last
-// moments, so that what was accepted then is lost, and what was delivered then is delivered
-// again. A server that is emptied, or evicts keys, loses entries.
+// An entry is as durable as the server's configuration makes it, see [Queue.Stats]: with
+// appendfsync always it survives a crash of the server. Replication is asynchronous: a fail-over
+// may lose the latest changes, so that entries just accepted are lost, and entries just delivered
+// are delivered again. A server that is emptied, or evicts keys, loses entries.
 package redis
 
 import (
@@ -67,7 +68,7 @@ var listLua string
 //go:embed lua/stats.lua
 var statsLua string
 
-// scripts are all that a queue runs.
+// scripts are the scripts of a queue.
 //
 // Immutable after newScripts.
 type scripts struct {

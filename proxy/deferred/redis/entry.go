@@ -9,15 +9,15 @@ import (
 	"weir/proxy/deferred/seal"
 )
 
-// errReply is the error of an answer that has another form than those of the scripts.
+// errReply is the error of an answer that does not have the form of the script's.
 var errReply = errors.New("the script's reply has another form")
 
-// A codec turns entries into what Redis keeps, and back.
+// A codec encodes entries for Redis, and decodes them.
 //
 // Immutable after New.
 type codec struct{ seal seal.Sealer }
 
-// What is sealed of an entry is bound to its ID and to what it is.
+// A sealed part of an entry is bound to the entry's ID and to one of these words.
 const (
 	sealedFixed   = "m"
 	sealedRequest = "h"
@@ -36,7 +36,7 @@ func (c codec) opened(what, value string, id deferred.ID) (*deferred.Entry, erro
 	return deferred.ParseEntry(plain)
 }
 
-// fixed is what never changes of an entry, but for its request.
+// fixed encodes the parts of an entry that never change, without its request.
 func (c codec) fixed(e *deferred.Entry) string {
 	f := *e
 	f.Accepted, f.Expires, f.Due = time.Time{}, time.Time{}, time.Time{}
@@ -44,12 +44,12 @@ func (c codec) fixed(e *deferred.Entry) string {
 	return c.sealed(sealedFixed, &f, e.ID)
 }
 
-// request is head and body of an entry.
+// request encodes head and body of an entry.
 func (c codec) request(e *deferred.Entry) string {
 	return c.sealed(sealedRequest, &deferred.Entry{Head: e.Head, Body: e.Body}, e.ID)
 }
 
-// result is head and body of a result; empty when it has none.
+// result encodes head and body of a result; it is empty if there are none.
 func (c codec) result(r *deferred.Result, id deferred.ID) string {
 	if r == nil || len(r.Head)+len(r.Body) == 0 {
 		return ""
@@ -57,7 +57,7 @@ func (c codec) result(r *deferred.Result, id deferred.ID) string {
 	return c.sealed(sealedResult, &deferred.Entry{Result: &deferred.Result{Head: r.Head, Body: r.Body}}, id)
 }
 
-// key tells keys of encryption apart; empty without one.
+// key returns an identifier of the encryption key, or "" if there is none.
 func (c codec) key() string {
 	if !c.seal.Encrypts() {
 		return ""
@@ -77,7 +77,7 @@ func (c codec) entry(id deferred.ID, values any) (*deferred.Entry, error) {
 	result := &deferred.Result{Status: int(r.int()), Bytes: r.int(), Truncated: r.text() == "1"}
 	fixed := r.text()
 	if seq == 0 || state >= int64(deferred.StatesCount) {
-		return nil, deferred.ErrNotFound // it was lost between two looks
+		return nil, deferred.ErrNotFound // it was removed between two calls
 	}
 	e, err := c.opened(sealedFixed, fixed, id)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c codec) entry(id deferred.ID, values any) (*deferred.Entry, error) {
 	return e, c.bodies(e, &r)
 }
 
-// bodies reads request and result of an entry, if they are there.
+// bodies reads request and result of an entry, if present.
 func (c codec) bodies(e *deferred.Entry, r *reader) error {
 	if request := r.text(); request != "" {
 		h, err := c.opened(sealedRequest, request, e.ID)
@@ -112,7 +112,7 @@ func (c codec) bodies(e *deferred.Entry, r *reader) error {
 	return nil
 }
 
-// A reader takes values off a list; what is not there is zero.
+// A reader removes values from the beginning of a list. Missing values are zero.
 type reader struct{ left []any }
 
 func (r *reader) value() any {
@@ -158,7 +158,7 @@ func list(v any) []any {
 
 func decimal[N int | int64 | uint64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
-// bit is a boolean as an argument of scripts.
+// bit returns a boolean as an argument of scripts.
 func bit(is bool) string {
 	if is {
 		return "1"

@@ -9,7 +9,7 @@ import (
 	"weir/proxy/store"
 )
 
-// What a server without a clear promise is said to be, and those with one.
+// The durability of a server, as shown by Stats.
 const (
 	durabilityUnknown  = "unknown"
 	durabilityMemory   = "memory"
@@ -20,13 +20,13 @@ const (
 // A fault is why the queue cannot be used.
 type fault struct {
 	class     store.Class
-	code      string // the server's word; empty when it has not answered
-	permanent bool   // only a person can end it
-	full      bool   // entries may still leave
+	code      string // the server's error code; empty if it has not answered
+	permanent bool   // only an operator can end it
+	full      bool   // the server is out of memory; entries can still be delivered
 	err       error
 }
 
-// Error says what is wrong, and what to do about it.
+// Error describes the fault, and what to do about it.
 func (f *fault) Error() string {
 	if remedy := remedies[f.code]; remedy != "" {
 		return fmt.Sprintf("%s: %v", remedy, f.err)
@@ -37,10 +37,10 @@ func (f *fault) Error() string {
 	return f.err.Error()
 }
 
-// Unwrap returns what the server or the network said.
+// Unwrap returns the error of the server or the network.
 func (f *fault) Unwrap() error { return f.err }
 
-// remedies say in words of the settings what an answer of the server means.
+// remedies explain error codes of the server, with the settings to change.
 var remedies = map[string]string{
 	"OOM":         "Redis is out of memory and stores no more, what it has is delivered: raise its maxmemory, or lower DEFER_MAX_BYTES",
 	"READONLY":    "DEFER_URL leads to a replica: it must lead to the master, or name Sentinels with REDIS_SENTINEL_MASTER",
@@ -58,7 +58,7 @@ var remedies = map[string]string{
 	"WEIRKEY":     "entries of the queue are encrypted with another key than that of DEFER_KEY_FILE, or not at all: give all proxies the same DEFER_KEY_FILE, or set another REDIS_KEY_PREFIX",
 }
 
-// faultOf says what an error means.
+// faultOf classifies an error.
 func (q *Queue) faultOf(err error) *fault {
 	if known, ok := errors.AsType[*fault](err); ok {
 		return known
@@ -68,7 +68,7 @@ func (q *Queue) faultOf(err error) *fault {
 	switch known.code {
 	case "WEIRVERSION", "WEIRKEY":
 		known.permanent, known.class = true, store.OutageFault
-	case "ERR": // a script cannot say it otherwise before Redis 7
+	case "ERR": // before Redis 7 errors of scripts have no other code
 		known.code = ""
 	}
 	if f.Permanent != nil && remedies[known.code] == "" {
@@ -77,7 +77,7 @@ func (q *Queue) faultOf(err error) *fault {
 	return known
 }
 
-// wordOf is the server's word for a cause of which older servers say otherwise.
+// wordOf returns the error code of a cause for which older servers have different ones.
 func wordOf(c store.Cause) string {
 	switch c {
 	case store.Unauthenticated:
@@ -88,14 +88,14 @@ func wordOf(c store.Cause) string {
 	return ""
 }
 
-// durability is what an accepted entry survives, as far as is known.
+// durability returns how durable an accepted entry is, as far as is known.
 func (q *Queue) durability() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.durable
 }
 
-// readSettings reads how durable the server is, and whether it may drop entries. Of several
+// readSettings reads how durable the server is, and whether it may evict entries. Of several
 // nodes the least durable counts.
 func (q *Queue) readSettings(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
@@ -116,7 +116,7 @@ func (q *Queue) readSettings(ctx context.Context) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if err == nil || q.link.Fault(err).Code != "" { // without an answer nothing is known to have changed
+	if err == nil || q.link.Fault(err).Code != "" { // without an answer the last known value stays
 		q.durable = durable
 	}
 	if evictErr == nil && policy != "" && !q.evicts {
@@ -139,7 +139,7 @@ func durabilityOf(settings map[string]string) string {
 	return durabilityMemory
 }
 
-// broken notes why the queue cannot be written.
+// broken records why the queue cannot be written.
 func (q *Queue) broken(f *fault) {
 	if known, ok := q.box.Break(f).(*fault); !ok || known.code != f.code {
 		q.log.Error("Queue cannot be written, refusing instead", "reason", f)

@@ -9,12 +9,12 @@ import (
 	"weir/proxy/deferred"
 )
 
-// An answer is what every script answers; see answer in lua/common.lua.
+// An answer is the form of all scripts' answers; see answer in lua/common.lua.
 type answer struct {
 	late   bool
 	now    int64  // the time of the queue, in µs
-	number uint64 // of the call, or of the last one when this one only reads
-	next   int64  // when there is more to do, in µs; 0: never, as it is now
+	number uint64 // of the call, or of the last one that wrote if this one only reads
+	next   int64  // when there is something to claim, take back or forget, in µs; 0: never
 	bytes  int64
 	rules  []deferred.RuleStats
 	result any
@@ -51,34 +51,34 @@ func parseRule(values []any) (s deferred.RuleStats) {
 	return s
 }
 
-// figures are what answers have said of the queue, the latest of each.
+// figures are the latest figures of the queue, taken from answers.
 //
-// Safe for concurrent use: mu guards.
+// Safe for concurrent use: mu guards all fields.
 type figures struct {
 	mu     sync.Mutex
 	latest uint64 // the number of the latest answer
 	bytes  int64
-	next   time.Time // of this proxy's clock, when there is more to do; zero: not known
-	idle   bool      // there is nothing to do, as it is now
-	read   time.Time // when next was
+	next   time.Time // when there is something to claim or to clean up, by this proxy's clock; zero: not known
+	idle   bool      // there is nothing to claim or to clean up
+	read   time.Time // when next was read
 	rules  map[string]figure
 }
 
-// A figure is what there is of a rule, and the number of the answer that said so.
+// A figure is the state of a rule, and the number of the answer that contained it.
 type figure struct {
 	deferred.RuleStats
 	number uint64
 }
 
-// number is that of the latest answer.
+// number returns the number of the latest answer.
 func (f *figures) number() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.latest
 }
 
-// restart forgets what is known, as the server has lost it, and reports whether it was from
-// before.
+// restart resets the figures because the server has lost its state. It returns false if the
+// figures are older than the given number, and keeps them.
 func (f *figures) restart(number uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +90,7 @@ func (f *figures) restart(number uint64) bool {
 	return true
 }
 
-// takeIn notes an answer at now, unless a later one is known.
+// takeIn records an answer at now, unless a later one is known.
 func (f *figures) takeIn(a *answer, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,7 +121,7 @@ func (f *figures) keep(a *answer) {
 	}
 }
 
-// rest returns until when there is nothing to claim, as far as is known.
+// rest reports whether there is nothing to claim, as far as is known, and until when.
 func (f *figures) rest(now time.Time) (next time.Time, rests bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *figures) rest(now time.Time) (next time.Time, rests bool) {
 	return next, true
 }
 
-// stats returns what is known.
+// stats returns the figures.
 func (f *figures) stats() (s deferred.Stats) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,7 +147,7 @@ func (f *figures) stats() (s deferred.Stats) {
 	return s
 }
 
-// held returns how many entries are in lines, and how many may be played again.
+// held returns how many entries are in lines, and how many dead ones can be replayed.
 func (f *figures) held() (waiting, dead int) {
 	s := f.stats()
 	return s.Held()

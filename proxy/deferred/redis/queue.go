@@ -16,8 +16,8 @@ import (
 
 var _ deferred.Queue = (*Queue)(nil)
 
-// Open returns the queue. While Redis is unavailable it refuses puts and goes on trying; the
-// error is one that only a person can end.
+// Open returns the queue. While Redis is unavailable it refuses puts and keeps trying; the error
+// is one that only an operator can fix.
 func Open(cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, scripts: newScripts(), log: cfg.Log, about: cfg.Redis.KeyPrefix + namespace + "about",
 		began: time.Now(), box: inbox.New[*op](), durable: durabilityUnknown, givenUp: make(deferred.Losses)}
@@ -62,7 +62,7 @@ func (q *Queue) Stats() deferred.Stats {
 	return s
 }
 
-// closeWithin is how long Close lets what is under way end.
+// closeWithin is how long Close waits for calls in progress.
 const closeWithin = deferred.CloseWithin * 7 / 10
 
 // Close is part of deferred.Queue. It must not be called by Done.

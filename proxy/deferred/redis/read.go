@@ -42,7 +42,7 @@ func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.P
 		r := reader{list(v)}
 		id, _ := r.id()
 		after = uint64(r.int())
-		if e, err := q.codec.entry(id, r.value()); err == nil { // the others are set aside when they are claimed
+		if e, err := q.codec.entry(id, r.value()); err == nil { // an unreadable one is set aside when it is claimed
 			page.Entries = append(page.Entries, e)
 		}
 	}
@@ -52,7 +52,7 @@ func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.P
 	return page, nil
 }
 
-// What edit.lua does.
+// Actions of edit.lua.
 const (
 	editCancel = iota
 	editRetry
@@ -60,7 +60,7 @@ const (
 	editWithdraw
 )
 
-// What edit.lua returns for an entry.
+// Results of edit.lua for an entry.
 const (
 	editChanged int64 = iota
 	editNotFound
@@ -68,7 +68,7 @@ const (
 	editLost
 )
 
-// editOf is how edit.lua calls an action.
+// editOf maps actions to those of edit.lua.
 func editOf(a deferred.Action) int {
 	return [...]int{deferred.Cancel: editCancel, deferred.Retry: editRetry, deferred.Drop: editDrop}[a]
 }
@@ -112,7 +112,7 @@ func (q *Queue) edit(ctx context.Context, now time.Time, action int, ids []defer
 	for _, id := range ids {
 		a.args = append(a.args, string(id[:]))
 	}
-	if action == editWithdraw { // part of finding out whether the queue is there
+	if action == editWithdraw { // called by retry while the queue is unavailable
 		q.ask(ctx, a)
 	} else if _, err := q.do(ctx, a); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (q *Queue) edit(ctx context.Context, now time.Time, action int, ids []defer
 	return results, nil
 }
 
-// editError is what an edit of one entry returns.
+// editError returns the error of an edit of one entry.
 func editError(result int64) error {
 	switch result {
 	case editChanged:
@@ -151,7 +151,7 @@ func (q *Queue) look(ctx context.Context) {
 	if q.ask(ctx, a); a.err == nil {
 		q.figures.keep(&a.answer)
 	} else if ctx.Err() == nil {
-		_ = q.noted(a.err) // known from now on
+		_ = q.noted(a.err) // recorded
 	}
 }
 

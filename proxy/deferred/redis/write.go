@@ -27,8 +27,8 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	}
 }
 
-// write is the writer: it writes group after group until the queue is closed, and finds out
-// when a server that has failed is back.
+// write is the writer's goroutine: it writes group after group until the queue is closed, and
+// retries a server that has failed.
 func (q *Queue) write() {
 	defer q.cancel()
 	retry := time.NewTicker(retryEvery)
@@ -60,7 +60,7 @@ func (q *Queue) drain() {
 	}
 }
 
-// A part is the ops of a group that one call is about.
+// A part is the ops of a group that one call writes.
 type part struct {
 	ask
 	ops   []*op
@@ -100,14 +100,14 @@ func (q *Queue) writeGroup(group []*op) bool {
 	return written
 }
 
-// putHead are the bounds, as put.lua has them.
+// putHead returns the first arguments of put.lua, which are the bounds.
 func (q *Queue) putHead() []string {
 	l := &q.cfg.Limits
 	entries, bytes := l.Most()
 	return []string{decimal(l.Entries), decimal(l.Bytes), decimal(entries), decimal(bytes)}
 }
 
-// appendPut appends what put.lua wants to know of a put.
+// appendPut appends the arguments of put.lua for a put.
 func (q *Queue) appendPut(args []string, o *op) []string {
 	e := o.put.Fresh()
 	names := q.codec.seal.Names(&e)
@@ -116,7 +116,7 @@ func (q *Queue) appendPut(args []string, o *op) []string {
 		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), digest(names.Scope), digest(names.Print), decimal(o.put.PerKey), bit(o.put.Follows), q.codec.fixed(&e), q.codec.request(&e))
 }
 
-// digest is a name as an argument of scripts; empty: there is none.
+// digest returns a name as an argument of scripts; empty if there is none.
 func digest(name seal.Name) string {
 	if name == (seal.Name{}) {
 		return ""
@@ -124,7 +124,7 @@ func digest(name seal.Name) string {
 	return string(name[:])
 }
 
-// appendSettle appends what settle.lua wants to know of a settlement.
+// appendSettle appends the arguments of settle.lua for a settlement.
 func (q *Queue) appendSettle(args []string, o *op) []string {
 	s := o.settle
 	r := s.Result
@@ -138,7 +138,7 @@ func (q *Queue) appendSettle(args []string, o *op) []string {
 		bit(s.Result != nil), decimal(r.Status), decimal(r.Bytes), bit(r.Truncated), decimal(len(r.Head)+len(r.Body)), q.codec.result(s.Result, s.Lease.ID), decimal(s.Keep.Microseconds()))
 }
 
-// wrote tells the ops of a call what came of them, and reports whether they are written.
+// wrote reports the results of a call to its ops, and returns whether they are written.
 func (q *Queue) wrote(p *part) bool {
 	results := list(p.answer.result)
 	if p.err == nil && len(results) != len(p.ops) {
@@ -180,7 +180,7 @@ func (q *Queue) stored(o *op, values []any) deferred.Stored {
 	return s
 }
 
-// failed tells those who wait that nothing was written, or that it is not known. Settlements
+// failed answers puts with Unstored, whether they were not written or may have been. Settlements
 // are kept.
 func (q *Queue) failed(p *part) {
 	f := q.faultOf(p.err)
@@ -202,7 +202,7 @@ func (q *Queue) failed(p *part) {
 	}
 }
 
-// giveUp answers what is pending when the queue is closed.
+// giveUp answers pending puts and settlements when the queue is closed.
 func (q *Queue) giveUp() {
 	for _, o := range q.box.All() {
 		switch {
@@ -218,15 +218,15 @@ func (q *Queue) giveUp() {
 	}
 }
 
-// probe finds out whether the server stores.
+// probe checks whether the server can store.
 func (q *Queue) probe() error {
 	a := &ask{script: q.scripts.put, args: q.putHead(), writes: true}
 	q.ask(q.ctx, a)
 	return a.err
 }
 
-// retry tries a server that has failed. When it answers again, what it may have been given is
-// taken out that was answered Unstored.
+// retry tries a server that has failed. When it answers again, puts that were answered Unstored
+// but may have been stored are removed.
 func (q *Queue) retry() {
 	if q.box.Broken() == nil || q.box.Closed() {
 		return
@@ -245,7 +245,7 @@ func (q *Queue) retry() {
 	q.readSettings(q.ctx)
 }
 
-// withdraw takes entries out that nobody has claimed.
+// withdraw removes those of the entries that were not claimed.
 func (q *Queue) withdraw(ids []deferred.ID) error {
 	taken := 0
 	for len(ids) > 0 {
