@@ -14,10 +14,10 @@ import (
 	"weir/proxy/store/postgres"
 )
 
-// busyPause is after what time to claim again when lines were locked.
+// busyPause is the time until the next claim if lines were locked.
 const busyPause = 2 * time.Millisecond
 
-// A claim is what one call of deferred_claim_3 has brought.
+// A claim is the result of one call of deferred_claim_3.
 type claim struct {
 	claimed []deferred.Claimed
 	next    time.Time
@@ -37,7 +37,7 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 		c := q.claim(now, n, except)
 		select {
 		case answered <- c:
-		case <-ctx.Done(): // nobody wants them any more
+		case <-ctx.Done(): // the caller has left
 			for _, one := range c.claimed {
 				q.Settle(now, &deferred.Settlement{Lease: one.Lease, To: deferred.Waiting, Due: one.Entry.Due})
 			}
@@ -64,8 +64,8 @@ func (q *Queue) begins(run func()) bool {
 	return true
 }
 
-// nothingBefore is when the server has to be asked, which does not know of these exceptions yet
-// if they are others than the last ones.
+// nothingBefore returns when the server has to be asked: at once if the exceptions differ from
+// those of the last claim.
 func (q *Queue) nothingBefore(except []string) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -76,9 +76,9 @@ func (q *Queue) nothingBefore(except []string) time.Time {
 	return time.UnixMicro(q.wakeAt.Load())
 }
 
-// claim asks the server for what is due.
+// claim asks the server for entries that are due.
 func (q *Queue) claim(now time.Time, n int, except []string) claim {
-	q.wakeAt.Store(math.MaxInt64) // what is put from now on lowers it
+	q.wakeAt.Store(math.MaxInt64) // later puts lower it
 	mends := q.mendedTimes()
 	f, instant, err := q.claims(now, n, except)
 	if err != nil {
@@ -119,7 +119,7 @@ func (q *Queue) claim(now time.Time, n int, except []string) claim {
 	return c
 }
 
-// gone counts entries that a claim has made unknown.
+// gone counts entries whose state a claim has set to unknown.
 func (q *Queue) gone(rules []*postgres.Fields) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -147,9 +147,9 @@ func (q *Queue) claims(now time.Time, n int, except []string) (f *postgres.Field
 	return f, instant, err
 }
 
-// A lostClaims has the tokens of claims whose answers did not come. Nobody has sent what these
-// have claimed, so it goes back to its line. Tokens are passed until no such claim can be carried
-// out any more, as one may be so after the next.
+// A lostClaims has the tokens of claims without an answer. The entries of these claims were not
+// delivered, so they are returned to their lines. Tokens are passed repeatedly, until the claims
+// can no longer be executed, because a claim may be executed after the next one.
 //
 // Safe for concurrent use: mu guards all.
 type lostClaims struct {
@@ -162,7 +162,7 @@ type lostClaim struct {
 	at    time.Time
 }
 
-// lostMax bounds the claims that are noted. The leases of others pass.
+// lostMax bounds the claims that are noted. The leases of further claims expire.
 const lostMax = 64
 
 func (l *lostClaims) add(now time.Time, token int64) {
@@ -173,7 +173,7 @@ func (l *lostClaims) add(now time.Time, token int64) {
 	}
 }
 
-// tokens are those of the time of a lease; the clock may have been set back.
+// tokens returns those of the last lease time; the clock may have been set back.
 func (l *lostClaims) tokens(now time.Time) (tokens []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,8 +184,8 @@ func (l *lostClaims) tokens(now time.Time) (tokens []int64) {
 	return tokens
 }
 
-// claimed is a row that was claimed. The error says why it cannot be read; what could be is
-// returned with it.
+// claimed decodes a claimed row. If it cannot be read, an error is returned together with the
+// parts that could.
 func (q *Queue) claimed(now time.Time, instant int64, r *row) (deferred.Claimed, error) {
 	e, err := q.entry(r)
 	switch {
@@ -204,8 +204,9 @@ type damaged struct {
 	reason           error
 }
 
-// giveUp gives up entries that cannot be read. The leases of those claimed with them run
-// meanwhile. So it asks for rules no longer than one statement may take, and not after an error.
+// giveUp settles entries that cannot be read as failed. Meanwhile the leases of entries claimed
+// with them pass, so looking up rules takes at most as long as one statement may, and ends at the
+// first error.
 func (q *Queue) giveUp(now time.Time, broken []damaged) {
 	ctx, cancel := context.WithTimeout(q.ctx, q.cfg.silence)
 	defer cancel()
@@ -227,8 +228,8 @@ func (q *Queue) giveUp(now time.Time, broken []damaged) {
 	}
 }
 
-// ruleOf returns the rule of an entry that does not tell its own, by which the server finds it
-// among what is delivering.
+// ruleOf returns the rule of an entry that cannot be decoded, by searching the entries that are
+// being delivered of each rule.
 func (q *Queue) ruleOf(ctx context.Context, rules []deferred.RuleStats, d *damaged) (string, error) {
 	for _, s := range rules {
 		if s.States[deferred.Delivering].Entries == 0 {

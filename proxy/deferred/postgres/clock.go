@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// A clock knows by how much the server's clock is ahead of this machine's.
+// A clock estimates the offset of the server's clock from this machine's.
 //
 // Safe for concurrent use: mu guards all.
 type clock struct {
 	mu     sync.Mutex
 	ahead  time.Duration
-	within time.Duration // how far ahead may be wrong
+	within time.Duration // the largest error of ahead
 	known  bool
 }
 
 // seen notes that the server's clock was at instant, in µs, at some time between sent and
-// received. The quickest answer tells most, and is believed less with each that follows.
+// received. The quickest answer gives the best estimate, whose error bound grows with each
+// following answer.
 func (c *clock) seen(sent, received time.Time, instant int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -26,20 +27,20 @@ func (c *clock) seen(sent, received time.Time, instant int64) {
 	if c.within += c.within/32 + time.Microsecond; c.known && within > c.within && !changed {
 		return
 	}
-	if ahead.Abs() <= within { // they may be the same
+	if ahead.Abs() <= within { // the clocks may agree
 		ahead = 0
 	}
 	c.ahead, c.within, c.known = ahead, within, true
 }
 
-// there is a time of this machine on the server, in µs.
+// there converts a time of this machine to the server's, in µs.
 func (c *clock) there(t time.Time) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return t.Add(c.ahead).UnixMicro()
 }
 
-// deadline is there, or 0 as long as the server's clock is not known.
+// deadline is there, or 0 while the server's clock is not known.
 func (c *clock) deadline(t time.Time) int64 {
 	c.mu.Lock()
 	known := c.known
@@ -50,7 +51,7 @@ func (c *clock) deadline(t time.Time) int64 {
 	return c.there(t)
 }
 
-// here is the inverse of there; zero for 0.
+// here is the inverse of there; 0 gives the zero time.
 func (c *clock) here(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}

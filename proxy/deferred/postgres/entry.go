@@ -10,23 +10,23 @@ import (
 	"weir/proxy/store/postgres"
 )
 
-// What the columns of an entry are sealed as; with its ID it is what a value is bound to.
+// Names of the sealed columns of an entry. A sealed value is bound to the name and the entry's ID.
 const (
-	columnAbout   = "about"   // the entry without what follows and what has a column of its own
+	columnAbout   = "about"   // the entry without the columns below and those that are not sealed
 	columnRequest = "request" // u32 length of the head, head, body
 	columnLast    = "last"    // an entry with nothing but Last
 	columnResult  = "result"  // an entry with nothing but a Result
 )
 
-// A vault makes of entries what is stored, and entries of that.
+// A vault encodes entries for storage, and decodes them.
 //
-// Safe for concurrent use: the clock is, the sealer is immutable.
+// Safe for concurrent use: so is the clock, and the sealer is immutable.
 type vault struct {
 	seal  seal.Sealer
 	clock clock
 }
 
-// sealed is a value of an entry as it is stored.
+// sealed returns a value of an entry in the form in which it is stored.
 func (v *vault) sealed(id deferred.ID, column string, plain []byte) []byte {
 	return v.seal.Seal(plain, append([]byte(column), id[:]...))
 }
@@ -35,7 +35,7 @@ func (v *vault) unsealed(id deferred.ID, column string, value []byte) ([]byte, e
 	return v.seal.Open(value, append([]byte(column), id[:]...))
 }
 
-// about is what is stored of an entry beside its request and its columns.
+// about encodes an entry without its request and without what has its own column.
 func (v *vault) about(e *deferred.Entry) []byte {
 	stripped := *e
 	stripped.Head, stripped.Body = nil, nil
@@ -60,7 +60,7 @@ func (v *vault) result(id deferred.ID, result *deferred.Result) []byte {
 	return v.sealed(id, columnResult, deferred.AppendEntry(nil, &deferred.Entry{Result: result}))
 }
 
-// stripped is a result as lists tell of it.
+// stripped returns a result in the form used for lists.
 func stripped(r *deferred.Result) *deferred.Result {
 	return &deferred.Result{Status: r.Status, Bytes: r.Bytes, Truncated: r.Truncated}
 }
@@ -85,8 +85,8 @@ func readRow(f *postgres.Fields) (r row, ok bool, err error) {
 // errOther is the error of an entry that was stored under another ID.
 var errOther = errors.New("it is another entry")
 
-// entry is the entry of a row. Its error says why it cannot be read; what could be is returned
-// with it.
+// entry decodes the entry of a row. If it cannot be read, an error is returned together with the
+// parts that could.
 func (v *vault) entry(r *row) (*deferred.Entry, error) {
 	plain, err := v.unsealed(r.id, columnAbout, r.about)
 	if err != nil {
@@ -112,12 +112,12 @@ func (v *vault) entry(r *row) (*deferred.Entry, error) {
 		e.Head, e.Body = append([]byte(nil), plain[4:n]...), append([]byte(nil), plain[n:]...)
 	}
 	if r.cut != 0 {
-		e.Last = deferred.Last{At: v.clock.here(r.cut), Error: deferred.CutOff} // the functions know its length
+		e.Last = deferred.Last{At: v.clock.here(r.cut), Error: deferred.CutOff} // the functions have its length
 	}
 	return e, v.outcome(r, e)
 }
 
-// outcome reads what has become of the entry of a row.
+// outcome decodes last error and result of the entry of a row.
 func (v *vault) outcome(r *row, e *deferred.Entry) error {
 	for column, value := range map[string][]byte{columnLast: r.last, columnResult: r.result} {
 		if len(value) == 0 {

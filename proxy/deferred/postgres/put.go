@@ -15,11 +15,11 @@ const (
 	// groupMax and groupBytesMax bound a statement.
 	groupMax      = 256
 	groupBytesMax = 8 << 20
-	// againMax is how often a statement is sent again that has met with another.
+	// againMax is how often a statement is repeated after a conflict with another.
 	againMax = 3
 )
 
-// A putting is a Put that waits.
+// A putting is a Put to be stored.
 type putting struct {
 	*deferred.Put
 	now time.Time
@@ -30,7 +30,7 @@ func (q *Queue) Put(now time.Time, p *deferred.Put) {
 	q.puts.Put(&putting{p, now}, p)
 }
 
-// keepStoring stores what has come, in groups, until the queue is closed.
+// keepStoring stores puts in groups until the queue is closed.
 func (q *Queue) keepStoring() {
 	for closed := false; !closed; {
 		<-q.puts.Wake()
@@ -41,9 +41,10 @@ func (q *Queue) keepStoring() {
 	}
 }
 
-// store stores a group. What the server will not have of one entry is found by halves.
+// store stores a group. If the server rejects it because of one entry, that entry is found by
+// bisection.
 func (q *Queue) store(group []*putting) {
-	if err := q.puts.Err(); err != nil { // of a closed queue, too
+	if err := q.puts.Err(); err != nil { // also if the queue is closed
 		for _, p := range group {
 			q.puts.Stored(p.Put, inbox.Unstored(err))
 		}
@@ -74,16 +75,16 @@ func (q *Queue) store(group []*putting) {
 	}
 }
 
-// concernsOne reports whether the next statement may go well.
+// concernsOne reports whether an error concerns only this statement.
 func concernsOne(err error) bool {
 	f := postgres.Classify(err)
 	return f.Class == store.ItemFault && f.Code != codeMode
 }
 
-// codeMode is the SQLSTATE of deferred_put_1 for a queue that is encrypted otherwise.
+// codeMode is the SQLSTATE of deferred_put_1 if the queue is encrypted with another key or not at all.
 const codeMode = "WR002"
 
-// spreads reports whether the statements that follow will fail, too.
+// spreads reports whether an error concerns all following statements.
 func spreads(err error) bool {
 	f := postgres.Classify(err)
 	return f.Class == store.OutageFault || f.Class == store.LateFault && !postgres.Certain(err) || postgres.Expired(err) || f.Code == codeMode
@@ -107,7 +108,7 @@ type group struct {
 	lineAt, clientAt                    map[postgres.Place]int64 // indexes, from 1
 }
 
-// stored stores a group, and returns what came of each.
+// stored stores a group, and returns the result of each put.
 func (q *Queue) stored(puts []*putting) (results []deferred.Stored, err error) {
 	g := &group{lineAt: make(map[postgres.Place]int64), clientAt: make(map[postgres.Place]int64)}
 	for _, p := range puts {
@@ -136,10 +137,10 @@ func (q *Queue) stored(puts []*putting) (results []deferred.Stored, err error) {
 	return results, q.learn(f)
 }
 
-// errAnswer is the error of an answer that is not that of the function.
+// errAnswer is the error of an answer that does not have the form of the function's.
 var errAnswer = errors.New("the answer of PostgreSQL has another form")
 
-// insist calls a function that writes, again while it meets with other statements.
+// insist calls a function that writes, and repeats the call after conflicts with other statements.
 func (q *Queue) insist(ctx context.Context, function string, args *postgres.Args) (f *postgres.Fields, err error) {
 	for range againMax {
 		once, cancel := context.WithTimeout(ctx, q.cfg.silence)
@@ -199,7 +200,7 @@ func (q *Queue) outcomeOf(p *putting, r *postgres.Fields) deferred.Stored {
 	return s
 }
 
-// withdraw takes out entries that were answered Unstored and may be stored.
+// withdraw removes entries that were answered Unstored and may be stored.
 func (q *Queue) withdraw() error {
 	q.mu.Lock()
 	ids := make([]postgres.Place, 0, len(q.doubtful))
@@ -224,11 +225,11 @@ func (q *Queue) withdraw() error {
 	return nil
 }
 
-// barredFor is how long an entry is kept from being stored; no statement lives as long. A callback
-// that was barred is put again, and its request is settled only then.
+// barredFor is how long an entry cannot be stored, which is longer than any statement takes. A
+// callback that was barred is put again, and its request is settled only then.
 const barredFor = 2 * time.Minute
 
-// soon has the next claim ask the server at a time, in µs, at the latest.
+// soon makes the next claim ask the server by a time, in µs.
 func (q *Queue) soon(us int64) {
 	for {
 		at := q.wakeAt.Load()

@@ -19,68 +19,68 @@ import (
 	"weir/proxy/store/postgres"
 )
 
-// Config says where PostgreSQL is and what the queue may hold.
+// Config describes where PostgreSQL is, and the queue's bounds.
 type Config struct {
 	URL     string // postgres://user:password@host:port/database?sslmode=…
-	Setting string // of the URL, for errors: DEFER_URL
+	Setting string // the setting of the URL, for errors: DEFER_URL
 	Schema  string
-	Manual  bool // somebody else runs what Schema returns
+	Manual  bool // an operator runs the script of Schema
 	Limits  deferred.Limits
-	Key     []byte       // 32 bytes, with which entries are encrypted; empty: they are not
+	Key     []byte       // 32 bytes, to encrypt entries; empty: they are not encrypted
 	Log     *slog.Logger // nil: none
 
-	callersClock bool          // of tests: callers give the time of the server
-	silence      time.Duration // silenceMax, but in tests
-	closing      time.Duration // how long Close lets end what is being written; 0: most of CloseWithin
+	callersClock bool          // for tests: callers pass the server's time
+	silence      time.Duration // silenceMax except in tests
+	closing      time.Duration // how long Close waits for writes in progress; 0: most of CloseWithin
 }
 
 const (
 	// silenceMax is how long a statement may take until its connection is closed.
 	silenceMax = 3 * time.Second
-	// openWithin is how long opening may take, with making tables.
+	// openWithin is how long opening may take, including making tables.
 	openWithin = 30 * time.Second
-	// lookEvery is how often at least a claim asks the server: other proxies put, too.
+	// lookEvery is how often at least a claim asks the server, as other proxies put entries too.
 	lookEvery = time.Second
-	// slots is how many proxies count apart; more may wait for each other's commits.
+	// slots is how many proxies have their own counters; further ones may wait for each other's commits.
 	slots = 32
 )
 
 // A Queue is a deferred.Queue in PostgreSQL.
 //
-// Safe for concurrent use: mu guards what is marked so, the rest is immutable or guards itself.
+// Safe for concurrent use: mu guards the four fields below it, the others are immutable or safe themselves.
 type Queue struct {
 	cfg Config
 	log *slog.Logger
 	vault
 	mode   []byte
 	writes *postgres.Client // one connection each for puts, settlements, claims
-	asks   *postgres.Client // for people
-	slot   int64            // of puts; the next one is of settlements, the one after of all else
+	asks   *postgres.Client // for the requests of operators and clients
+	slot   int64            // of puts; the next one is for settlements, the one after that for all else
 
-	puts    *inbox.Box[*putting] // knows whether the server can be used
+	puts    *inbox.Box[*putting] // also records whether the server can be used
 	settles *inbox.Box[*settling]
 	wakeAt  atomic.Int64 // µs: when a claim has to ask the server
 	lost    lostClaims
 
 	mu       sync.Mutex
 	mends    int           // how often the queue was made usable again
-	doubtful []deferred.ID // of puts that were answered Unstored and may be stored
+	doubtful []deferred.ID // puts that were answered Unstored and may be stored
 	stats    deferred.Stats
-	except   []string // rules that the last claim has left out
+	except   []string // rules that the last claim excluded
 
 	trouble  chan struct{} // has room for one: broken is set
 	ctx      context.Context
 	stop     context.CancelFunc
-	running  sync.WaitGroup // what probes
-	claiming sync.WaitGroup // what claims
-	writing  sync.WaitGroup // what stores and settles
+	running  sync.WaitGroup // of keepProbing
+	claiming sync.WaitGroup // of claims
+	writing  sync.WaitGroup // of keepStoring and keepSettling
 	finished chan struct{}  // closed when Close has ended
 }
 
 var _ deferred.Queue = (*Queue)(nil)
 
-// Open opens the queue. When PostgreSQL cannot be reached it returns one that answers Unstored
-// until it can. The error is about what only a person can change.
+// Open opens the queue. While PostgreSQL cannot be reached the queue answers Unstored. An error is
+// one that only an operator can fix.
 func Open(cfg Config) (*Queue, error) {
 	q, err := open(cfg)
 	if err != nil {
@@ -144,10 +144,10 @@ func (q *Queue) disconnect() {
 	q.asks.Close()
 }
 
-// errKey is the error of a queue that is encrypted otherwise.
+// errKey is the error of a queue that is encrypted with another key or not at all.
 var errKey = errors.New("its entries are not encrypted with the key of DEFER_KEY_FILE: all proxies need the same, and it can be changed when the queue is empty")
 
-// prepare makes sure of the schema and of the key, and learns what there is.
+// prepare checks the schema and the key, and reads the counts of entries.
 func (q *Queue) prepare() error {
 	ctx, cancel := context.WithTimeout(q.ctx, openWithin)
 	defer cancel()
@@ -173,7 +173,7 @@ func (q *Queue) prepare() error {
 	return q.learn(f)
 }
 
-// call calls a function whose first column is no time.
+// call calls a function whose first column is not a time.
 func (q *Queue) call(ctx context.Context, c *postgres.Client, function string, args *postgres.Args) (*postgres.Fields, error) {
 	row, err := c.Call(ctx, function, args)
 	if err != nil {
@@ -194,7 +194,7 @@ func (q *Queue) write(ctx context.Context, function string, args *postgres.Args)
 	return f, instant, f.Err
 }
 
-// at is the first argument of functions: a time, or 0 for that of the server.
+// at returns the first argument of functions: a time, or 0 for the server's.
 func (q *Queue) at(now time.Time) int64 {
 	if q.cfg.callersClock {
 		return now.UnixMicro()
@@ -202,9 +202,9 @@ func (q *Queue) at(now time.Time) int64 {
 	return 0
 }
 
-// failed judges the error of a statement: one of a closed queue is ErrClosed, and one that
-// others will have, too, makes the queue unusable until the server answers again. A statement that
-// has certainly failed says nothing any more when the queue was made usable since it began.
+// failed handles the error of a statement. If the queue is closed it returns ErrClosed. An error
+// that concerns all statements makes the queue unusable until the server answers again, unless
+// the statement has certainly failed and the queue was made usable after it began.
 func (q *Queue) failed(err error, mends int) error {
 	if err == nil {
 		return nil
@@ -218,7 +218,7 @@ func (q *Queue) failed(err error, mends int) error {
 	return err
 }
 
-// mendedTimes is how often the queue was made usable again, for failed.
+// mendedTimes returns how often the queue was made usable again, for failed.
 func (q *Queue) mendedTimes() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -259,7 +259,7 @@ func (q *Queue) keepProbing() {
 	}
 }
 
-// mended makes the queue usable if the server is.
+// mended makes the queue usable if the server is, and reports whether it is.
 func (q *Queue) mended() bool {
 	if q.puts.Err() == nil {
 		return true
@@ -293,7 +293,7 @@ func (q *Queue) Stats() deferred.Stats {
 
 // Close is part of deferred.Queue. It must not be called by Done.
 func (q *Queue) Close() error {
-	q.mu.Lock() // nothing begins any more
+	q.mu.Lock() // no claim begins any more
 	first := q.puts.Close()
 	q.mu.Unlock()
 	if !first {
@@ -302,7 +302,7 @@ func (q *Queue) Close() error {
 	}
 	over := time.AfterFunc(cmp.Or(q.cfg.closing, deferred.CloseWithin*3/4), q.stop)
 	defer over.Stop()
-	q.claiming.Wait() // they give back what nobody waits for
+	q.claiming.Wait() // claims whose caller has left are given back
 	q.settles.Close()
 	q.writing.Wait()
 	q.disconnect()

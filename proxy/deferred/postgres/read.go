@@ -10,7 +10,7 @@ import (
 	"weir/proxy/store/postgres"
 )
 
-// ask calls a function for people. Its error makes the queue not unusable.
+// ask calls a function for an operator or client. An error does not make the queue unusable.
 func (q *Queue) ask(ctx context.Context, function string, args *postgres.Args) (*postgres.Fields, error) {
 	if err := q.puts.Err(); err == deferred.ErrClosed {
 		return nil, err
@@ -66,22 +66,22 @@ func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.P
 		if len(records) == query.Limit {
 			page.Next = strconv.FormatInt(r.seq, 10)
 		}
-		if e, err := q.entry(&r); err == nil { // one that cannot be read is given up when its turn comes
+		if e, err := q.entry(&r); err == nil { // an unreadable one is given up when it is claimed
 			page.Entries = append(page.Entries, e)
 		}
 	}
 	return page, f.Err
 }
 
-// list asks for the entries behind a number.
+// list asks for the entries after a number.
 func (q *Queue) list(ctx context.Context, query deferred.Query, after uint64) (*postgres.Fields, error) {
 	return q.ask(ctx, "deferred_list_1", new(postgres.Args).Text(query.Rule).Int8(int64(query.State)).Int8(int64(after)).Int8(int64(query.Limit)))
 }
 
-// actionWithdraw is the action of deferred_edit_1 that forgets what waits.
+// actionWithdraw is the action of deferred_edit_1 that removes waiting entries.
 const actionWithdraw = 3
 
-// An edit is arguments of deferred_edit_1.
+// An edit is the arguments of deferred_edit_1.
 type edit struct {
 	action int64
 	ids    []postgres.Place
@@ -113,7 +113,7 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (int, 
 	mends := q.mendedTimes()
 	n, err := q.edit(ctx, now, one)
 	switch {
-	case ctx.Err() != nil && err != nil: // the caller has left, which says nothing about the server
+	case ctx.Err() != nil && err != nil: // the caller has left; the server may be fine
 		return 0, err
 	case err != nil:
 		return 0, q.failed(err, mends)

@@ -9,7 +9,7 @@ import (
 	"weir/proxy/store/postgres"
 )
 
-// A settling is a Settlement that waits.
+// A settling is a Settlement to be written.
 type settling struct {
 	*deferred.Settlement
 	now   time.Time
@@ -20,7 +20,7 @@ type settling struct {
 // Settle is part of deferred.Queue.
 func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	s.Check()
-	// There are no more of these than claims.
+	// Their number is bounded by that of claims.
 	o := &settling{Settlement: s, now: now}
 	if err := q.settles.Add(o, 0); err != nil {
 		o.end(err)
@@ -34,8 +34,8 @@ func (s *settling) end(err error) {
 	}
 }
 
-// keepSettling writes settlements, in groups, until the queue is closed. What
-// cannot be written is kept.
+// keepSettling writes settlements in groups until the queue is closed. Settlements that cannot be
+// written are kept.
 func (q *Queue) keepSettling() {
 	var all []*settling
 	for closed := false; !closed; {
@@ -44,7 +44,7 @@ func (q *Queue) keepSettling() {
 		all = append(all, q.settles.All()...)
 		for len(all) > 0 {
 			group, rest := distinct(all)
-			if !q.settle(group) { // it is rung when the server answers again
+			if !q.settle(group) { // when the server answers again, the box is rung
 				all = slices.DeleteFunc(all, func(s *settling) bool { return s.ended })
 				break
 			}
@@ -56,7 +56,7 @@ func (q *Queue) keepSettling() {
 	}
 }
 
-// distinct returns some settlements, of different entries, and the others.
+// distinct returns settlements of different entries, and the remaining ones.
 func distinct(all []*settling) (group, rest []*settling) {
 	seen := make(map[deferred.ID]bool)
 	bytes := 0
@@ -74,7 +74,7 @@ func distinct(all []*settling) (group, rest []*settling) {
 	return group, rest
 }
 
-// settle writes a group, and reports whether it has come to an end.
+// settle writes a group, and reports whether the group is finished.
 func (q *Queue) settle(group []*settling) bool {
 	mends := q.mendedTimes()
 	if q.puts.Broken() != nil {
@@ -105,12 +105,12 @@ func (q *Queue) settle(group []*settling) bool {
 	}
 	_ = q.failed(err, mends)
 	if q.puts.Err() == nil {
-		q.settles.Ring() // it is tried again
+		q.settles.Ring() // try again
 	}
 	return false
 }
 
-// settled writes a group, and returns what deferred_settle_1 says of each.
+// settled writes a group, and returns the result of deferred_settle_1 for each.
 func (q *Queue) settled(group []*settling) (held []int64, err error) {
 	var ids []postgres.Place
 	var tokens, numbers []int64

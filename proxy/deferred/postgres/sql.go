@@ -23,8 +23,9 @@ var restSQL string
 // schemaVersion is the version of the functions that this program needs.
 const schemaVersion = 3
 
-// Schema returns the SQL that makes the tables and functions in a schema of that name, for
-// somebody who has the rights to run it. It may be run again, and be with those for limits.
+// Schema returns the SQL that makes the tables and functions in a schema of that name, for an
+// operator with the rights to run it. It may be run again, and the schema may also contain the
+// tables for limits.
 func Schema(name string) string {
 	all := strings.Join([]string{schemaSQL, putSQL, claimSQL, settleSQL, restSQL}, "\n")
 	return strings.ReplaceAll(all, "@schema@", `"`+name+`"`)

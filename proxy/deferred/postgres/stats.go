@@ -8,7 +8,7 @@ import (
 	"weir/proxy/store/postgres"
 )
 
-// learn reads what there is, the last column of most functions.
+// learn reads the counts of entries, the last column of most functions.
 func (q *Queue) learn(f *postgres.Fields) error {
 	byRule := make(map[string]*deferred.RuleStats)
 	of := func(rule string) *deferred.RuleStats {

@@ -6,7 +6,7 @@ import (
 
 // Args are the arguments of a function, in PostgreSQL's binary format.
 //
-// Owned by who calls.
+// Owned by its caller.
 type Args struct {
 	types  []uint32
 	values [][]byte
@@ -74,7 +74,7 @@ func (a *Args) Places(values []Place) *Args {
 // Fields reads the fields of a row or of a composite value one after the other. Once one has
 // another form than what is read, Err is set and all that is read is zero.
 //
-// Owned by who reads.
+// Owned by its reader.
 type Fields struct {
 	left [][]byte
 	Err  error

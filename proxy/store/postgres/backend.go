@@ -307,7 +307,7 @@ func (b *backend) probe(ctx context.Context) error {
 	probe := fmt.Sprintf("probe_1($1),%[1]stake_one_1(0,0,%[2]d,$1,0,0,0,1,0,0,0,'{}'),%[1]stake_many_1(0,0,'{}','{}','{}','{}','{}','{}','{0,0}')", b.schema, locksMax)
 	if _, err := b.call(ctx, b.pool, probe, []uint32{oidBytea}, []byte(b.cfg.KeyPrefix+probeName)); err != nil {
 		if code := codeOf(err); code == codeNoFunction || code == codeNoSchema || code == codeNoTable {
-			b.lacking = true // somebody has removed it
+			b.lacking = true // it was removed
 			b.ready.Store(false)
 		}
 		return fmt.Errorf("probe PostgreSQL: %w", err)

@@ -13,7 +13,7 @@ import (
 	"weir/proxy/store"
 )
 
-// A ClientConfig says how a Client connects.
+// A ClientConfig configures a Client's connections.
 type ClientConfig struct {
 	URL         string // as that of [Config]
 	Setting     string // of the URL, for errors: DEFER_URL
@@ -33,7 +33,7 @@ type Client struct {
 	pool *pool
 }
 
-// NewClient returns a client. The error is about the configuration and never tells the password.
+// NewClient returns a client. An error is about the configuration and never contains the password.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	silence := cmp.Or(cfg.Silence, silenceMax)
 	parsed, err := (&Config{URL: cfg.URL, silence: silence}).parse()
@@ -46,8 +46,8 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 // Close ends all connections, and what runs over them.
 func (c *Client) Close() { c.pool.close() }
 
-// Call calls a function and returns the columns of its first row. An error says what to do about
-// it, see [Classify]. If ctx has a deadline, the connection is closed soon after it. A function
+// Call calls a function and returns the columns of its first row. Errors say what to do about
+// them; see [Classify]. If ctx has a deadline, the connection is closed soon after it. A function
 // that was certainly rolled back may be called twice.
 func (c *Client) Call(ctx context.Context, function string, args *Args) ([][]byte, error) {
 	silent := c.pool.silent
@@ -81,7 +81,7 @@ func places(arguments int) string {
 // they had, 0 for none.
 func (c *Client) Migrate(ctx context.Context, m *Migration) (from int32, err error) {
 	if from, err = m.run(ctx, c.pool, false); err != nil {
-		err = &renamedError{err, c.cfg.Setting} // it says already what to do
+		err = &renamedError{err, c.cfg.Setting} // it already says what to do
 	}
 	return from, err
 }
@@ -132,7 +132,7 @@ type Migration struct {
 	Function string // returns their version
 	Version  int32  // that the program needs
 	Script   string
-	Manual   bool // somebody else runs the script
+	Manual   bool // an operator runs the script
 }
 
 // run runs the script unless the version is there, again if something is lacking; it returns

@@ -22,7 +22,7 @@ const (
 	silenceMax = time.Second
 )
 
-// Config says where PostgreSQL is and what to do when it is not. Zero fields mean the
+// Config describes where PostgreSQL is and what to do while it is unavailable. Zero fields mean the
 // defaults.
 type Config struct {
 	// Config is the lane's, but for Name, Title and Locking. Half of its Timeout is how long a batch
@@ -41,7 +41,7 @@ type Config struct {
 	// Durable has the states of keys logged, so that they survive a crash of the server. It
 	// matters when the tables are made.
 	Durable bool
-	// Manual leaves making tables and functions to somebody else: see [Schema].
+	// Manual leaves making tables and functions to an operator: see [Schema].
 	Manual bool
 
 	clock   func() int64  // of tests, in µs; nil: the server's
@@ -57,7 +57,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// CheckSchema says what is wrong with the name of a schema.
+// CheckSchema returns an error if the name of a schema is invalid.
 func CheckSchema(name string) error {
 	if !schemaForm.MatchString(name) || strings.HasPrefix(name, "pg_") {
 		return errors.New("must be at most 63 lower-case letters, digits and _, beginning with neither a digit nor pg_")
@@ -67,7 +67,7 @@ func CheckSchema(name string) error {
 
 var schemaForm = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// Validate returns lane.Faults, or nil. It never tells the password.
+// Validate returns lane.Faults, or nil. Faults never contain the password.
 func (cfg Config) Validate() error {
 	cfg = cfg.withDefaults()
 	var f lane.Faults
@@ -90,7 +90,7 @@ const (
 	unescaped = "characters of user and password other than letters, digits and -._~ are written as %XX"
 )
 
-// parse reads the URL. Its error says nothing of what is in it, as there may be a password.
+// parse reads the URL. Its error does not quote the URL, which may contain a password.
 func (cfg *Config) parse() (*pgconn.Config, error) {
 	if !strings.HasPrefix(cfg.URL, "postgres://") && !strings.HasPrefix(cfg.URL, "postgresql://") {
 		return nil, errors.New("does not begin with postgres://")

@@ -20,7 +20,7 @@
 // # Tables
 //
 // Table keys has a row for each key and kind of limits, table log the entries of
-// sliding_log. They are unlogged unless the configuration says otherwise: their changes are
+// sliding_log. They are unlogged by default: their changes are
 // not written ahead, which makes them several times cheaper, and they are empty after a
 // crash or the promotion of a standby, so that at most one limit more is admitted once.
 // Documents and leases are logged. A transaction that is left open in the same database

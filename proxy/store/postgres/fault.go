@@ -32,10 +32,10 @@ func codeOf(err error) string {
 	return ""
 }
 
-// refusedTLS is what the library says of a server without TLS.
+// refusedTLS is the library's error for a server without TLS.
 const refusedTLS = "server refused TLS connection"
 
-// A connectError says why no connection was made, in one line. The library has a line for
+// A connectError gives the reason for a failed connection in one line. The library has a line for
 // each attempt: to each address, with TLS and without.
 type connectError struct{ err error }
 
@@ -56,7 +56,7 @@ func (e *connectError) Error() string {
 
 func (e *connectError) Unwrap() error { return e.err }
 
-// A meaning is what an error with a SQLSTATE that begins so says about the server.
+// A meaning is the class of errors whose SQLSTATE begins in a certain way.
 type meaning struct {
 	begins string
 	class  store.Class
@@ -89,8 +89,8 @@ var meanings = []meaning{
 	{"40", store.LateFault, 0, "set default_transaction_isolation of the role to read committed"},
 }
 
-// meaningOf returns what an error of the server means; ok is false for one that says
-// nothing about other calls.
+// meaningOf returns the meaning of a SQLSTATE; ok is false if the error does not concern
+// other calls.
 func meaningOf(code string) (m meaning, ok bool) {
 	for _, m := range meanings {
 		if strings.HasPrefix(code, m.begins) {
@@ -113,8 +113,7 @@ func withAdvice(err error) error {
 	return err
 }
 
-// Classify says what an error that another method returned means. It is no fault when this side
-// has given up.
+// Classify classifies an error that another method returned. A canceled call is not a fault.
 func (b *backend) Classify(err error) store.Fault {
 	if errors.Is(err, context.Canceled) {
 		return store.Fault{}
@@ -122,7 +121,7 @@ func (b *backend) Classify(err error) store.Fault {
 	return Classify(err)
 }
 
-// Classify says what an error of a [Client] means. It is nil for nil.
+// Classify classifies an error of a [Client].
 func Classify(err error) store.Fault {
 	if err == nil {
 		return store.Fault{}

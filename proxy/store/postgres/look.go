@@ -17,7 +17,7 @@ const (
 	// longTransaction is how long a transaction may be open until it is worth a warning:
 	// within it a row that changes 2,000 times a second has 20,000 dead versions.
 	longTransaction = 10 * time.Second
-	lookWarnings    = time.Minute // between two about the same
+	lookWarnings    = time.Minute // between two warnings about the same
 	// longLock is how long a transaction that holds a lock may be open until a batch that
 	// has waited in vain is worth a warning.
 	longLock = time.Second
@@ -25,7 +25,7 @@ const (
 
 // holderSQL finds the oldest transaction that holds a lock which batches need: of a row of
 // keys, or of a key; $3 is its age from which on it counts, in seconds. Of another role's
-// transactions the age is null without the right to see it. Vacuum's locks are in nobody's way.
+// transactions the age is null without the right to see it. Vacuum's locks block no statement here.
 const holderSQL = `SELECT l.pid, (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::int8
 FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -36,7 +36,7 @@ ORDER BY a.xact_start LIMIT 1`
 // lookSQL reads what a sight has. The oldest transaction is that of this database which
 // keeps dead rows from being removed: one that has a snapshot or has written, or one that
 // is prepared; those of vacuum do not count. Without the right to see the transactions of
-// others it is null. Tables of another Weir, and of extensions, are nobody's work;
+// others it is null. Tables of another Weir and of extensions do not count;
 // others are counted only if $2 is true, as there may be thousands.
 const lookSQL = `SELECT t.bytes, t.dead, CASE WHEN pg_has_role('pg_read_all_stats', 'usage') THEN coalesce(x.age, 0) END, coalesce(x.pid, 0), o.tables, o.example
 FROM (SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::int8 AS bytes, coalesce(sum(n_dead_tup), 0)::int8 AS dead
@@ -57,7 +57,7 @@ type sight struct {
 	oldest      int64 // transaction, in µs; of process pid, 0 for a prepared one
 	pid         int32
 	visible     bool   // oldest is that of all users
-	others      int64  // tables; 0 when they were told
+	others      int64  // tables; 0 if they were already reported
 	example     string // of them
 }
 
@@ -66,10 +66,10 @@ type sight struct {
 // Owned by the goroutine of keepLooking, but for last and lock.
 type lookout struct {
 	last atomic.Pointer[sight] // nil: not seen
-	slow time.Time             // when a long transaction was last told
+	slow time.Time             // when a long transaction was last reported
 	held time.Time             // when one that holds a lock was
-	lock chan struct{}         // a batch has waited for a lock in vain
-	foul bool                  // other tables were told
+	lock chan struct{}         // a batch has timed out waiting for a lock
+	foul bool                  // other tables were reported
 }
 
 // keepLooking keeps the gauges true and warns of what makes decisions slow.
@@ -81,7 +81,7 @@ func (b *backend) keepLooking(stopping context.Context) {
 			ctx, cancel := context.WithTimeout(stopping, lookPause)
 			seen, err := b.look(ctx)
 			cancel()
-			if err != nil { // it is told by what else uses the server
+			if err != nil { // other calls report it
 				seen = nil
 			}
 			b.lookout.last.Store(seen)
@@ -109,7 +109,7 @@ func (l *lookout) waited() {
 }
 
 // findHolder warns, once a minute, of a transaction that keeps batches from a key for
-// longer than longLock. Nothing else would be told while other keys are decided.
+// longer than longLock. Otherwise nothing would report it while other keys can be decided.
 func (b *backend) findHolder(stopping context.Context) {
 	if l := &b.lookout; !l.held.IsZero() && time.Since(l.held) < lookWarnings {
 		return
@@ -172,7 +172,7 @@ func parseSight(row [][]byte) (*sight, error) {
 	return s, err
 }
 
-// warn tells what makes decisions slow: other tables once, a long transaction once a
+// warn logs what makes decisions slow: other tables once, a long transaction once a
 // minute.
 func (b *backend) warn(now time.Time, s *sight) {
 	if s == nil {

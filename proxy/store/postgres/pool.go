@@ -26,13 +26,13 @@ const versionMin = 13
 
 // A job is a call or a statement that waits for a connection, and what came of it.
 //
-// Owned by who asks until it is sent, by the connection's goroutine until done is closed;
-// who gives up leaves it alone.
+// Owned by its caller until it is sent, then by the connection's goroutine until done is closed.
+// A caller that stops waiting must not use it again.
 type job struct {
 	ctx    context.Context
 	silent time.Duration // how long the answer may take until the connection is closed
 	script bool          // sql is several statements without params
-	limit  time.Duration // how long the server may work on it; 0: as long as its settings say
+	limit  time.Duration // how long the server may work on it; 0: according to its settings
 
 	// function is the OID of what sql calls with params, 0 while only sql calls it. It becomes 0
 	// when an answer shows that the function has another OID by now.
@@ -121,7 +121,7 @@ func (p *pool) keep() {
 }
 
 // stale reports whether an idle connection cannot be used again: the other end has closed it,
-// or sent what it sends before it does. Nobody reads an idle connection otherwise, so that
+// or sent what it sends before it does. An idle connection is not read otherwise, so that
 // the first statement after a restart of the server would fail.
 func stale(conn *pgconn.PgConn) bool {
 	c := conn.Conn()

@@ -27,7 +27,7 @@ var restSQL string
 const schemaVersion = 5
 
 // Schema returns the SQL that makes the tables and functions in a schema of that name,
-// for somebody who has the rights to run it. It may be run again. With durable the states
+// for an operator with the rights to run it. It may be run again. With durable the states
 // of keys are logged, so that they survive a crash of the server. The name must be one
 // that [CheckSchema] accepts.
 func Schema(name string, durable bool) string {

@@ -8,7 +8,7 @@ import (
 const (
 	sweepPause  = time.Second
 	sweepBlocks = 512             // of one table at a time: at most some 30,000 rows
-	sweepLease  = 5 * time.Second // of who sweeps
+	sweepLease  = 5 * time.Second // of the proxy that sweeps
 	sweepName   = namespace + "sweep"
 )
 
@@ -34,7 +34,7 @@ func (b *backend) keepSweeping(stopping context.Context, owner string) {
 				next[i], err = b.sweep(ctx, table, next[i])
 			}
 		}
-		cancel() // an error is told by what else uses the server; the next slice is tried again
+		cancel() // other calls report errors; the next slice is tried again
 	}
 }
 

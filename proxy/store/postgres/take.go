@@ -24,9 +24,9 @@ const (
 	// callCountersMax bounds the counters of one call, and with it the locks that it holds:
 	// a server has room for 6,400 by default.
 	callCountersMax = 64
-	// stateNumbers are what take_1 tells of a state, entryNumbers of an entry of a log.
+	// stateNumbers is how many numbers take_1 returns for a state, entryNumbers for an entry of a log.
 	stateNumbers, entryNumbers = 6, 3
-	// chargeNumbers are what take_many_1 is told of a key.
+	// chargeNumbers is how many numbers take_many_1 takes for a key.
 	chargeNumbers = 8
 	// exactMax bounds the numbers of package limit.
 	exactMax = 1 << 53
@@ -46,12 +46,12 @@ func lockOf(base []byte) int32 { return int32(crc32.ChecksumIEEE(base) % locksMa
 // A take is one call that is being put together, and the groups that it decides. Those of a
 // key that no other group of the call has are apart if take_many_1 may decide them.
 //
-// Owned by who makes it.
+// Owned by its maker.
 type take struct {
 	prefix string
 	locks  []int32
 	rows   map[string]*row // by name
-	used   []*row          // by counters that are not off, in order, until they are told
+	used   []*row          // by counters that are not off, in order, until they are delivered
 	count  int             // of those
 	buf    []byte
 
@@ -60,7 +60,7 @@ type take struct {
 	singleNumbers []int64 // as take_1 takes their groups
 	charges       []int64 // of singles: the numbers of take_many_1
 
-	groups  []*store.Group // the others, and what take_1 is told of them
+	groups  []*store.Group // the others, and the arguments of take_1 for them
 	names   []string
 	gives   []int64
 	numbers []int64
@@ -162,7 +162,7 @@ func (t *take) ask(g *store.Group) {
 	}
 }
 
-// appendCounter appends what take_1 is told of a counter.
+// appendCounter appends the arguments of take_1 for a counter.
 func appendCounter(numbers []int64, place int64, c *store.Counter) []int64 {
 	l := c.Limit
 	var gain, delay int64
@@ -306,7 +306,7 @@ func parseTaken(r *pgconn.Result) (res taken, err error) {
 	return res, err
 }
 
-// deliver tells the groups what was decided about them.
+// deliver passes their answers to the groups.
 func (t *take) deliver(r *taken) error {
 	if len(r.ats) != len(r.places) || len(r.aheads) != len(r.places) || len(r.entries)%entryNumbers != 0 {
 		return errForm
@@ -339,14 +339,14 @@ func (t *take) deliver(r *taken) error {
 	return r.deliver(rest)
 }
 
-// fail tells all groups the same error.
+// fail answers all groups with the same error.
 func (t *take) fail(err error) {
 	for _, g := range slices.Concat(t.singles, t.groups) {
 		g.Err = err
 	}
 }
 
-// deliver tells groups what take_1 has decided about them.
+// deliver passes the answers of take_1 to the groups.
 func (r *taken) deliver(groups []*store.Group) error {
 	if len(r.granted) != len(groups) {
 		return errForm
@@ -377,7 +377,7 @@ func (r *taken) deliver(groups []*store.Group) error {
 	return nil
 }
 
-// state reads that of a counter, which take_1 has told in numbers, as limit.State reads it.
+// state decodes the state of a counter from the numbers of take_1.
 func (r *taken) state(counter int, s *limit.State) bool {
 	numbers := r.states[counter*stateNumbers:][:stateNumbers]
 	if numbers[0] == 0 {
