@@ -2,7 +2,7 @@ package upstream
 
 import "fmt"
 
-// A Balance says how requests are distributed over several targets.
+// A Balance is a way to distribute requests over several targets.
 type Balance uint8
 
 const (

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An Ejection says when a target gets no requests because requests failed there, and for
-// how long. Zero values mean the defaults.
+// An Ejection configures when a target gets no requests because requests to it failed, and
+// for how long. Zero values mean the defaults.
 //
 // Kinds of failure have different weights. A failed connect costs no client an answer and
 // is unambiguous, so one is enough. 502, 503 and 504 (including those that the proxy
@@ -75,8 +75,8 @@ func (s Status) String() string {
 // fail when a target dies count as one failure.
 type Mark uint32
 
-// Health is one target's state as one loop sees it. It is told the outcomes of requests
-// and connects. Time comes from the arguments only; an ejection ends without a call.
+// Health is one target's state as one loop sees it. It records the outcomes of
+// requests and connects. Time comes from the arguments only; an ejection ends without a call.
 //
 //	up ──failures──▶ ejected ──back-off──▶ probing ──success──▶ up
 //	                    ▲                     │
@@ -185,7 +185,7 @@ func (h *Health) Answered(now time.Time, mark Mark, status int) {
 	}
 	gateway := status >= 502 && status <= 504
 	if h.out {
-		// A 500 does not tell whether the target or the request is to blame.
+		// A 500 may be caused by the target or by the request.
 		h.probe = time.Time{}
 		if gateway {
 			h.eject(now, false)

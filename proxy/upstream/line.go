@@ -9,7 +9,7 @@ import (
 const (
 	// Ranks is the number of priorities in a Line; 0 is served first.
 	Ranks = 9
-	// Background is the last rank: nobody waits for the answers of such requests.
+	// Background is the last rank, of requests whose answers no client waits for.
 	Background = Ranks - 1
 	// lineKeys is how many keys a Line distinguishes, by hash. Keys with the same hash
 	// are treated as one.
@@ -118,7 +118,7 @@ type queue struct {
 	count  int
 	late   bool          // since the queue began one has waited for long,
 	lateAt time.Time     // first at this time
-	shedAt time.Time     // when one was last told not to wait any longer; zero: never
+	shedAt time.Time     // when one was last shed; zero: never
 	memory time.Duration // how long shedAt counts
 }
 
@@ -292,8 +292,8 @@ func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 	return nil
 }
 
-// best returns the next waiter of a rank, or nil. all says that greedy keys may get a
-// place.
+// best returns the next waiter of a rank, or nil. If all is true, greedy keys may get a
+// place too.
 func (l *Line[W]) best(now time.Time, r *rank[W], all bool) (best *Waiter[W]) {
 	least := 0
 	for i := range r.some {

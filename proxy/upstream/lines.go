@@ -3,9 +3,9 @@ package upstream
 import "sync/atomic"
 
 // Lines connects the lines of several loops, which wait for the same places. Within a
-// line the Line decides who is next. Among lines it is the loop with a waiter of the
-// highest priority, and of these the one with the fewest places. Loops without places
-// take turns.
+// line the Line decides which waiter is next. Among lines, the next place goes to the loop
+// with a waiter of the highest priority, and of these to the one with the fewest places.
+// Loops without places take turns.
 //
 // Safe for concurrent use: all fields are atomic words.
 type Lines struct {
@@ -30,7 +30,7 @@ func (l *Line[W]) Among(of *Lines, loop int) { l.of, l.loop = of, loop }
 // Idle reports whether no waiter in any line may take a place.
 func (l *Line[W]) Idle() bool { return l.count == 0 && l.of.asking.Load() == 0 }
 
-// Ask says whether a waiter in the line may take the next free place. It reports whether
+// Ask records whether a waiter in the line may take the next free place. It reports whether
 // that is a change for other loops.
 func (l *Line[W]) Ask(asks bool) (news bool) {
 	s, now := &l.of.loops[l.loop], int64(0)
@@ -79,8 +79,8 @@ func (l *Line[W]) Contested() bool {
 }
 
 // Rival returns the loop whose line gets the next place at a target instead of a waiter
-// of the given rank on this loop, or -1. Rank Ranks means that nobody on this loop wants
-// the place. open reports whether a loop sends requests to the target.
+// of the given rank on this loop, or -1. Rank Ranks means that no waiter on this loop may
+// take the place. open reports whether a loop sends requests to the target.
 func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
 	if !l.Contested() {
 		return -1

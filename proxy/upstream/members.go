@@ -29,7 +29,7 @@ func (a *Answer) unknown(addr netip.Addr) bool {
 // row that lacks it. Answers without any address change nothing, nor do failed lookups:
 // an error of a name server must not remove targets.
 //
-// Owned by whoever looks the name up.
+// Owned by the goroutine that looks the name up.
 type Members struct {
 	most int
 	list []member

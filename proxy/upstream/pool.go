@@ -1,7 +1,7 @@
 // Package upstream keeps track of connections to targets: which are idle, how many are
-// open or being dialled, who waits for one, the health of each target, and which target
-// the next request goes to. It does not open or close connections itself: it is told what
-// happened, and says what to do.
+// open or being dialled, which requests wait for one, the health of each target, and which
+// target the next request goes to. It does not open or close connections itself: callers
+// report events to it, and it returns what to do.
 //
 // Each loop has its own pools, so that a request never changes threads.
 package upstream
@@ -21,7 +21,7 @@ type Waiter[W any] struct {
 	streams    bool // has a place for streams
 
 	key, rank uint8  // see For
-	placed    bool   // has a place known to its Line,
+	placed    bool   // has a place that its Line counts,
 	placedBy  uint8  // under this key
 	ticket    uint64 // in the Line: order of joining
 	late      bool   // has waited there for long
@@ -147,8 +147,8 @@ func (p *Pool[C, W]) wantsDial() bool {
 
 // Release returns a busy connection that can be reused. If a waiter is returned, the
 // connection is busy with it; otherwise it is idle or leaving. A connection beyond the
-// bound leaves even if somebody waits, who will get another one: otherwise a line that
-// never empties would keep it for ever.
+// bound leaves even if there is a waiter, which gets another one. Otherwise a line that is
+// never empty would keep the connection for ever.
 func (p *Pool[C, W]) Release(c C) *Waiter[W] {
 	if p.Usable() > p.most {
 		p.busy--
@@ -178,8 +178,8 @@ func (p *Pool[C, W]) Leaving(c C) bool { return slices.Contains(p.leaving, c) }
 
 // Retire ends the pool. It returns the idle connections, which have left it and must be
 // closed; the slice is valid until the next call. Busy connections leave when they are
-// released and nobody waits. Waiters are still served, with new connections if needed,
-// and so are requests that return for a fresh one.
+// released and there are no waiters. Waiters are still served, with new connections if
+// needed, and so are requests that return for a fresh one.
 func (p *Pool[C, W]) Retire() []C {
 	p.retired = true
 	n := len(p.leaving)
@@ -206,9 +206,8 @@ func (p *Pool[C, W]) Dialled(c C) *Waiter[W] {
 	return w
 }
 
-// DialFailed records a failed dial. It returns the waiter that must be told, if any; the
-// others have dials in progress, or get them now: dial says that one more must be
-// started.
+// DialFailed records a failed dial. It returns the waiter that has failed, if any. The
+// others have dials in progress; if dial is true, one more must be started for them.
 func (p *Pool[C, W]) DialFailed() (w *Waiter[W], dial bool) {
 	p.dialing--
 	return p.next(), p.dialMore()
@@ -223,7 +222,7 @@ func (p *Pool[C, W]) next() *Waiter[W] {
 }
 
 // Lost records that a connection is closed: a busy one, or an idle or leaving one, which
-// is removed. dial says that another must be dialled for a waiter.
+// is removed. If dial is true, another must be dialled for a waiter.
 func (p *Pool[C, W]) Lost(c C) (dial bool) {
 	if !remove(&p.idle, c) && !remove(&p.leaving, c) {
 		p.busy--

@@ -138,7 +138,7 @@ func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 	n.forget()
 }
 
-// reasonOf says why a request was refused or failed. It is empty for a good answer.
+// reasonOf returns why a request was refused or failed. It is empty for a good answer.
 func reasonOf(o *exchange.Outcome) string {
 	switch {
 	case o.Fault != exchange.FaultNone:

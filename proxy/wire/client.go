@@ -184,7 +184,7 @@ func (c *client) read(fx *session.Effects) {
 	}
 }
 
-// wake sets the alarm that tells the session when its queue slot is due.
+// wake sets the alarm for the time at which the session's queue slot is due.
 func (c *client) wake(at time.Time) {
 	if c.alarm == nil {
 		c.alarm = c.side.loop.NewAlarm(func(now time.Time) {
@@ -224,7 +224,7 @@ func (c *client) arm() {
 	}
 }
 
-// acquire gets a connection to a target, or cancels the wait for one. long says that the
+// acquire gets a connection to a target, or cancels the wait for one. long means that the
 // connection may be needed for a long time.
 func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 	switch how {
@@ -297,8 +297,8 @@ func (c *client) stream(now time.Time) bool {
 	return true
 }
 
-// choose selects the next target for the exchange. It returns false, and has told the
-// session, if there is none.
+// choose selects the next target for the exchange. If there is none, it reports that to the
+// session and returns false.
 func (c *client) choose(now time.Time) bool {
 	g := c.side.targets
 	if c.at = g.Choose(now, &c.tried); c.at == nil {
@@ -323,7 +323,7 @@ func (c *client) leave() {
 	}
 }
 
-// learn records what a finished exchange says about its target.
+// learn records the outcome of a finished exchange for its target.
 func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	if c.at == nil {
 		return

@@ -119,7 +119,7 @@ type carried struct {
 	c      *client
 	alarm  *loop.Alarm // rings at the session's deadline
 	in     []byte      // part of the request that the session has not read
-	unread bool        // the session wants to read in
+	unread bool        // the session has asked to read in
 	over   bool
 	result Delivered
 	denied time.Duration // how long the limits that refuse it will keep refusing
@@ -143,7 +143,7 @@ func (s *side) deliver(now time.Time, d *Delivery) {
 	c.apply(now)
 }
 
-// feed passes unread bytes to the session if it wants them.
+// feed passes unread bytes to the session if it has asked for them.
 func (k *carried) feed(now time.Time) bool {
 	if !k.unread || k.over {
 		return false

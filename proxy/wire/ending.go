@@ -14,7 +14,7 @@ func (c *client) end(fx *session.Effects) {
 	}
 }
 
-// close closes the client connection as the session says.
+// close closes the client connection in the way that the session requests.
 func (c *client) close(how session.Close) {
 	if c.conn == nil {
 		return

@@ -100,7 +100,7 @@ type Front struct {
 	began      time.Time
 	memory     budget.Memory
 	claims     claimsWarning
-	seed       maphash.Seed // of the hashes that tell waiting clients apart
+	seed       maphash.Seed // of the hashes by which waiting clients are distinguished
 	classes    gates.Classes
 }
 

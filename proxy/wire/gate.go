@@ -22,7 +22,7 @@ func (t *target) begin() {
 	}
 }
 
-// gated reports whether a gate learns at the target. There is none with GATE=off, and
+// gated reports whether the target has a gate. There is none with GATE=off, and
 // none before the first request.
 func (t *target) gated() bool { return t.gate.Limit() > 0 }
 
@@ -40,8 +40,8 @@ func (t *target) admitted(c *client) {
 	c.full = c.full || free <= 0
 }
 
-// learnt tells the gate the outcome of an exchange of c, except for streams and tunnels:
-// their duration is up to the client.
+// learnt passes the outcome of an exchange of c to the gate, except for streams and tunnels,
+// whose duration depends on the client.
 func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	if !t.gated() || c.wait.Streams() || o.Complete.IsZero() {
 		return

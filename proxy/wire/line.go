@@ -75,7 +75,7 @@ func (t *target) free() int {
 
 // rival returns the target on the loop whose line gets the next place, if that is not
 // this loop with a waiter of the given rank; otherwise nil. Rank upstream.Ranks means
-// that nobody on this loop wants the place.
+// that no waiter on this loop may take the place.
 func (t *target) rival(rank int) *target {
 	if !t.side.line.Contested() {
 		return nil
@@ -172,9 +172,9 @@ func (t *target) waits(now time.Time, more int) {
 	t.note(now)
 }
 
-// freed serves those who wait on the loop when a place at the target may have become
-// free. It does so after the current call, since the session may be in the middle of
-// something. Safe for concurrent use.
+// freed serves the loop's waiters when a place at the target may have become free. It does so
+// after the current call, since the session may be in the middle of an event. Safe for
+// concurrent use.
 func (t *target) freed() {
 	if !t.called.Swap(true) {
 		t.side.loop.Post(t.serve)
@@ -217,8 +217,7 @@ func (c *client) gateLate(now time.Time) bool {
 	return true
 }
 
-// serveNext gives free places at the target to those who wait, on the loop whose turn it
-// is.
+// serveNext gives free places at the target to waiters, on the loop whose turn it is.
 func (t *target) serveNext(now time.Time) {
 	s := t.side
 	for served := true; !s.line.Idle() && t.free() > 0; {
@@ -251,7 +250,7 @@ func (t *target) serveNext(now time.Time) {
 // has passed: an ejection ended, or a reservation expired.
 const lineLook = 100 * time.Millisecond
 
-// lookAfterLine schedules that check as long as somebody waits.
+// lookAfterLine schedules that check while there are waiters.
 func (s *side) lookAfterLine(now time.Time) {
 	if s.lineLooks || s.line.Len() == 0 {
 		return

@@ -17,7 +17,7 @@ import (
 	"weir/proxy/upstream"
 )
 
-// A target is one target as one loop sees it.
+// A target is one loop's view of a target.
 //
 // Owned by its loop; the numbers are atomic and may be read by others.
 type target struct {
@@ -77,7 +77,7 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 	return u
 }
 
-// dialFailed tells those who wait for the connection.
+// dialFailed reports a failed dial to the requests that wait for the connection.
 func (t *target) dialFailed(now time.Time, mark upstream.Mark, err error) {
 	why := dialFault(err)
 	if why != exchange.FaultBusy {
@@ -111,7 +111,7 @@ func dialFault(err error) exchange.Fault {
 	return exchange.FaultConnect
 }
 
-// answered tells the target's health how an exchange begun at mark has ended: with the
+// answered reports the end of an exchange begun at mark to the target's health: with the
 // target's status, or with the proxy's own status because of a fault.
 func (t *target) answered(now time.Time, mark upstream.Mark, status int, fault exchange.Fault) {
 	before := t.at.Ejections()
@@ -140,7 +140,7 @@ func (t *target) note(now time.Time) {
 	publish(&t.Ejections, int64(t.at.Ejections()))
 }
 
-// answerCause says why an answer counts against the target.
+// answerCause returns why an answer counts against the target.
 func answerCause(status int, fault exchange.Fault) string {
 	switch fault {
 	case exchange.FaultNone:
@@ -189,7 +189,7 @@ type upstreamConn struct {
 	owner  *client   // client whose exchange it carries, or to whom it is private; nil: idle
 	ended  bool      // the target has closed its sending side
 	endBy  time.Time // not reused from then on; zero means never
-	rested time.Time // since when it is idle, or when it last was
+	rested time.Time // when it became idle, now or the last time
 	timed  bool      // its deadline is set
 }
 
@@ -257,7 +257,7 @@ func (u *upstreamConn) Expired(now time.Time) {
 	}
 }
 
-// Closed tells the session that waits for an answer, and the pool.
+// Closed reports the end of the connection to the session that waits for an answer, and to the pool.
 func (u *upstreamConn) Closed(now time.Time, err error) {
 	t := u.target
 	if t.pool.Lost(u) {

@@ -74,7 +74,7 @@ func (s *side) publish() {
 	s.seen.Store(&seen)
 }
 
-// loops are the proxy's sides, as the roster sees them.
+// loops are the proxy's sides, for the roster.
 type loops []*side
 
 // SetTargets makes list the targets of all loops.
@@ -116,7 +116,7 @@ func (ls loops) gate(spec *roster.Target) *gates.Gate {
 	return nil
 }
 
-// Connected tells the loops that a target can be reached.
+// Connected reports to the loops that a target can be reached.
 func (ls loops) Connected(spec *roster.Target) {
 	for t := range ls.of(spec) {
 		t.Failed.Store(false)
@@ -127,7 +127,7 @@ func (ls loops) Connected(spec *roster.Target) {
 	}
 }
 
-// Checked tells the loops the verdict of a health check.
+// Checked reports the verdict of a health check to the loops.
 func (ls loops) Checked(spec *roster.Target, v upstream.Verdict, recheck time.Duration) {
 	for t := range ls.of(spec) {
 		t.side.loop.Post(func(now time.Time) {
