@@ -19,7 +19,7 @@ import (
 func TestReadinessWhileDraining(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer target.Close()
-	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", testkit.FreePort(t), "DRAIN_GRACE", testkit.Patience.String(),
+	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", testkit.FreePort(t), "DRAIN_GRACE", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String(),
 		"RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "3153600000"}
 	old := launch(t, env)
 	var kept []*testkit.Conn
