@@ -207,27 +207,6 @@ func TestPoolGrows(t *testing.T) {
 	}
 }
 
-// A connection that the server closes while it is idle costs no request.
-func TestStaleConnection(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, func(c *served) {
-		// The first request is answered; on the second one the connection
-		// breaks before a byte of the answer.
-		if c.request() {
-			c.say(ok)
-			c.request()
-		}
-	})
-	r := b.run(load(s.addr, 200, 0.25))
-	if r.Retried == 0 {
-		t.Error("nothing was sent again")
-	}
-	if r.Success+r.ErrorsByReason["closed"] != 50 || r.Success < 25 {
-		t.Errorf("%d succeeded, errors %v", r.Success, r.ErrorsByReason)
-	}
-}
-
 // A request that has waited too long for a connection is given up, and said
 // to be.
 func TestQueueFull(t *testing.T) {

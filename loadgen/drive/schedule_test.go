@@ -181,7 +181,8 @@ func TestShardsSendOneSchedule(t *testing.T) {
 	}
 }
 
-// A request that is sent again is the same request.
+// A request whose connection the server has closed while it was idle is sent again, and is the same
+// request. It is an error only if the close is noticed late, as on a machine that stalls.
 func TestSentAgainIsTheSame(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -201,20 +202,28 @@ func TestSentAgainIsTheSame(t *testing.T) {
 			}
 		}
 	})
-	config := load(s.addr, 200, 0.25)
+	config := load(s.addr, 200, 60)
+	config.Concurrency = 10
 	config.Options = map[string]any{"headers": map[string]string{"X-N": "{{counter}}"}}
-	r := b.run(config)
-	if r.Retried == 0 {
-		t.Error("nothing was sent again")
-	}
+	run := b.start(config)
+	testkit.Eventually(t, "some requests come again", func() bool {
+		lines := all.sorted()
+		return len(lines)-len(slices.Compact(lines)) >= 10
+	})
+	run.Stop()
+	r := b.finish(run)
+	lost := slices.Compact(died.sorted())
 	times := map[string]int{}
 	for _, number := range all.sorted() {
 		times[number]++
 	}
-	for _, number := range died.sorted() {
-		if times[number] < 2 {
-			t.Errorf("request %s was lost and not sent again as it was", number)
-		}
+	lost = slices.DeleteFunc(lost, func(number string) bool { return times[number] > 1 })
+	closed := r.ErrorsByReason["closed"]
+	if r.Retried < 10 || uint64(len(lost)) > closed+r.Abandoned {
+		t.Errorf("%d were sent again, and of requests %q, which were not, %d are errors and %d abandoned", r.Retried, lost, closed, r.Abandoned)
+	}
+	if r.Success+closed+r.Abandoned != r.Sent || r.Success < closed {
+		t.Errorf("%d of %d succeeded, errors %v", r.Success, r.Sent, r.ErrorsByReason)
 	}
 }
 
