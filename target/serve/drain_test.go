@@ -109,7 +109,7 @@ func TestDrainOfAnIdleTarget(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	env := newEnv(new(testkit.Log))
+	env := newEnv(t, new(testkit.Log))
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, env, Default()) }()
 	(&rig{t: t}).until("ready", env.Health.Ready)
@@ -126,7 +126,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 func TestPortIsTaken(t *testing.T) {
 	r := start(t, model.Default())
-	env := newEnv(new(testkit.Log))
+	env := newEnv(t, new(testkit.Log))
 	env.Addr = r.Addr().String()
 	err := Run(context.Background(), env, Default())
 	var op *net.OpError

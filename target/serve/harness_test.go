@@ -43,7 +43,7 @@ func startWith(t *testing.T, cfg Config) *rig {
 func startDrainable(t *testing.T, cfg Config) *rig {
 	t.Helper()
 	r := &rig{t: t, log: new(testkit.Log)}
-	r.env = newEnv(r.log)
+	r.env = newEnv(t, r.log)
 	var err error
 	if r.Server, err = Start(r.env, cfg); err != nil {
 		t.Fatal(err)
@@ -52,9 +52,10 @@ func startDrainable(t *testing.T, cfg Config) *rig {
 }
 
 // newEnv is what service.Main gives to a program.
-func newEnv(log *testkit.Log) *service.Env {
+func newEnv(t *testing.T, log *testkit.Log) *service.Env {
+	t.Helper()
 	return &service.Env{
-		Addr: "127.0.0.1:0", Health: new(service.Health), Metrics: metric.New(),
+		Addr: testkit.FreeAddr(t), Health: new(service.Health), Metrics: metric.New(),
 		Log: log.Logger(),
 	}
 }

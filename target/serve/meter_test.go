@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
-	"weir/internal/testkit"
+	"weir/internal/metric"
 	"weir/target/model"
 	"weir/target/session"
 )
@@ -125,7 +125,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkCount(b *testing.B) {
-	m := meter{histograms: newHistograms(newEnv(new(testkit.Log)).Metrics, 1)}
+	m := meter{histograms: newHistograms(metric.New(), 1)}
 	exchanges := []session.Exchange{{Took: 1, Status: 200, Method: http1.GET, Place: session.Service}}
 	b.ReportAllocs()
 	for b.Loop() {
