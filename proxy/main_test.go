@@ -194,7 +194,8 @@ func TestSignalUnderLoad(t *testing.T) {
 		served.Add(1)
 	}))
 	defer target.Close()
-	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600", "GATE", "off", "TARGET_TIMEOUT", testkit.Patience.String()}) // nothing but the signal ends what is held
+	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600", "GATE", "off", "TARGET_TIMEOUT", testkit.Patience.String(), // nothing but the signal ends what is held
+		"PORT", testkit.FreePort(t)}) // nobody else gets the port
 	var got atomic.Int64
 	var done [clients]atomic.Int64
 	var held, busy sync.WaitGroup
@@ -220,8 +221,8 @@ func TestSignalUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Logged("INFO Proxy - Draining")
-	busy.Wait()                                        // their connections have ended while others are held
-	if c, err := net.Dial("tcp", p.addr); err == nil { // later the port may be somebody else's
+	busy.Wait() // their connections have ended while others are held
+	if c, err := net.Dial("tcp", p.addr); err == nil {
 		c.Close()
 		t.Error("somebody still listens")
 	}
