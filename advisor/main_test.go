@@ -93,15 +93,9 @@ func TestKill(t *testing.T) {
 // the header.
 func journaled(t *testing.T, path string) (records int) {
 	t.Helper()
-	names, err := filepath.Glob(path + ".journal-*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := testkit.Must(filepath.Glob(path + ".journal-*"))(t)
 	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(t)
 		records += max(0, bytes.Count(text, []byte("\n"))-1)
 	}
 	return records
@@ -167,11 +161,7 @@ func TestHangup(t *testing.T) {
 }
 
 func TestStart(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := testkit.Listen(t)
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, c := range []struct {
 		status int

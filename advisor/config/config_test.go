@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/internal/testkit"
 )
 
 // parse reads settings from flags and an empty environment.
@@ -24,10 +25,7 @@ func parse(t *testing.T, args ...string) (*Config, error) {
 }
 
 func TestDefaults(t *testing.T) {
-	c, err := parse(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(parse(t))(t)
 	if c.LimitMin != 5 || c.LimitMax != 100_000 || c.Zone != time.UTC || c.StateEvery != 5*time.Minute || c.HistoryURL != nil ||
 		c.HistoryQuery != "sum(rate(ratelimiter_requests_total[1m]))" || c.CapacityRPS != 0 || c.SLO != 0 || c.Events != nil {
 		t.Errorf("the defaults are %+v", c)
@@ -39,10 +37,7 @@ func TestGiven(t *testing.T) {
 	if err := os.WriteFile(file, []byte("- {name: sale, start: 2026-11-27 08:00, end: 2026-11-27 20:00, ramp: 30m}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := parse(t, "-capacity-rps=120", "-slo-p95=250ms", "-timezone=America/New_York", "-history-url=https://u:p@prom:9090/x", "-events-file="+file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(parse(t, "-capacity-rps=120", "-slo-p95=250ms", "-timezone=America/New_York", "-history-url=https://u:p@prom:9090/x", "-events-file="+file))(t)
 	if c.CapacityRPS != 120 || c.SLO != 250*time.Millisecond || c.Zone.String() != "America/New_York" || c.HistoryURL.Host != "prom:9090" {
 		t.Errorf("the settings are %+v", c)
 	}

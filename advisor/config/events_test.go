@@ -8,15 +8,12 @@ import (
 	"time"
 
 	"weir/internal/strict"
+	"weir/internal/testkit"
 )
 
 func berlin(t *testing.T) *time.Location {
 	t.Helper()
-	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return zone
+	return testkit.Must(time.LoadLocation("Europe/Berlin"))(t)
 }
 
 func TestParseEvents(t *testing.T) {

@@ -16,10 +16,7 @@ import (
 func TestPartsAreReadOneByOne(t *testing.T) {
 	a := New(Tuning{})
 	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
-	parts, err := a.Parts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := testkit.Must(a.Parts())(t)
 	for _, c := range []struct{ part, want string }{
 		{partForecast, "the part forecast cannot be read, learning it again from 120 rates: read forecaster"},
 		{partPolicy, "the part policy cannot be read, starting without it: "},
@@ -57,10 +54,7 @@ func TestPartsAreReadOneByOne(t *testing.T) {
 func TestWithoutHistory(t *testing.T) {
 	a := New(Tuning{})
 	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
-	parts, err := a.Parts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := testkit.Must(a.Parts())(t)
 	parts[1].Data = []byte("other")
 	b, damages := Restore(Tuning{}, partOf(parts))
 	if len(damages) != 1 || !strings.HasPrefix(damages[0].Error(), "the part history cannot be read, starting without it, and without a forecast: ") {
@@ -76,10 +70,7 @@ func TestWithoutHistory(t *testing.T) {
 func TestForecastOfAnotherVersion(t *testing.T) {
 	a := New(Tuning{})
 	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
-	parts, err := a.Parts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := testkit.Must(a.Parts())(t)
 	other := parts[0].Data
 	other[len("weir forecast")]--
 	body := other[:len(other)-4]
@@ -97,14 +88,8 @@ func TestForecastOfAnotherVersion(t *testing.T) {
 func TestZoneIsKept(t *testing.T) {
 	a := New(Tuning{})
 	feed(t, a, monday, monday.Add(40*time.Hour), 30*time.Minute)
-	parts, err := a.Parts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	zone, err := time.LoadLocation("Asia/Tokyo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := testkit.Must(a.Parts())(t)
+	zone := testkit.Must(time.LoadLocation("Asia/Tokyo"))(t)
 	b, damages := Restore(Tuning{Forecast: forecast.Settings{Location: zone}}, partOf(parts))
 	if len(damages) != 1 || !strings.Contains(damages[0].Error(), "it was learned in the time zone UTC, now it is Asia/Tokyo") {
 		t.Errorf("told %v", damages)
@@ -130,10 +115,7 @@ func TestDeterministic(t *testing.T) {
 	c := again(t, a)
 	var all [3][]Part
 	for i, core := range []*Core{a, b, c} {
-		parts, err := core.Parts()
-		if err != nil {
-			t.Fatal(err)
-		}
+		parts := testkit.Must(core.Parts())(t)
 		all[i] = parts
 	}
 	for i, p := range all[0] {
@@ -152,10 +134,7 @@ func TestDeterministic(t *testing.T) {
 }
 
 func FuzzRestore(f *testing.F) {
-	parts, err := New(Tuning{}).Parts()
-	if err != nil {
-		f.Fatal(err)
-	}
+	parts := testkit.Must(New(Tuning{}).Parts())(f)
 	for _, p := range parts {
 		f.Add(p.Name, p.Data)
 	}

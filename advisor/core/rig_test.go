@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/advisor/policy"
+	"weir/internal/testkit"
 )
 
 // day returns a rate with a daily course: 100/s at noon, 20/s at midnight.
@@ -40,10 +41,7 @@ func feed(t testing.TB, c *Core, from, to time.Time, every time.Duration) {
 // again returns a core restored from the state of c.
 func again(t testing.TB, c *Core) *Core {
 	t.Helper()
-	parts, err := c.Parts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := testkit.Must(c.Parts())(t)
 	other, damages := Restore(c.tuning, partOf(parts))
 	if len(damages) > 0 {
 		t.Fatal(damages[0])

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 func values(observed, limit float64) *[valuesN]float32 {
@@ -53,11 +55,7 @@ func TestTrack(t *testing.T) {
 
 func encoded(t testing.TB, tr *track) []byte {
 	t.Helper()
-	data, err := tr.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return testkit.Must(tr.encode())(t)
 }
 
 func FuzzDecodeTrack(f *testing.F) {

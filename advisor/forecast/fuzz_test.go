@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // For any observations, forecasts are ascending, finite and not negative, and a restored
@@ -36,10 +38,7 @@ func FuzzObserve(f *testing.F) {
 			sound(t, one, "fuzzed")
 		}
 		state := bytesOf(t, one)
-		two, err := Restore(Settings{}, copied(t, one.hist), state)
-		if err != nil {
-			t.Fatal(err)
-		}
+		two := testkit.Must(Restore(Settings{}, copied(t, one.hist), state))(t)
 		if string(bytesOf(t, two)) != string(state) {
 			t.Fatal("restored, it is not the same")
 		}

@@ -9,15 +9,12 @@ import (
 
 	"weir/advisor/codec"
 	"weir/advisor/series"
+	"weir/internal/testkit"
 )
 
 func bytesOf(t *testing.T, f *Forecaster) []byte {
 	t.Helper()
-	b, err := f.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return testkit.Must(f.MarshalBinary())(t)
 }
 
 // copied returns a copy of a history.

@@ -22,10 +22,7 @@ func serve(t *testing.T, h http.HandlerFunc) Source {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	u, err := url.Parse(s.URL + "/prefix/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := testkit.Must(url.Parse(s.URL + "/prefix/"))(t)
 	return Source{URL: u, Query: "up # a comment"}
 }
 
@@ -50,10 +47,7 @@ func TestPieces(t *testing.T) {
 		asked[r.FormValue("query")]++
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[%d,"1"],[%d,"2.5"]]}]}}`, start, end)
 	})
-	rows, err := s.Load(t.Context(), noon.Add(90*time.Second), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testkit.Must(s.Load(t.Context(), noon.Add(90*time.Second), time.Time{}))(t)
 	if !next.Equal(noon.Add(time.Minute)) {
 		t.Errorf("the last piece ends at %s", next.UTC())
 	}

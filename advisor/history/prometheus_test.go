@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // patience bounds the time that a test waits for an event.
@@ -42,10 +44,7 @@ func startPrometheus(t *testing.T, from, to time.Time) *url.URL {
 	cmd := exec.Command(find(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+data,
 		"--web.listen-address=127.0.0.1:0", "--storage.tsdb.retention.time=100y")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testkit.Must(cmd.StderrPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/advisor/codec"
+	"weir/internal/testkit"
 )
 
 func filled(n int, seed uint64) *History {
@@ -24,10 +25,7 @@ func filled(n int, seed uint64) *History {
 func TestState(t *testing.T) {
 	for _, n := range []int{0, 1, 50, 3000} {
 		h := filled(n, 3)
-		b, err := h.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := testkit.Must(h.MarshalBinary())(t)
 		back := New()
 		if err := back.UnmarshalBinary(b); err != nil {
 			t.Fatalf("%d rates: %v", n, err)

@@ -135,11 +135,7 @@ func TestImport(t *testing.T) {
 
 func mustParse(t *testing.T, text string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
+	return testkit.Must(url.Parse(text))(t)
 }
 
 // prometheus answers 7 per second at every step since a time.

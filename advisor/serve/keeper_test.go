@@ -100,10 +100,7 @@ func TestCorrupt(t *testing.T) {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Must(os.ReadFile(path))(t)
 	return string(data)
 }
 
@@ -178,10 +175,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	log := new(testkit.Log)
 	now := time.Now()
 	cfg := kept(path)
-	k, err := openKeeper(now, &cfg, m, log.Logger())
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := testkit.Must(openKeeper(now, &cfg, m, log.Logger()))(t)
 	defer k.store.Close()
 	if text := log.String(); !strings.Contains(text, "level=WARN msg=\"State cannot be written") || !strings.Contains(text, "no space left on device") || !k.troubled.Load() {
 		t.Errorf("the log is\n%s", text)

@@ -23,10 +23,7 @@ func (r *rig) look() string {
 // Without data the page says what is missing, and with data it shows it.
 func TestPage(t *testing.T) {
 	cfg := defaults()
-	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zone := testkit.Must(time.LoadLocation("Europe/Berlin"))(t)
 	cfg.Zone = zone
 	r := start(t, cfg)
 	if dom := r.look(); !strings.Contains(dom, "No snapshot yet") || strings.Contains(dom, "<svg") || strings.Contains(dom, `class="away"`) {
@@ -131,10 +128,7 @@ func TestWords(t *testing.T) {
 func TestPageIsKept(t *testing.T) {
 	r := start(t, defaults())
 	now := time.Now()
-	first, err := r.draw(now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testkit.Must(r.draw(now))(t)
 	r.post(snapAt(monday))
 	if again, err := r.draw(now.Add(pageFresh - 1)); err != nil || string(again) != string(first) {
 		t.Errorf("it is drawn again within a second, %v", err)

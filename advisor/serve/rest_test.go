@@ -153,10 +153,7 @@ func TestContentType(t *testing.T) {
 		{"application/json", 200}, {"application/json; charset=utf-8", 200}, {"application/problem+json", 200}, {"application/x-www-form-urlencoded", 200},
 		{"text/xml", 415}, {"multipart/form-data; boundary=x", 415}, {";", 415},
 	} {
-		res, err := r.client.Post("http://"+r.Addr().String()+"/v1/limit-config", c.kind, strings.NewReader(contract))
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := testkit.Must(r.client.Post("http://"+r.Addr().String()+"/v1/limit-config", c.kind, strings.NewReader(contract)))(t)
 		res.Body.Close()
 		if res.StatusCode != c.status {
 			t.Errorf("%s: %d, want %d", c.kind, res.StatusCode, c.status)
@@ -226,10 +223,7 @@ func TestHistoryEndpoint(t *testing.T) {
 	}
 	for _, row := range rows {
 		row := row.(map[string]any)
-		at, err := time.Parse(time.RFC3339, row["at"].(string))
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := testkit.Must(time.Parse(time.RFC3339, row["at"].(string)))(t)
 		testkit.Within(0.02).Near(t, fmt.Sprintf("the rate at %s", at), row["rps"].(float64), day(at))
 	}
 	if h := r.want(200, "GET", "/v1/history", ""); h["resolution"] != 300.0 || len(h["rows"].([]any)) < 280 {

@@ -39,10 +39,7 @@ func start(t *testing.T, cfg config.Config) *rig {
 	t.Helper()
 	log := new(testkit.Log)
 	env := &service.Env{Addr: "127.0.0.1:0", Health: new(service.Health), Metrics: metric.New(), Log: log.Logger()}
-	s, err := New(t.Context(), env, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(New(t.Context(), env, cfg))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 var day = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
@@ -133,10 +135,7 @@ func TestInUse(t *testing.T) {
 
 func TestDamagedImage(t *testing.T) {
 	m := image(5)
-	whole, err := m.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := testkit.Must(m.encode())(t)
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)-3] ^= 1
 	for _, c := range []struct {
@@ -297,10 +296,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := j.file
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	full := testkit.Must(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 	j.file = full
 	if write(2) == nil || j.last != 1 {
 		t.Error("the full disk took something")
@@ -354,10 +350,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := m.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := testkit.Must(m.encode())(t)
 		if n, err := decode(again); err != nil || n.Sequence != m.Sequence || len(n.Parts) != len(m.Parts) {
 			t.Errorf("%+v became %+v, %v", m, n, err)
 		}

@@ -35,10 +35,7 @@ func TestRing(t *testing.T) {
 // What loops put while the writer takes is all there, or counted.
 func TestWriterLosesNothingUnseen(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "access.log")
-	w, err := Open(name, 2, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Must(Open(name, 2, slog.New(slog.DiscardHandler)))(t)
 	const lines = 50_000
 	done := make(chan bool)
 	for loop := range 2 {
@@ -60,10 +57,7 @@ func TestWriterLosesNothingUnseen(t *testing.T) {
 	w.Close()
 	var text []byte
 	for _, file := range []string{name + ".1", name} {
-		part, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		part := testkit.Must(os.ReadFile(file))(t)
 		text = append(text, part...)
 	}
 	whole := 0
@@ -116,10 +110,7 @@ func TestFullDisk(t *testing.T) {
 
 // /dev/full is a disk that stays full.
 func TestDevFull(t *testing.T) {
-	w, err := Open("/dev/full", 1, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Must(Open("/dev/full", 1, slog.New(slog.DiscardHandler)))(t)
 	w.Ring(0).Put([]byte("a\nb\n"))
 	testkit.Eventually(t, "the lines count as dropped", func() bool { return w.Dropped() == 2 })
 	w.Close()
@@ -139,15 +130,9 @@ func TestStalledReader(t *testing.T) {
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := testkit.Must(os.OpenFile(name, os.O_RDWR, 0))(t)
 	defer reader.Close()
-	w, err := Open(name, 1, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Must(Open(name, 1, slog.New(slog.DiscardHandler)))(t)
 	line := []byte(strings.Repeat("x", 1023) + "\n")
 	for range ringBytes / len(line) { // more than a pipe takes
 		w.Ring(0).Put(line)

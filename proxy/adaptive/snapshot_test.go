@@ -22,10 +22,7 @@ import (
 // active is a limit in force.
 func active(t *testing.T, c limit.Config) *admin.Active {
 	t.Helper()
-	l, err := limit.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(limit.New(c))(t)
 	return &admin.Active{Config: c, Policy: limiter.NewPolicy("global", l)}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // A chaos has a fleet change, lose and miss things at random, and keeps what was
@@ -101,10 +103,7 @@ func (c *chaos) heal() {
 		c.of[name].link.beaten = nil
 	}
 	m := c.any()
-	a, err := m.Apply(c.now.Add(m.skew), change(fixed(1000)))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	a := testkit.Must(m.Apply(c.now.Add(m.skew), change(fixed(1000))))(c.t)
 	c.accepted = append(c.accepted, a)
 }
 

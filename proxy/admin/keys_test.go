@@ -17,6 +17,7 @@ import (
 	"weir/internal/http1"
 	"weir/internal/service"
 	"weir/internal/strict"
+	"weir/internal/testkit"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
 	"weir/proxy/sketch"
@@ -34,11 +35,7 @@ const keyRules = `rules:
 
 func mustRead(t testing.TB, text string) *rule.Set {
 	t.Helper()
-	set, err := rule.Read([]byte(text), rule.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return testkit.Must(rule.Read([]byte(text), rule.Options{}))(t)
 }
 
 // A keyLog is a KeyStore that notes what it is told.
@@ -259,10 +256,7 @@ func FuzzKeyForm(f *testing.F) {
 			key = keys.AppendMissing(key)
 		}
 		key = keys.AppendPart(key, two)
-		text, err := json.Marshal(valuesOf(key))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(json.Marshal(valuesOf(key)))(t)
 		values, err := readValue(strict.Raw(text))
 		if err != nil {
 			t.Fatalf("%q is told as %s, which is not read: %v", key, text, err)

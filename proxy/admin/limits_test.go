@@ -24,11 +24,7 @@ var (
 // must applies a change that cannot fail.
 func (r *rig) must(ch Change) *Active {
 	r.t.Helper()
-	a, err := r.Apply(epoch, ch)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return a
+	return testkit.Must(r.Apply(epoch, ch))(r.t)
 }
 
 func TestStartsWithTheSettings(t *testing.T) {

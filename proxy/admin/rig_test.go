@@ -48,10 +48,7 @@ func startOver(t *testing.T, docs store.Documents) *rig {
 	}
 	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
 	r.Register(own)
-	rules, err := NewRules(epoch, RuleFiles{}, rule.Options{}, new(simredis.Documents), r.log.Logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := testkit.Must(NewRules(epoch, RuleFiles{}, rule.Options{}, new(simredis.Documents), r.log.Logger))(t)
 	RegisterReload(own, r.Limits, rules)
 	RegisterDecisions(own, func(id string) (any, bool) {
 		return map[string]string{"rule": "global"}, id == "abc-0-1"
@@ -63,11 +60,7 @@ func startOver(t *testing.T, docs store.Documents) *rig {
 // held is what docs holds.
 func held(t *testing.T, docs *simredis.Documents) store.Document {
 	t.Helper()
-	doc, err := docs.Read(ConfigName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc
+	return testkit.Must(docs.Read(ConfigName))(t)
 }
 
 // put writes a document behind the rig's back.

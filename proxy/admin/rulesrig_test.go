@@ -24,10 +24,7 @@ const acmeOnly = `{"acme":{"algorithm":"fixed","limit":5,"window":1}}`
 // ruleOptions is what the settings' defaults say.
 func ruleOptions(t testing.TB) rule.Options {
 	t.Helper()
-	key, err := keys.ParsePart("header:X-Client-Id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Must(keys.ParsePart("header:X-Client-Id"))(t)
 	return rule.Options{ClientKey: key}
 }
 
@@ -69,10 +66,7 @@ func startRules(t *testing.T, dir string, files RuleFiles, docs store.Documents)
 	r.OnChange = func() { r.changes++ }
 	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
 	r.Register(own)
-	limits, err := NewLimits(epoch, settings, docs, r.log.Logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limits := testkit.Must(NewLimits(epoch, settings, docs, r.log.Logger))(t)
 	RegisterReload(own, limits, r.Rules)
 	r.handler = own
 	return r, nil
@@ -80,11 +74,7 @@ func startRules(t *testing.T, dir string, files RuleFiles, docs store.Documents)
 
 func mustStartRules(t *testing.T, dir string, files RuleFiles, docs store.Documents) *ruleRig {
 	t.Helper()
-	r, err := startRules(t, dir, files, docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return testkit.Must(startRules(t, dir, files, docs))(t)
 }
 
 // tellRules describes what is in force: "a=7 b=5 v2 api stored clients=1".

@@ -118,10 +118,7 @@ func (s *redisServer) kill() {
 // connect makes a client of it.
 func (s *redisServer) connect() *lane.Store {
 	s.t.Helper()
-	c, err := redis.New(redis.Config{Addrs: []string{s.addr}, Config: lane.Config{Timeout: 2 * time.Second, Log: new(testkit.Records).Logger("RedisClient")}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := testkit.Must(redis.New(redis.Config{Addrs: []string{s.addr}, Config: lane.Config{Timeout: 2 * time.Second, Log: new(testkit.Records).Logger("RedisClient")}}))(s.t)
 	s.t.Cleanup(c.Close)
 	testkit.Eventually(s.t, "the client is connected", func() bool { return c.Mode() == store.Exact })
 	return c
@@ -289,10 +286,7 @@ func TestStoredRulesWithoutTemplate(t *testing.T) {
 	}
 	options := ruleOptions(t)
 	options.HasTemplate = func(string) bool { return false }
-	r, err := NewRules(epoch, RuleFiles{}, options, docs, log.Logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(NewRules(epoch, RuleFiles{}, options, docs, log.Logger))(t)
 	said := strings.Join(log.Taken(), "\n")
 	if got := tellRules(r.Active()); got != "a=5 v1 api stored" || !strings.Contains(said, `rules[0].refusal.template: there is no template "partner"`) {
 		t.Errorf("in force: %s, logged %s", got, said)

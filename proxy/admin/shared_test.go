@@ -14,10 +14,7 @@ import (
 // command sends one command to the server.
 func (s *redisServer) command(line string) {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	conn := testkit.Must(net.Dial("tcp", s.addr))(s.t)
 	defer conn.Close()
 	if _, err := fmt.Fprintf(conn, "%s\r\n", line); err != nil {
 		s.t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
 )
@@ -52,14 +53,8 @@ func TestStateOfDocuments(t *testing.T) {
 	if _, written, err := docs.CompareAndSet("other", 0, []byte("other")); !written || err != nil {
 		t.Fatal(written, err)
 	}
-	text, err := AppendState(nil, []string{"http://127.0.0.1:1"}, nil, docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ReadState(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(AppendState(nil, []string{"http://127.0.0.1:1"}, nil, docs))(t)
+	s := testkit.Must(ReadState(text))(t)
 	s.Documents["foreign"] = store.Document{Version: 1}
 	s.Documents[RulesName] = store.Document{Version: 1, Body: make([]byte, store.DocumentBytesMax+1)}
 	next := new(simredis.Documents)

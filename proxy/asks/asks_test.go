@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
@@ -74,10 +75,7 @@ func same(a, b []store.Counter) bool {
 
 // What is asked arrives, and what is answered comes back as a store has decided it.
 func TestRoundTrip(t *testing.T) {
-	table, err := simredis.New(simredis.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := testkit.Must(simredis.New(simredis.Config{}))(t)
 	var q asks.Question
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/callback"
 )
 
@@ -56,10 +57,7 @@ func TestParseHosts(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	hosts, err := callback.ParseHosts("a.example,b.example:8443,[2001:db8::1],127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosts := testkit.Must(callback.ParseHosts("a.example,b.example:8443,[2001:db8::1],127.0.0.1"))(t)
 	f := func(url, line, fault string) {
 		t.Helper()
 		got, err := hosts.Check(url)
@@ -106,10 +104,7 @@ func TestCheck(t *testing.T) {
 // What is dialled for a host is a public address, or one of those that are listed for it.
 func TestPermits(t *testing.T) {
 	t.Parallel()
-	hosts, err := callback.ParseHosts("a,b=10.1.0.0/16,b=fd00::1,c=0.0.0.0/0,[::1],127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosts := testkit.Must(callback.ParseHosts("a,b=10.1.0.0/16,b=fd00::1,c=0.0.0.0/0,[::1],127.0.0.1"))(t)
 	f := func(host string, want bool, addrs ...string) {
 		t.Helper()
 		for _, a := range addrs {
@@ -152,10 +147,7 @@ func TestParallel(t *testing.T) {
 // The vector is that of the libraries of Standard Webhooks.
 func TestSign(t *testing.T) {
 	t.Parallel()
-	s, err := callback.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(callback.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))(t)
 	const want = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 	if got := s.Sign("msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 999), []byte(`{"test": 2432232314}`)); got != want {
 		t.Errorf("signed %s, want %s", got, want)

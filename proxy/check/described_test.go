@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/internal/testkit"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/store"
@@ -66,10 +67,7 @@ func TestDescribed(t *testing.T) {
 
 // To judge a described request costs no memory, but for reading the client's address.
 func TestCheckAllocates(t *testing.T) {
-	l, err := limit.NewFixed(1<<40, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(limit.NewFixed(1<<40, time.Hour))(t)
 	policy := decide.NewPolicy("global", l)
 	granted := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 1 << 40, Remaining: 1}}}
 	env := &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy }, Trusted: func(netip.Addr) bool { return false },

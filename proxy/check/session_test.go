@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
@@ -14,10 +15,7 @@ import (
 
 // A connection keeps little memory after a question of many asks, and that of usual ones.
 func TestPartsKept(t *testing.T) {
-	l, err := limit.NewFixed(5, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(limit.NewFixed(5, time.Hour))(t)
 	env := &Env{
 		Access: &Access{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int) {},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {

@@ -31,11 +31,7 @@ func parse(env ...string) (*Config, error) {
 
 func must(t *testing.T, env ...string) *Config {
 	t.Helper()
-	c, err := parse(env...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return testkit.Must(parse(env...))(t)
 }
 
 func TestDefaults(t *testing.T) {

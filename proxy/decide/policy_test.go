@@ -3,6 +3,7 @@ package decide
 import (
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 )
 
@@ -19,10 +20,7 @@ func TestPolicyFields(t *testing.T) {
 		{limit.Config{Algorithm: limit.Token, Capacity: 50, FillRate: 5}, "q=50;w=10"},
 		{limit.Config{Algorithm: limit.Token, Capacity: 50, FillRate: 100}, "q=50;w=1"},
 	} {
-		lim, err := limit.New(test.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lim := testkit.Must(limit.New(test.config))(t)
 		want := "RateLimit-Policy: \"global\";" + test.quota + "\r\nRateLimit: \"global\";r="
 		if got := string(NewPolicy("global", lim).fields); got != want {
 			t.Errorf("%+v: %q, want %q", test.config, got, want)

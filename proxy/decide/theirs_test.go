@@ -4,16 +4,14 @@ import (
 	"testing"
 
 	"weir/internal/http1"
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 )
 
 // A target's own limits stand for ours where they leave the client less, and only if the
 // client gets to see them: fields that Connection names are not passed on.
 func TestTighter(t *testing.T) {
-	l, err := limit.New(limit.Config{Algorithm: limit.Fixed, Limit: 10, Window: 60})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Fixed, Limit: 10, Window: 60}))(t)
 	v := Verdict{Limit: &l, State: limit.Decision{Limit: 10, Remaining: 5}}
 	for _, test := range []struct {
 		name, value string

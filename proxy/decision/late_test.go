@@ -28,10 +28,7 @@ func (s *stuck) Add(rule string, key []byte, n int64) (bool, error) {
 // startStuck starts a port over such a store, which end lets go on and ends.
 func startStuck(t *testing.T, timeout time.Duration) (p *Port, s *stuck, end func()) {
 	t.Helper()
-	memory, err := simredis.NewStore(simredis.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	s = &stuck{slow: slow{Store: memory}, hold: make(chan struct{})}
 	_, limits := shopLimits(t, new(testkit.Records))
 	p = startWith(t, Config{Limits: limits, Store: s, EditTimeout: timeout})

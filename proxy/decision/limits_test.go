@@ -31,10 +31,7 @@ func shopLimits(t *testing.T, log *testkit.Records) (folder string, l *Limits) {
 	t.Helper()
 	folder = t.TempDir()
 	write(t, folder, "shop.yaml", shop)
-	l, err := NewLimits(folder, false, log.Logger("DecisionService"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l = testkit.Must(NewLimits(folder, false, log.Logger("DecisionService")))(t)
 	return folder, l
 }
 
@@ -53,10 +50,7 @@ func write(t *testing.T, folder, name, text string) {
 // shopPort is a port with these limits over a simulated Redis.
 func shopPort(t *testing.T) (*Port, *simredis.Store) {
 	t.Helper()
-	s, err := simredis.NewStore(simredis.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(s.Close)
 	_, limits := shopLimits(t, new(testkit.Records))
 	return startOn(t, s, 0, limits), s
@@ -178,10 +172,7 @@ func (l *slowLane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done st
 
 // Answers that come later, in any order, and for askers that have left, find their requests.
 func TestAnswersLater(t *testing.T) {
-	s, err := simredis.NewStore(simredis.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(s.Close)
 	_, limits := shopLimits(t, new(testkit.Records))
 	waits := &slow{Store: s}
@@ -277,10 +268,7 @@ func TestFilesMax(t *testing.T) {
 		write(t, folder, fmt.Sprintf("%d.yaml", i), fmt.Sprintf("domain: d%d", i))
 	}
 	write(t, folder, "README.md", "no limits")
-	l, err := NewLimits(folder, false, new(testkit.Records).Logger("DecisionService"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(NewLimits(folder, false, new(testkit.Records).Logger("DecisionService")))(t)
 	if domains, _ := l.Domains().Len(); domains != filesMax {
 		t.Errorf("%d domains", domains)
 	}
@@ -310,10 +298,7 @@ func TestNewLimits(t *testing.T) {
 
 // The limits that deploy/decision has for Envoy are read.
 func TestShippedLimits(t *testing.T) {
-	l, err := NewLimits("../../deploy/decision/envoy/limits.yaml", false, new(testkit.Records).Logger("DecisionService"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(NewLimits("../../deploy/decision/envoy/limits.yaml", false, new(testkit.Records).Logger("DecisionService")))(t)
 	if domains, limits := l.Domains().Len(); domains != 1 || limits != 3 {
 		t.Errorf("%d domains, %d limits", domains, limits)
 	}

@@ -21,10 +21,7 @@ import (
 // of a drain by grace.
 func start(t *testing.T, grace time.Duration) *Port {
 	t.Helper()
-	s, err := simredis.NewStore(simredis.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(s.Close)
 	return startOn(t, s, grace, new(Limits))
 }
@@ -38,26 +35,16 @@ func startOn(t *testing.T, s store.Store, grace time.Duration, limits *Limits) *
 // startWith starts a port; cfg has what tests differ in.
 func startWith(t *testing.T, cfg Config) *Port {
 	t.Helper()
-	socket, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	cfg.Socket, cfg.Loop, cfg.Quiet, cfg.Documents = socket, loop.Config{Loops: 1}, true, []string{"d"}
 	cfg.RateLimit, cfg.Access = envoy.Settings{Together: true, NearRatio: 0.8}, Access{Token: "secret", Edit: "admin"}
 	cfg.Healthy, cfg.DrainTimeout = func() bool { return true }, testkit.Patience
-	p, err := Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return testkit.Must(Start(cfg))(t)
 }
 
 // question is one ask for n of a limit of 5.
 func question(t *testing.T, n int) string {
-	l, err := limit.NewFixed(5, 100*365*24*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(limit.NewFixed(5, 100*365*24*time.Hour))(t)
 	g := &store.Group{N: n, Counters: []store.Counter{{Rule: "r", Limit: &l, Cost: 1}}}
 	return string(asks.AppendQuestion(nil, nil, []*store.Group{g}))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/deferred"
 )
 
@@ -14,11 +15,7 @@ func TestSites(t *testing.T) {
 	t.Parallel()
 	urls := []string{"http://10.0.0.1:8082", "https://b.example", "http://[::1]:8082"}
 	list := func(first int) deferred.Sites {
-		s, err := deferred.ParseSites(strings.Join(append(urls[first:len(urls):len(urls)], urls[:first]...), ", "))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return testkit.Must(deferred.ParseSites(strings.Join(append(urls[first:len(urls):len(urls)], urls[:first]...), ", ")))(t)
 	}
 	for host, want := range map[string]bool{"": false, "10.0.0.1:8082": false, "10.0.0.1": false, ".example": false, "b.example:81": false,
 		"b.example": true, "B.example": true, "b.example:443": true, "b.example:80": false} {

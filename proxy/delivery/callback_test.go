@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -240,10 +239,7 @@ func TestCallbackAfterRetry(t *testing.T) {
 func TestCallbackReasonIsText(t *testing.T) {
 	t.Parallel()
 	c := newCalling(t)
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{c.pair}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{c.pair}}))(t)
 	defer l.Close()
 	go func() {
 		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
@@ -319,11 +315,7 @@ func TestCallbackOfDeadReceiver(t *testing.T) {
 	t.Parallel()
 	c := newCalling(t)
 	c.limit.Share = 1
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
+	silent := testkit.Listen(t)
 	dead := &receiver{Server: &httptest.Server{Listener: silent}}
 	alive := receives(t, c.pair)
 	c.starts(201, dead, alive)

@@ -24,10 +24,7 @@ func dispatcher(t *testing.T) (d *Dispatcher, open func() (deferred.Queue, error
 		return file.Open(time.Now(), file.Config{Path: path, Limits: deferred.Limits{Entries: 10_000, Bytes: 1 << 30, Share: 1, DeadKeep: time.Hour}})
 	}
 	p := policy(t, "rules: []\n")
-	d, err := New(Config{Open: open, Rate: 1000, Policy: func() *decide.Policy { return p }, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d = testkit.Must(New(Config{Open: open, Rate: 1000, Policy: func() *decide.Policy { return p }, Log: slog.New(slog.DiscardHandler)}))(t)
 	return d, open
 }
 
@@ -68,10 +65,7 @@ func TestCloseGivesBack(t *testing.T) {
 	if err := d.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	q, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := testkit.Must(open())(t)
 	defer q.Close()
 	states := make(map[deferred.State]int)
 	for _, id := range ids {

@@ -72,11 +72,7 @@ func (q *lossy) Stats() deferred.Stats {
 func lossyDispatcher(t *testing.T, q *lossy) *Dispatcher {
 	q.claimed = true
 	p := policy(t, "rules: []\n")
-	d, err := New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }, Post: new(post.Client)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }, Post: new(post.Client)}))(t)
 }
 
 // Requests that the queue gave up count as those that a delivery has settled.

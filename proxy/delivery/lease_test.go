@@ -68,10 +68,7 @@ func TestLeaseLastsAsLongAsADelivery(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
 			p := policy(t, "rules: []\n")
-			d, err := New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
 			d.Start(func(w *wire.Delivery) {
 				w.Fate.GoesOn()
 				time.AfterFunc(10*deferred.LeaseFor, func() {
@@ -108,10 +105,7 @@ func TestOpenFailsAfterTakeover(t *testing.T) {
 		}
 		var log testkit.Records
 		p := policy(t, "rules: []\n")
-		d, err := New(Config{Open: open, Takeover: true, Rate: 1, Policy: func() *decide.Policy { return p }, Log: log.Logger("Deferred")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testkit.Must(New(Config{Open: open, Takeover: true, Rate: 1, Policy: func() *decide.Policy { return p }, Log: log.Logger("Deferred")}))(t)
 		d.Start(func(*wire.Delivery) {})
 		time.Sleep(time.Second)
 		if d.opened() == nil {
@@ -134,10 +128,7 @@ func TestLostLeaseDoesNotCount(t *testing.T) {
 		for _, lost := range []bool{false, true} {
 			q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
 			p := policy(t, "rules: []\n")
-			d, err := New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
 			d.Start(func(w *wire.Delivery) {
 				if lost {
 					q.mu.Lock()

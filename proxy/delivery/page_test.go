@@ -58,16 +58,10 @@ const rule = () => [...at("rules").rows[1].cells].map(c => c.innerText).join("|"
 // Operators see dead letters and have them wait again.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	q, err := file.Open(time.Now(), file.Config{Path: filepath.Join(t.TempDir(), "queue"), Limits: deferred.Limits{Entries: 100, Bytes: 1 << 20, Share: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := testkit.Must(file.Open(time.Now(), file.Config{Path: filepath.Join(t.TempDir(), "queue"), Limits: deferred.Limits{Entries: 100, Bytes: 1 << 20, Share: 1}}))(t)
 	defer q.Close()
 	kill(t, q, "<b>1</b>", "<b>2</b>", "<b>3</b>", "<b>4</b>")
-	d, err := New(Config{Open: func() (deferred.Queue, error) { return q, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }}))(t)
 	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Token: "s3cr3t"}})
 	d.RegisterEndpoints(own)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

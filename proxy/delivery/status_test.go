@@ -18,14 +18,8 @@ import (
 // policy is the policy of the rules in a file.
 func policy(t *testing.T, text string) *decide.Policy {
 	t.Helper()
-	set, err := rule.Read([]byte(text), rule.Options{Defers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := limit.NewFixed(10, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testkit.Must(rule.Read([]byte(text), rule.Options{Defers: true}))(t)
+	l := testkit.Must(limit.NewFixed(10, time.Second))(t)
 	return decide.NewPolicy("global", l).With(set, "1")
 }
 
@@ -36,10 +30,7 @@ func TestMaySee(t *testing.T) {
 		"- {id: users, match: {path: /u}, key: [\"header:X-Client-Cert\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n"+
 		"- {id: hosts, match: {path: /h}, key: [ip, \"query:k\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
 	proxies := netip.MustParsePrefix("198.51.100.0/24")
-	known, err := claims.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := testkit.Must(claims.New(nil))(t)
 	d := &Dispatcher{cfg: Config{SameClient: true, Claims: known, Policy: func() *decide.Policy { return p }, Trusts: proxies.Contains}}
 	f := func(rule, line, head, target, remote, shop string, want bool) {
 		t.Helper()

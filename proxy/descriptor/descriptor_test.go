@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/rls"
 )
 
@@ -46,10 +47,7 @@ descriptors:
 
 func read(t *testing.T, text string) *Domain {
 	t.Helper()
-	domains, err := Read([]File{{"shop.yaml", []byte(text)}}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	domains := testkit.Must(Read([]File{{"shop.yaml", []byte(text)}}, false))(t)
 	return domains.Domain([]byte("shop"))
 }
 
@@ -278,10 +276,7 @@ func TestMerge(t *testing.T) {
 	if _, err := Read([]File{one, two}, false); err == nil || !strings.HasPrefix(err.Error(), `b.yaml: line 1: domain: is that of another file too, "d"`) {
 		t.Error(err)
 	}
-	both, err := Read([]File{one, two}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	both := testkit.Must(Read([]File{one, two}, true))(t)
 	if domains, limits := both.Len(); domains != 1 || limits != 2 {
 		t.Errorf("%d domains, %d limits", domains, limits)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 	"weir/internal/strict"
 
+	"weir/internal/testkit"
 	"weir/proxy/guard"
 	"weir/proxy/limit"
 )
@@ -39,10 +40,7 @@ func read(t testing.TB, text string) (c limit.Config) {
 // write is the inverse of read.
 func write(t testing.TB, c limit.Config) string {
 	t.Helper()
-	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(json.Marshal(c))(t)
 	return strings.NewReplacer(`{`, "", `}`, "", `"`, "", ":", "=", ",", " ").Replace(string(text))
 }
 

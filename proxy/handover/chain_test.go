@@ -156,17 +156,11 @@ func (s *storm) end() {
 
 func TestChainOfHandovers(t *testing.T) {
 	name := anyName()
-	s, err := serve(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(serve(name))(t)
 	wind := newStorm(t, s.ln.Addr().String())
 	for range chainLength {
 		wind.blow(t)
-		next, err := serve(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := testkit.Must(serve(name))(t)
 		testkit.Receive(t, s.drained, "the old server to end")
 		s = next
 	}
@@ -183,15 +177,9 @@ func startChild(t *testing.T, name string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := testkit.Command(t, nil, name)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := testkit.Must(cmd.StdinPipe())(t)
 	t.Cleanup(func() { in.Close() })
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testkit.Must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

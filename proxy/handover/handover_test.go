@@ -31,15 +31,8 @@ func brief() terms {
 // socket listens on a free port.
 func socket(t *testing.T) (*net.TCPListener, *os.File) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	f, err := ln.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := testkit.Listen(t)
+	f := testkit.Must(ln.(*net.TCPListener).File())(t)
 	t.Cleanup(func() { f.Close() })
 	return ln.(*net.TCPListener), f
 }
@@ -58,10 +51,7 @@ func mustTake(t *testing.T, name string) *Taken {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	taken, err := Take(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := testkit.Must(Take(ctx, name))(t)
 	t.Cleanup(func() {
 		taken.Close()
 		for _, ln := range taken.Sockets {
@@ -73,10 +63,7 @@ func mustTake(t *testing.T, name string) *Taken {
 
 func openDescriptors(t *testing.T) int {
 	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := testkit.Must(os.ReadDir("/proc/self/fd"))(t)
 	return len(entries)
 }
 
@@ -108,17 +95,11 @@ func TestTakeMovesTheSockets(t *testing.T) {
 	}
 	testkit.Receive(t, notified, "the notification of the old process")
 	// The old one closes, the new one goes on with the same queue.
-	c, err := net.Dial("tcp", first.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(net.Dial("tcp", first.Addr().String()))(t)
 	defer c.Close()
 	_ = first.Close()
 	_ = f1.Close()
-	got, err := taken.Sockets[0].Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Must(taken.Sockets[0].Accept())(t)
 	defer got.Close()
 	_, _ = io.WriteString(got, "hello")
 	b := make([]byte, 5)
@@ -212,11 +193,8 @@ func TestSuccessorThatDiesChangesNothing(t *testing.T) {
 	o := mustOffer(t, name, usual(), func() { notified <- true }, f)
 	before := openDescriptors(t)
 	for range 30 {
-		forgotten(t, o)                                     // or there are too many at a time
-		c, err := net.DialUnix(network, nil, address(name)) // dies at once
-		if err != nil {
-			t.Fatal(err)
-		}
+		forgotten(t, o)                                                 // or there are too many at a time
+		c := testkit.Must(net.DialUnix(network, nil, address(name)))(t) // dies at once
 		_ = c.Close()
 		taken := mustTake(t, name) // dies before it is ready
 		taken.Close()
@@ -246,10 +224,7 @@ func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 			c, err = net.DialUnix(network, nil, address(name))
 			return err == nil
 		})
-		fds, err := receiveFiles(c, saidSockets)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fds := testkit.Must(receiveFiles(c, saidSockets))(t)
 		closeAll(fds)
 		_ = c.CloseRead()
 		_, _ = io.WriteString(c, saidReady)
@@ -344,10 +319,7 @@ func TestOtherUsersGetNothing(t *testing.T) {
 func impostor(t *testing.T, does func(c *net.UnixConn)) (name string) {
 	t.Helper()
 	name = anyName()
-	ln, err := net.ListenUnix(network, address(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := testkit.Must(net.ListenUnix(network, address(name)))(t)
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		for {
@@ -380,10 +352,7 @@ func TestStuckOldProcessBlocksNobody(t *testing.T) {
 	name = impostor(t, func(c *net.UnixConn) { // gives, but does not let go
 		_ = raw.Control(func(fd uintptr) { _, _, _ = c.WriteMsgUnix([]byte(saidSockets), rightsOf(int(fd)), nil) })
 	})
-	taken, err := take(t.Context(), name, brief())
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := testkit.Must(take(t.Context(), name, brief()))(t)
 	if err := taken.Ready(); err == nil {
 		t.Error("a process that says nothing has let go")
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/testkit"
 )
 
 const waiting = 100
@@ -20,10 +22,7 @@ func queue(t *testing.T, addr string) []net.Conn {
 	t.Helper()
 	var clients []net.Conn
 	for range waiting {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testkit.Must(net.Dial("tcp", addr))(t)
 		t.Cleanup(func() { c.Close() })
 		clients = append(clients, c)
 	}
@@ -49,14 +48,8 @@ func TestReusePortResetsTheQueueOfTheClosed(t *testing.T) {
 	reuse := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
 	}}
-	old, err := reuse.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, err := reuse.Listen(context.Background(), "tcp", old.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := testkit.Must(reuse.Listen(context.Background(), "tcp", "127.0.0.1:0"))(t)
+	next := testkit.Must(reuse.Listen(context.Background(), "tcp", old.Addr().String()))(t)
 	defer next.Close()
 	clients := queue(t, old.Addr().String())
 	_ = old.Close()
@@ -80,10 +73,7 @@ func TestPassedSocketKeepsItsQueue(t *testing.T) {
 		t.Errorf("%d of %d waiting clients were reset", n, waiting)
 	}
 	for range waiting {
-		c, err := taken.Sockets[0].Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testkit.Must(taken.Sockets[0].Accept())(t)
 		_ = c.Close()
 	}
 }

@@ -17,10 +17,7 @@ func TestState(t *testing.T) {
 		_, f := socket(t)
 		want := bytes.Repeat([]byte("state"), size/5+1)[:size]
 		said := []byte("before")
-		o, err := Offer(name, []*os.File{f}, func() []byte { return said }, func() {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := testkit.Must(Offer(name, []*os.File{f}, func() []byte { return said }, func() {}))(t)
 		said = want
 		taken := mustTake(t, name)
 		if size > stateMax {

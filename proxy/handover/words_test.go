@@ -22,21 +22,12 @@ func TestNameFollowsThePort(t *testing.T) {
 // What a successor is sent is checked, and what it does not keep is closed.
 func TestGarbledOffersAreRefused(t *testing.T) {
 	ln, f := socket(t)
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	null := testkit.Must(os.Open(os.DevNull))(t)
 	defer null.Close()
 	listening := int(f.Fd())
-	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(net.Dial("tcp", ln.Addr().String()))(t)
 	defer c.Close()
-	cf, err := c.(*net.TCPConn).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cf := testkit.Must(c.(*net.TCPConn).File())(t)
 	defer cf.Close()
 	many := make([]int, socketsMax+1)
 	for i := range many {

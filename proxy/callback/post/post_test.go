@@ -44,10 +44,7 @@ func receives(t *testing.T, listed string, answer http.HandlerFunc) *receiver {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	_, r.port, _ = net.SplitHostPort(server.Listener.Addr().String())
-	hosts, err := callback.ParseHosts(strings.ReplaceAll(listed, "PORT", r.port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosts := testkit.Must(callback.ParseHosts(strings.ReplaceAll(listed, "PORT", r.port)))(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(pair.Leaf)
 	r.cfg = Config{Hosts: hosts, Secret: secret, Roots: roots, Resolver: r.dns.Resolver(), Timeout: testkit.Patience}

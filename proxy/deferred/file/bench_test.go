@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
 )
@@ -38,10 +39,7 @@ func benchEntry(n int) deferred.Entry {
 func BenchmarkAccept(b *testing.B) {
 	const rate = 5000
 	path := filepath.Join(b.TempDir(), "queue")
-	q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
-	if err != nil {
-		b.Fatal(err)
-	}
+	q := testkit.Must(Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy}))(b)
 	defer func() { _ = q.Close() }()
 	stop, measured := make(chan struct{}), make(chan []time.Duration)
 	go func() { measured <- twoSyncs(b, stop) }()
@@ -117,10 +115,7 @@ func twoSyncs(b *testing.B, stop <-chan struct{}) (took []time.Duration) {
 func BenchmarkOpen(b *testing.B) {
 	const waiting = 100_000
 	path := filepath.Join(b.TempDir(), "queue")
-	q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
-	if err != nil {
-		b.Fatal(err)
-	}
+	q := testkit.Must(Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy}))(b)
 	var all sync.WaitGroup
 	for from := 0; from < waiting; from += 1000 {
 		all.Add(1000)
@@ -157,14 +152,8 @@ func BenchmarkOpen(b *testing.B) {
 
 // rssAnon is the memory of this process that is not of files, in MB.
 func rssAnon(b *testing.B) float64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		b.Fatal(err)
-	}
+	status := testkit.Must(os.ReadFile("/proc/self/status"))(b)
 	_, rest, _ := strings.Cut(string(status), "RssAnon:")
-	kb, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		b.Fatal(err)
-	}
+	kb := testkit.Must(strconv.Atoi(strings.Fields(rest)[0]))(b)
 	return float64(kb) / 1024
 }

@@ -119,10 +119,7 @@ func TestKill(t *testing.T) {
 	f := fates{}
 	for range kills {
 		cmd := testkit.Command(t, nil, "load", path)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := testkit.Must(cmd.StdoutPipe())(t)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

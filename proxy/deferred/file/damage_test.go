@@ -33,10 +33,7 @@ func TestDamagedPages(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 1))
 			path, entries := filled(t, 300)
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := testkit.Must(os.ReadFile(path))(t)
 			n := 0
 			for range 1 + rng.IntN(4) {
 				p := data[(2+rng.IntN(len(data)/pageBytes-2))*pageBytes:][:pageBytes]
@@ -90,10 +87,7 @@ func readable(t *testing.T, q *Queue, entries []deferred.Entry) (n int) {
 // damage overwrites the leaf pages that the function wants, and returns how many.
 func damage(t *testing.T, path string, wants func(page []byte) bool) (n int) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Must(os.ReadFile(path))(t)
 	for at := 2 * pageBytes; at < len(data); at += pageBytes {
 		if p := data[at:][:pageBytes]; binary.LittleEndian.Uint16(p[8:]) == pageLeaf && wants(p) {
 			clear(p)
@@ -165,10 +159,7 @@ func TestLostRequests(t *testing.T) {
 func TestChangedValue(t *testing.T) {
 	t.Parallel()
 	path, entries := filled(t, 3)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Must(os.ReadFile(path))(t)
 	data = bytes.ReplaceAll(data, []byte("order 1"), []byte("order X"))
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
@@ -205,10 +196,7 @@ func TestDamagedRoot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path, entries := filled(t, 300)
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := testkit.Must(os.ReadFile(path))(t)
 			spoilt := spoil(bytes.Clone(data))
 			if err := os.WriteFile(path, spoilt, 0o600); err != nil {
 				t.Fatal(err)
@@ -322,10 +310,7 @@ func TestVersion(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testkit.Must(os.ReadFile(path))(t)
 	if _, err := Open(time.Now(), Config{Path: path}); err == nil || !strings.Contains(err.Error(), "it is of version 02, this program knows 1") {
 		t.Errorf("opened: %v", err)
 	}

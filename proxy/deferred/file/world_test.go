@@ -30,10 +30,7 @@ func queuePath(t *testing.T) string { return filepath.Join(t.TempDir(), "queue")
 func opened(t *testing.T, cfg Config) *Queue {
 	t.Helper()
 	cfg.Limits = deferredtest.Roomy
-	q, err := Open(time.Now(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := testkit.Must(Open(time.Now(), cfg))(t)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/seal"
 )
@@ -15,10 +16,7 @@ import (
 // newVault returns one that encrypts.
 func newVault(t testing.TB) *vault {
 	t.Helper()
-	s, err := seal.New(bytes.Repeat([]byte{7}, seal.KeyBytes))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(seal.New(bytes.Repeat([]byte{7}, seal.KeyBytes)))(t)
 	return &vault{seal: s}
 }
 

@@ -45,10 +45,7 @@ func through(t *testing.T, s *postgrestest.Server, silence time.Duration) (*Queu
 	direct := s.URL("weir", "weir")
 	host := direct[strings.Index(direct, "@")+1:]
 	host = host[:strings.Index(host, "/")]
-	r, err := relay.New(func() string { return host })
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(relay.New(func() string { return host }))(t)
 	t.Cleanup(r.Close)
 	return openQueue(t, Config{URL: strings.Replace(direct, host, r.Addr(), 1), silence: silence}), r
 }

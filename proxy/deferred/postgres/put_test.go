@@ -17,10 +17,7 @@ func openQueue(t testing.TB, cfg Config) *Queue {
 	if cfg.Schema == "" {
 		cfg.Schema = "weir"
 	}
-	q, err := Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := testkit.Must(Open(cfg))(t)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/redis"
@@ -19,10 +20,7 @@ import (
 // tells how many calls each way needs, which does not depend on the machine as times do.
 func BenchmarkEntry(b *testing.B) {
 	s := redistest.Start(b, "--appendonly", "yes", "--appendfsync", "always")
-	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy})
-	if err != nil {
-		b.Fatal(err)
-	}
+	q := testkit.Must(Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy}))(b)
 	defer func() { _ = q.Close() }()
 	calls := func() (n float64) {
 		for _, found := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(s.Do("info", "commandstats"), -1) {

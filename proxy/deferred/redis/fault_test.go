@@ -125,10 +125,7 @@ func TestSettings(t *testing.T) {
 // documentedRights are those of the documentation.
 func documentedRights(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/deferred.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile("../../../docs/deferred.md"))(t)
 	return strings.Fields(string(regexp.MustCompile(`(?m)^ACL SETUSER weir (.*)$`).FindSubmatch(text)[1]))
 }
 
@@ -221,10 +218,7 @@ func TestDamaged(t *testing.T) {
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	s, log := redistest.Start(t), new(testkit.Log)
-	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy, Log: log.Logger(), Key: []byte(strings.Repeat("k", 32))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := testkit.Must(Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy, Log: log.Logger(), Key: []byte(strings.Repeat("k", 32))}))(t)
 	t.Cleanup(func() { _ = q.Close() })
 	e := order("secret shop")
 	e.Scope, e.Fingerprint = deferred.Hash([]byte("the digest of scope, of 32 bytes")), deferred.Hash([]byte("the digest of print, of 32 bytes"))

@@ -20,10 +20,7 @@ import (
 // opened opens a queue until the test ends.
 func opened(t *testing.T, s *redistest.Server, log *testkit.Log) *Queue {
 	t.Helper()
-	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy, Log: log.Logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := testkit.Must(Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy, Log: log.Logger()}))(t)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
 }

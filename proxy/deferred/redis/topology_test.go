@@ -19,10 +19,7 @@ import (
 // openedAt opens a queue until the test ends, wherever cfg says.
 func openedAt(t *testing.T, cfg redis.Config, log *testkit.Log) *Queue {
 	t.Helper()
-	q, err := Open(Config{Redis: cfg, Limits: deferredtest.Roomy, Log: log.Logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := testkit.Must(Open(Config{Redis: cfg, Limits: deferredtest.Roomy, Log: log.Logger()}))(t)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
 }
@@ -42,10 +39,7 @@ func delivers(t *testing.T, q *Queue, line string) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	masters, replica := redistest.StartCluster(t)
-	slot, err := strconv.Atoi(masters[0].Do("cluster", "keyslot", namespace+"about"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := testkit.Must(strconv.Atoi(masters[0].Do("cluster", "keyslot", namespace+"about")))(t)
 	home := masters[slot*len(masters)/redistest.Slots]
 	other := masters[(slices.Index(masters, home)+1)%len(masters)]
 	replica.Follow(home)
