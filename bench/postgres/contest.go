@@ -64,6 +64,7 @@ type contest struct {
 	// recipeConnections.
 	connections int
 	rules       string // of Weir; empty: one request per path and period
+	apart       bool   // each proxy of Weir keeps limits in its own memory
 }
 
 // skewOf returns by how much the clock of an instance is ahead.
@@ -106,14 +107,17 @@ func (c *contest) weir(ctx context.Context, s *side) (err error) {
 	}
 	s.processes = append(s.processes, target)
 	for i := range instances {
+		env := []string{"TARGET_URL=http://" + addr, "RULES_FILE=" + rules, "GATE=off", "RATE_LIMIT_ALGORITHM=off", "EVENT_LOOPS=1"}
+		if !c.apart {
+			env = append(env, "POSTGRES_URL="+s.URL(), "POSTGRES_TIMEOUT=1s")
+		}
 		start := rig.StartProxy
 		if skew := c.skewOf(i); skew > 0 {
 			start = func(ctx context.Context, env []string) (*rig.Process, string, error) {
 				return rig.StartSkewed(ctx, skew, env)
 			}
 		}
-		p, proxy, err := start(ctx, []string{"TARGET_URL=http://" + addr, "POSTGRES_URL=" + s.URL(), "POSTGRES_TIMEOUT=1s",
-			"RULES_FILE=" + rules, "GATE=off", "RATE_LIMIT_ALGORITHM=off", "EVENT_LOOPS=1"})
+		p, proxy, err := start(ctx, env)
 		if err != nil {
 			return err
 		}

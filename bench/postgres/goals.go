@@ -22,7 +22,7 @@ const (
 // A speed is the rate of decisions and their cost to PostgreSQL.
 type speed struct {
 	perSecond float64
-	cpu       float64 // µs per decision
+	cpu       float64 // µs per decision; NaN without PostgreSQL
 	calls     float64 // of functions in PostgreSQL per decision; NaN if not counted
 	p99       float64 // in seconds; NaN if unknown
 	refused   float64 // share of requests refused or failed
@@ -38,16 +38,17 @@ func known(format string, figure float64) string {
 
 // goals measures the speed of decisions with limits that admit all requests.
 func (l *lab) goals(ctx context.Context) error {
-	fmt.Fprintf(l.Out, "\n## Speed\n\nThe limits admit all requests. There are two instances, each loaded by wrk with %d connections for %v. The proxies of Weir forward to a target. nowait has %d connections to PostgreSQL, half of them per instance, and refuses while another request is being admitted.\n\n", goalConnections, goalTime, recipeConnections)
+	fmt.Fprintf(l.Out, "\n## Speed\n\nThe limits admit all requests. There are two instances, each loaded by wrk with %d connections for %v. The proxies of Weir forward to a target. nowait has %d connections to PostgreSQL, half of them per instance, and refuses while another request is being admitted. The last row shows what the machine forwards when each proxy keeps the limits in its own memory.\n\n", goalConnections, goalTime, recipeConnections)
 	t := report.NewTable("load | decisions/s | refused | PostgreSQL's CPU µs per decision | calls per decision | p99 ms of the store")
-	var found [3]speed
+	var found [4]speed
 	for i, row := range []struct {
 		name    string
 		measure func(ctx context.Context) (speed, error)
 	}{
-		{"weir, one key", func(ctx context.Context) (speed, error) { return drive(ctx, weirSide, 1) }},
-		{fmt.Sprintf("weir, %d keys", goalKeys), func(ctx context.Context) (speed, error) { return drive(ctx, weirSide, goalKeys) }},
-		{"nowait, one key", func(ctx context.Context) (speed, error) { return drive(ctx, "nowait", 1) }},
+		{"weir, one key", func(ctx context.Context) (speed, error) { return drive(ctx, weirSide, 1, false) }},
+		{fmt.Sprintf("weir, %d keys", goalKeys), func(ctx context.Context) (speed, error) { return drive(ctx, weirSide, goalKeys, false) }},
+		{"nowait, one key", func(ctx context.Context) (speed, error) { return drive(ctx, "nowait", 1, false) }},
+		{"weir without PostgreSQL, one key", func(ctx context.Context) (speed, error) { return drive(ctx, weirSide, 1, true) }},
 	} {
 		fmt.Fprintf(l.Out, "  ▶ %s\n", row.name)
 		s, err := row.measure(ctx)
@@ -55,7 +56,7 @@ func (l *lab) goals(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", row.name, err)
 		}
 		found[i] = s
-		t.Add("%s | %.0f | %s | %.1f | %s | %s", row.name, s.perSecond, known("%.0f %%", 100*s.refused), s.cpu, known("%.3f", s.calls), known("%.2f", 1e3*s.p99))
+		t.Add("%s | %.0f | %s | %s | %s | %s", row.name, s.perSecond, known("%.0f %%", 100*s.refused), known("%.1f", s.cpu), known("%.3f", s.calls), known("%.2f", 1e3*s.p99))
 		l.Never(row.name != "nowait, one key" && s.refused > 0, "%s: %.2f %% of the requests failed", row.name, 100*s.refused)
 	}
 	hot, many, nowait := found[0], found[1], found[2]
@@ -72,9 +73,9 @@ func (l *lab) goals(ctx context.Context) error {
 }
 
 // drive loads the instances of a side with requests for random keys; recipe services ignore
-// the key.
-func drive(ctx context.Context, name string, keys int) (r speed, err error) {
-	c := &contest{connections: recipeConnections / instances, rules: fmt.Sprintf("rules:\n- {id: user, key: [\"header:X-User\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)}
+// the key. With apart, the proxies of Weir do not use PostgreSQL.
+func drive(ctx context.Context, name string, keys int, apart bool) (r speed, err error) {
+	c := &contest{apart: apart, connections: recipeConnections / instances, rules: fmt.Sprintf("rules:\n- {id: user, key: [\"header:X-User\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)}
 	s, err := c.begin(ctx, name)
 	defer func() { err = errors.Join(err, s.end()) }()
 	if err != nil {
@@ -93,7 +94,11 @@ func drive(ctx context.Context, name string, keys int) (r speed, err error) {
 	after, err := s.counted(ctx)
 	decisions := requests
 	r = speed{refused: refused / requests, calls: math.NaN(), p99: math.NaN()}
-	if name == weirSide {
+	switch {
+	case apart:
+		r.perSecond, r.cpu = requests/took, math.NaN()
+		return r, err
+	case name == weirSide:
 		decisions = after.decisions - before.decisions
 		r.calls, r.p99 = (after.commands-before.commands)/decisions, after.p99
 	}
