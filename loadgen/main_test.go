@@ -215,8 +215,10 @@ func TestRunPaused(t *testing.T) {
 	if r["requestsSent"] != 1000.0 || r["success"] != 1000.0 {
 		t.Errorf("sent %v, succeeded %v, want 1000\n%s", r["requestsSent"], r["success"], stdout)
 	}
-	if late := r["sentLate"].(float64); late < 30 || r["verdict"] == "VALID" {
-		t.Errorf("%v were late, verdict %v\n%s", late, r["verdict"], stdout)
+	// Twenty of the requests that were due meanwhile left more than 100 ms late. How many of them count as
+	// sentLate depends on whether the connections had answers to wait for.
+	if lag := r["lag"].(map[string]any)["p99"].(float64); lag < 0.1 || r["verdict"] == "VALID" {
+		t.Errorf("the lag is %v s, verdict %v\n%s", lag, r["verdict"], stdout)
 	}
 }
 
