@@ -21,8 +21,7 @@ type side struct {
 	loop     *loop.Loop
 	env      check.Env
 	lane     store.Lane
-	alarm    *loop.Alarm // alarm of the lane
-	dues     []due       // deadlines of edits, earliest first
+	dues     []due // deadlines of edits, earliest first
 	dueAlarm *loop.Alarm
 	refusals *recall.Memory[recall.Refused]
 	draining bool
@@ -30,15 +29,11 @@ type side struct {
 
 func newSide(p *Port, l *loop.Loop) *side {
 	r := &side{port: p, loop: l, lane: lane.On(p.cfg.Store, l), refusals: recall.New[recall.Refused](0)}
-	r.alarm = l.NewAlarm(func(now time.Time) {
-		r.lane.Expire(now)
-		r.arm()
-	})
 	r.dueAlarm = l.NewAlarm(r.expireEdits)
 	r.env = check.Env{
 		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains, Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc},
 		Access:    &p.cfg.Access, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
-		Ask: r.ask, Release: r.release, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
+		Ask: r.lane.Ask, Release: r.lane.Release, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
 		Policy:  p.cfg.Policy, Trusted: p.trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
 		DrainGrace: p.cfg.DrainGrace,
@@ -47,31 +42,9 @@ func newSide(p *Port, l *loop.Loop) *side {
 	return r
 }
 
-// ask asks the store. Asks may be batched; answers that come later wake the loop once per
-// batch.
-func (r *side) ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
-	if r.lane.Ask(now, ask, ans, done) {
-		return true
-	}
-	r.arm()
-	return false
-}
-
 // refused remembers a refusal and returns its id, valid until the next call.
 func (r *side) refused(now time.Time, refusal *decide.Refusal) []byte {
 	return r.refusals.Note(func(place *recall.Refused) { place.Keep(now, refusal) })
-}
-
-func (r *side) release(now time.Time, c *store.Counter, slot int64, mode store.Mode) {
-	r.lane.Release(now, c, slot, mode)
-	r.arm()
-}
-
-// arm sets the alarm for the time when an ask expires.
-func (r *side) arm() {
-	if at := r.lane.Next(); !at.IsZero() {
-		r.alarm.Set(at)
-	}
 }
 
 // edit starts an edit of a key. The exchange is answered at its deadline, which counts

@@ -83,7 +83,7 @@ func (s *side) askForDelivery(now time.Time, x *exchange.Exchange, ask *store.As
 	if s.local != nil && s.front.cfg.Store.Mode() == store.FailOpen {
 		return s.local.Ask(now, ask, ans, c.decidedForDelivery)
 	}
-	if !s.askStore(now, ask, ans, c.decidedForDelivery) {
+	if !s.lane.Ask(now, ask, ans, c.decidedForDelivery) {
 		return false
 	}
 	if ans.Mode == store.FailOpen && s.local != nil {

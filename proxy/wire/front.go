@@ -261,9 +261,7 @@ type side struct {
 
 	connsPerTarget, waitersMax int
 
-	lane      store.Lane
-	laneAlarm *loop.Alarm
-
+	lane       store.Lane
 	deliveries session.Env // for deliveries of stored requests
 	local      store.Lane  // nil if there are no deliveries
 }
@@ -282,7 +280,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	f.connsPerTarget += connsPerTarget
 	s.publish()
 	s.lane = lane.On(f.cfg.Store, l)
-	s.tally = f.Tally.NewShard(s.askStore)
+	s.tally = f.Tally.NewShard(s.lane.Ask)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
 		Overloaded: &f.memory.Shedding, Refused: s.refused, Random: s.refusals.Random()}}
 	s.setDeferring()

@@ -15,33 +15,11 @@ func (s *side) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *sto
 	if c.answered == nil {
 		c.answered = c.decided
 	}
-	if s.askStore(now, ask, ans, c.answered) {
+	if s.lane.Ask(now, ask, ans, c.answered) {
 		s.counts.Decided(now, time.Since(s.front.began)-c.asked, ans.Granted > 0)
 		return true
 	}
 	return false
-}
-
-// askStore asks the store. If it returns false, done is called later.
-func (s *side) askStore(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
-	if s.lane.Ask(now, ask, ans, done) {
-		return true
-	}
-	s.armLane()
-	return false
-}
-
-// armLane sets the alarm for the time when an ask expires.
-func (s *side) armLane() {
-	if s.laneAlarm == nil {
-		s.laneAlarm = s.loop.NewAlarm(func(now time.Time) {
-			s.lane.Expire(now)
-			s.armLane()
-		})
-	}
-	if at := s.lane.Next(); !at.IsZero() {
-		s.laneAlarm.Set(at)
-	}
 }
 
 // decided passes the store's answer to the session that waits for it.
@@ -60,6 +38,5 @@ func (s *side) leave(now time.Time, l *exchange.Leave) {
 		}
 		counter := store.Counter{Rule: c.Name, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
 		s.lane.Release(now, &counter, c.Slot, l.Mode)
-		s.armLane()
 	}
 }

@@ -26,20 +26,30 @@ type courierBackend interface {
 	NewCourier(l *loop.Loop) Courier
 }
 
-// On returns a lane of s for a loop, with a courier if the backend has couriers.
-func On(s store.Store, l *loop.Loop) store.Lane {
-	if on, ok := s.(interface{ on(l *loop.Loop) store.Lane }); ok {
-		return on.on(l)
+// On returns a lane of s for a loop, with an alarm for deadlines, and a courier if the backend
+// has couriers.
+func On(s store.Store, on *loop.Loop) store.Lane {
+	made := s.NewLane(on.Post)
+	if l, ok := made.(*Lane); ok {
+		l.alarm = on.NewAlarm(l.ring)
+		if b, ok := l.store.backend.(courierBackend); ok {
+			l.courier = b.NewCourier(on)
+		}
 	}
-	return s.NewLane(l.Post)
+	return made
 }
 
-func (s *Store) on(l *loop.Loop) store.Lane {
-	made := s.newLane(l.Post)
-	if b, ok := s.backend.(courierBackend); ok {
-		made.courier = b.NewCourier(l)
+// arm sets the alarm for the earliest deadline of an ask.
+func (l *Lane) arm() {
+	if at := l.Next(); l.alarm != nil && !at.IsZero() {
+		l.alarm.Set(at)
 	}
-	return s.add(made)
+}
+
+// ring is called by the alarm.
+func (l *Lane) ring(now time.Time) {
+	l.Expire(now)
+	l.arm()
 }
 
 // carried is called when the courier has finished with the batch.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/loop"
 	"weir/proxy/store"
 )
 
@@ -34,6 +35,7 @@ type Lane struct {
 	aloft   int      // those of flying without an answer
 	waiting int      // asks without an answer
 
+	alarm   *loop.Alarm // of the deadlines; nil: the caller calls Expire
 	courier Courier     // nil: the helpers send everything
 	work    chan *batch // to the helpers; its capacity is InFlight
 	helpers sync.WaitGroup
@@ -88,8 +90,7 @@ func (l *Lane) help() {
 }
 
 // Ask asks the backend. It returns true if ans holds the answer: from a remembered refusal or
-// from the failure mode. Otherwise done is called later, once, within the store's timeout;
-// see Next.
+// from the failure mode. Otherwise done is called later, once, within the store's timeout.
 //
 // If all counters are off, the ask is admitted without the backend.
 func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
@@ -122,11 +123,12 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 	b.add(g, waiter{n: ask.N, traced: ask.Traced, deadline: now.Add(s.cfg.Timeout), done: done})
 	l.waiting++
 	l.start(now)
+	l.arm()
 	return false
 }
 
-// Next returns when Expire must be called: the earliest deadline of an ask. Zero means that
-// none waits.
+// Next returns when Expire must be called, unless the lane is made by On: the earliest deadline
+// of an ask. Zero means that none waits.
 func (l *Lane) Next() time.Time {
 	var first time.Time
 	for _, b := range l.flying {

@@ -43,4 +43,5 @@ func (l *Lane) Release(now time.Time, c *store.Counter, slot int64, mode store.M
 	r.Counter.Key, r.Counter.Limit = bytes.Clone(c.Key), &kept
 	b.Releases = append(b.Releases, r)
 	l.start(now)
+	l.arm()
 }

@@ -23,7 +23,7 @@ import (
 // A loop stands for an event loop: it runs what is posted, and lets asks expire.
 type loop struct {
 	t    testing.TB
-	lane store.Lane
+	lane *lane.Lane
 	skew atomic.Int64 // of this loop's clock, in ns
 
 	mu     sync.Mutex
@@ -36,7 +36,7 @@ type loop struct {
 // newLoop starts a loop with a lane of c.
 func newLoop(t testing.TB, c *Client) *loop {
 	l := &loop{t: t, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
-	l.lane = c.NewLane(l.post)
+	l.lane = c.NewLane(l.post).(*lane.Lane)
 	go l.run()
 	t.Cleanup(func() {
 		close(l.stop)

@@ -109,9 +109,7 @@ func (l *onTheSpot) Release(_ time.Time, c *store.Counter, slot int64, _ store.M
 	tab.released.Store(tab.Table.Release(tab.clock.Now(), c, slot))
 }
 
-func (l *onTheSpot) Next() time.Time  { return time.Time{} }
-func (l *onTheSpot) Expire(time.Time) {}
-func (l *onTheSpot) Close()           {}
+func (l *onTheSpot) Close() {}
 
 // A served is a decision port that the test ends, or its end.
 type served struct {

@@ -147,11 +147,5 @@ func (l *lane) Release(now time.Time, c *store.Counter, slot int64, _ store.Mode
 	l.store.table.Release(l.store.steady(now), c, slot)
 }
 
-// Next returns zero: nothing waits.
-func (l *lane) Next() time.Time { return time.Time{} }
-
-// Expire does nothing.
-func (l *lane) Expire(time.Time) {}
-
 // Close does nothing.
 func (l *lane) Close() {}
