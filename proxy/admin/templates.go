@@ -2,9 +2,6 @@ package admin
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 
@@ -61,32 +58,14 @@ func (t *Templates) Reload() error {
 	return nil
 }
 
-// readFolder reads the files of a folder except hidden ones, such as those that editors
-// and Kubernetes keep there.
+// readFolder reads the files of a folder, except those that editors keep there.
 func readFolder(folder string) (map[string][]byte, error) {
 	if folder == "" {
 		return nil, nil
 	}
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, watch.Plainly(err)
+	files, err := watch.ReadFolder(folder, templateFilesMax, templateFileMax, func(name string) bool { return !strings.HasSuffix(name, "~") })
+	if err == nil && len(files) == 0 {
+		err = errors.New("it holds no templates")
 	}
-	if len(entries) > templateFilesMax {
-		return nil, fmt.Errorf("it has more than %d files", templateFilesMax)
-	}
-	files := make(map[string][]byte)
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || strings.HasSuffix(e.Name(), "~") {
-			continue
-		}
-		text, err := watch.ReadFile(filepath.Join(folder, e.Name()), templateFileMax)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Name(), err)
-		}
-		files[e.Name()] = text
-	}
-	if len(files) == 0 {
-		return nil, errors.New("it holds no templates")
-	}
-	return files, nil
+	return files, err
 }

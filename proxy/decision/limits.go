@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,46 +137,29 @@ func (l *Limits) register(set *metric.Set) {
 }
 
 // readFiles reads a file, or the files of a folder whose names end in .yaml, .yml or .json.
-func readFiles(path string) ([]descriptor.File, error) {
+func readFiles(path string) (files []descriptor.File, err error) {
 	stat, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	names := []string{path}
-	if stat.IsDir() {
-		if names, err = filesOf(path); err != nil {
-			return nil, err
-		}
-	}
-	var files []descriptor.File
-	for _, name := range names {
-		text, err := watch.ReadFile(name, fileBytesMax)
+	if !stat.IsDir() {
+		text, err := watch.ReadFile(path, fileBytesMax)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		files = append(files, descriptor.File{Name: name, Text: text})
+		return []descriptor.File{{Name: path, Text: text}}, nil
+	}
+	texts, err := watch.ReadFolder(path, filesMax, fileBytesMax, func(name string) bool {
+		return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+	})
+	if err == nil && len(texts) == 0 {
+		err = errors.New("it has no file whose name ends in .yaml, .yml or .json")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		files = append(files, descriptor.File{Name: filepath.Join(path, name), Text: texts[name]})
 	}
 	return files, nil
-}
-
-// filesOf lists the files of a folder.
-func filesOf(folder string) (names []string, err error) {
-	list, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range list {
-		name := entry.Name()
-		kind := filepath.Ext(name)
-		if !strings.HasPrefix(name, ".") && (kind == ".yaml" || kind == ".yml" || kind == ".json") {
-			names = append(names, filepath.Join(folder, name))
-		}
-	}
-	switch {
-	case len(names) == 0:
-		return nil, fmt.Errorf("%s has no file whose name ends in .yaml, .yml or .json", folder)
-	case len(names) > filesMax:
-		return nil, fmt.Errorf("%s has %d files, at most %d are read", folder, len(names), filesMax)
-	}
-	return names, nil
 }
