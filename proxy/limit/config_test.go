@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/strict"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 )
@@ -190,10 +191,7 @@ func TestLimitTellsItsNumbers(t *testing.T) {
 		{limit.Config{Algorithm: limit.Leaky, Capacity: 50, FillRate: 33.333333}, 50, 0, 33.333333},
 		{limit.Config{Algorithm: limit.Off}, limit.Unlimited, 0, math.Inf(1)},
 	} {
-		l, err := limit.New(test.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(limit.New(test.config))(t)
 		if l.Config() != test.config || l.Algorithm() != test.config.Algorithm {
 			t.Errorf("%+v came back as %+v", test.config, l.Config())
 		}

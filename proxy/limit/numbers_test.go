@@ -5,16 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 )
 
 // A limit made of the numbers of another is the same.
 func TestNumbers(t *testing.T) {
-	none, err := limit.NewSliding(0, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	none := testkit.Must(limit.NewSliding(0, time.Hour))(t)
 	limits := append(limittest.Limits(), &none,
 		limittest.Must(limit.Config{Algorithm: limit.Off}),
 		limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 100 * 365 * 24 * 3600}),

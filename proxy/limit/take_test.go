@@ -5,6 +5,7 @@ import (
 	"time"
 	"unsafe"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 )
@@ -195,10 +196,7 @@ func TestRetryAfterHoldsAcrossALimitChange(t *testing.T) {
 
 func TestLimitOfZeroRefusesEverything(t *testing.T) {
 	for _, create := range []func(int64, time.Duration) (limit.Limit, error){limit.NewFixed, limit.NewSliding} {
-		l, err := create(0, sec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(create(0, sec))(t)
 		var s limit.State
 		granted, d := l.Take(limittest.Epoch, &s, 1, 1)
 		if want := (limit.Decision{RetryAfter: limit.Never}); granted != 0 || d != want {
@@ -357,14 +355,8 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 // From the largest bucket that there is to the finest: no product overflows.
 func TestLimitChangeAtTheExtremes(t *testing.T) {
 	const now = 1_800_000_000_000_000
-	large, err := limit.New(limit.Config{Algorithm: limit.Token, Capacity: 1 << 53, FillRate: 1_000_000_000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fine, err := limit.New(limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 0.000007})
-	if err != nil {
-		t.Fatal(err)
-	}
+	large := testkit.Must(limit.New(limit.Config{Algorithm: limit.Token, Capacity: 1 << 53, FillRate: 1_000_000_000}))(t)
+	fine := testkit.Must(limit.New(limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 0.000007}))(t)
 	var s limit.State
 	if granted, _ := large.Take(now, &s, 1<<52, 1); granted != 1 {
 		t.Fatal("the large bucket was not full")

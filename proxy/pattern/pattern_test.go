@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // matchesByDefinition tries every number of segments for each **.
@@ -35,10 +37,7 @@ func TestWalkAsDefined(t *testing.T) {
 	}
 	matched := 0
 	for range 200_000 {
-		p, err := parse(words(6, "a", "b", "*", "**", "**"), '.')
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Must(parse(words(6, "a", "b", "*", "**", "**"), '.'))(t)
 		text := []byte(words(7, "a", "a", "b", "")) // also empty segments, which hosts may have
 		want := matchesByDefinition(p.segments, text, '.')
 		if got := p.walk(text); got != want {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
@@ -25,10 +26,7 @@ func (m refuser) refused(now time.Time, refusal *decide.Refusal) []byte {
 // newRefusal is a refusal that costs n.
 func newRefusal(t *testing.T, n int64) *decide.Refusal {
 	t.Helper()
-	l, err := limit.New(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1}))(t)
 	return &decide.Refusal{Rule: &rule.Rule{ID: "r"}, Limit: &l, Cost: n, Key: []byte("k")}
 }
 

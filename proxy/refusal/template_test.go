@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"weir/internal/testkit"
 )
 
 func TestTemplateFaults(t *testing.T) {
@@ -43,10 +45,7 @@ func TestEscapes(t *testing.T) {
 		if f == JSON {
 			text = `"{{rule}}"`
 		}
-		tpl, err := ParseTemplate(f, []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tpl := testkit.Must(ParseTemplate(f, []byte(text)))(t)
 		if got := strings.Trim(string(tpl.Append(nil, &v)), `"`); got != want {
 			t.Errorf("%v: %s, want %s", f, got, want)
 		}
@@ -64,10 +63,7 @@ func TestNewNamesFileAndLine(t *testing.T) {
 
 // A name without a form has that of the default.
 func TestPick(t *testing.T) {
-	p, err := New(map[string][]byte{"default.html": []byte("D"), "partner.txt": []byte("P {{retryAfter}}")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Must(New(map[string][]byte{"default.html": []byte("D"), "partner.txt": []byte("P {{retryAfter}}")}))(t)
 	for _, test := range []struct{ name, accept, kind, body string }{
 		{"", "text/html", "text/html; charset=utf-8", "D"},
 		{"", "text/plain", "application/json", ""},
@@ -85,10 +81,7 @@ func TestPick(t *testing.T) {
 			t.Errorf("%v: %v, %q", test, page, body)
 		}
 	}
-	plain, err := New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := testkit.Must(New(nil))(t)
 	if page := plain.Pick("", Accept{}); page.Varies || page.Template != nil {
 		t.Errorf("an API client gets %v", page)
 	}

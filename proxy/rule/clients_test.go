@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
@@ -149,10 +150,7 @@ func bytesOf(t testing.TB, data []byte) (c *rule.Clients, bytes uint64) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	c, err := rule.ReadClients(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c = testkit.Must(rule.ReadClients(data))(t)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	return c, after.HeapAlloc - before.HeapAlloc

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/internal/strict"
+	"weir/internal/testkit"
 	"weir/proxy/rule"
 )
 
@@ -22,10 +23,7 @@ func TestDefer(t *testing.T) {
 	if d := s.Rule(1).Defer; s.Rule(0).Defer != nil || d == nil || d.For != 60 || d.PerKey != 1000 {
 		t.Errorf("the rules have %+v, %+v", s.Rule(0).Defer, d)
 	}
-	again, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := testkit.Must(json.Marshal(s))(t)
 	if s := read(t, string(again), rule.Options{Defers: true}); s.Rule(1).Defer == nil || s.Rule(1).Defer.For != 60 {
 		t.Errorf("%s has lost what it says", again)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 )
@@ -63,10 +64,7 @@ descriptors:
 `
 
 func TestDescriptors(t *testing.T) {
-	sources, err := rule.ParseDescriptorKeys("auth_type=query:auth, plan=header:X-Plan")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sources := testkit.Must(rule.ParseDescriptorKeys("auth_type=query:auth, plan=header:X-Plan"))(t)
 	for _, test := range []struct{ file, request, want string }{
 		{messaging, "GET / | Message-Type: marketing", "messaging/message_type=marketing:"},
 		{messaging, "GET / | Message-Type: other", ""},
@@ -225,10 +223,7 @@ func TestDescriptorKeys(t *testing.T) {
 // Networks and keys that Envoy gives a meaning count once the setting says what
 // they are.
 func TestDescriptorKeysOfEnvoy(t *testing.T) {
-	sources, err := rule.ParseDescriptorKeys("masked_remote_address=ip/8, generic_key=header:X-Class, remote_address=ip/128")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sources := testkit.Must(rule.ParseDescriptorKeys("masked_remote_address=ip/8, generic_key=header:X-Class, remote_address=ip/128"))(t)
 	s := read(t, `
 domain: d
 descriptors:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/internal/strict"
+	"weir/internal/testkit"
 	"weir/proxy/rule"
 )
 
@@ -19,10 +20,7 @@ const exempting = `rules:
 
 // What is exempt, by which rule, wherever that stands.
 func TestExempt(t *testing.T) {
-	e, err := rule.ParseExemptions([]string{"/ready/*", "203.0.113.7", "2001:db8:1::/48"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testkit.Must(rule.ParseExemptions([]string{"/ready/*", "203.0.113.7", "2001:db8:1::/48"}))(t)
 	s := read(t, exempting, rule.Options{Exempt: e})
 	var x rule.Scratch
 	for _, test := range []struct{ request, client, by string }{
@@ -75,10 +73,7 @@ func TestExempt(t *testing.T) {
 			t.Errorf("%q meets %s, want %s", client, got, want)
 		}
 	}
-	text, err := s.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(s.MarshalJSON())(t)
 	again, err := read(t, string(text), rule.Options{}).MarshalJSON()
 	if err != nil || string(again) != string(text) || !strings.Contains(string(text), `},{"id":"probes","exempt":true,"match":{"methods":["GET","HEAD"],"path":"/health"},"mode":"enforce"},{"id":"inside"`) {
 		t.Errorf("written as %s, then as %s, %v", text, again, err)

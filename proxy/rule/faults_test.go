@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/internal/strict"
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 )
@@ -256,10 +257,7 @@ func TestLimitFieldsAreThoseOfLimit(t *testing.T) {
 
 // The largest group of counters is store.CountersMax, one of them global.
 func TestHitsMaxLeavesRoomForGlobal(t *testing.T) {
-	source, err := os.ReadFile("../store/store.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := testkit.Must(os.ReadFile("../store/store.go"))(t)
 	if want := fmt.Sprintf("const CountersMax = %d\n", rule.HitsMax+1); !strings.Contains(string(source), want) {
 		t.Errorf("package store does not say %s", want)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/testkit"
 	"weir/proxy/keys"
 )
 
@@ -24,10 +25,7 @@ func TestLongPathAndManyPatterns(t *testing.T) {
 		for i := range 3000 {
 			fmt.Fprintf(&file, "  - {id: r%d, match: {"+match+"}, limit: {algorithm: fixed, limit: 1, window: 1}}\n", i, i)
 		}
-		set, err := Read([]byte(file.String()), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := testkit.Must(Read([]byte(file.String()), Options{}))(t)
 		h := &keys.HTTP{MethodText: []byte("GET"), Host: []byte("localhost"), Path: []byte("/a%2F;" + strings.Repeat("/a", 7000))}
 		var x Scratch
 		began := cpu(t)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/rule"
 )
 
@@ -54,10 +55,7 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%s: %s lacks %s: %s; want %+v", test.request, ids, lacks, refusal, test)
 		}
 	}
-	text, err := s.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(s.MarshalJSON())(t)
 	if again := read(t, string(text), rule.Options{}); again.Rule(1).Missing != rule.Skip || again.Rule(2).Missing != rule.Refuse ||
 		strings.Count(string(text), `"missing":`) != 5 {
 		t.Errorf("written as %s", text)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/http1"
+	"weir/internal/testkit"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
 )
@@ -24,21 +25,13 @@ func read(t testing.TB, text string, o rule.Options) *rule.Set {
 // clients returns the clients of a file that must be right.
 func clients(t testing.TB, text string) *rule.Clients {
 	t.Helper()
-	c, err := rule.ReadClients([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return testkit.Must(rule.ReadClients([]byte(text)))(t)
 }
 
 // part returns a part that must be right.
 func part(t testing.TB, text string) keys.Part {
 	t.Helper()
-	p, err := keys.ParsePart(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return testkit.Must(keys.ParsePart(text))(t)
 }
 
 // head returns the head of a request such as "GET /a?b" with fields such as

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/rule"
 )
 
@@ -36,10 +37,7 @@ rules:
 func TestRoundTrip(t *testing.T) {
 	for name, text := range map[string]string{"everything": everything, "none": rule.NoRules, "messaging": messaging, "auth": auth, "tree": tree} {
 		s := read(t, text, rule.Options{})
-		first, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := testkit.Must(json.Marshal(s))(t)
 		again := read(t, string(first), rule.Options{})
 		if second, err := json.Marshal(again); err != nil || string(first) != string(second) {
 			t.Errorf("%s became\n%s\nand then\n%s", name, first, second)
@@ -110,10 +108,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		document, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		document := testkit.Must(json.Marshal(s))(t)
 		again, err := rule.Read(document, rule.Options{})
 		if err != nil {
 			t.Fatalf("%s\nbecame\n%s\n%v", data, document, err)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
@@ -15,10 +16,7 @@ import (
 
 func limitOf(t *testing.T, permits int64) *limit.Limit {
 	t.Helper()
-	l, err := limit.New(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 1e9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 1e9}))(t)
 	return &l
 }
 
@@ -26,14 +24,8 @@ func limitOf(t *testing.T, permits int64) *limit.Limit {
 // available.
 func offlineShard(t *testing.T) *Shard {
 	t.Helper()
-	local, err := simredis.NewStore(simredis.Config{KeysMax: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := redis.New(redis.Config{Addrs: []string{"127.0.0.1:1"}, Config: lane.Config{Failure: store.Local, Local: local}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	local := testkit.Must(simredis.NewStore(simredis.Config{KeysMax: 1000}))(t)
+	client := testkit.Must(redis.New(redis.Config{Addrs: []string{"127.0.0.1:1"}, Config: lane.Config{Failure: store.Local, Local: local}}))(t)
 	alone := client.NewLane(func(func(time.Time)) {})
 	t.Cleanup(func() { alone.Close(); client.Close(); local.Close() })
 	return New(nil, nil).NewShard(alone.Ask)
@@ -42,10 +34,7 @@ func offlineShard(t *testing.T) *Shard {
 // With Redis a candidate and rules in shadow cost requests no memory either.
 func TestShadowAllocates(t *testing.T) {
 	b, now := offlineShard(t), time.Now()
-	set, err := rule.Read([]byte(`{"rules":[{"id":"trial","mode":"shadow","limit":{"algorithm":"fixed","limit":3,"window":60}}]}`), rule.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testkit.Must(rule.Read([]byte(`{"rules":[{"id":"trial","mode":"shadow","limit":{"algorithm":"fixed","limit":3,"window":60}}]}`), rule.Options{}))(t)
 	p := decide.NewPolicy("global", *limitOf(t, 5)).With(set, "1")
 	trial := set.Rule(0)
 	counted := decide.Counted{Rule: trial, Limit: limitOf(t, 3), Cost: 1, Key: []byte("somebody")}

@@ -20,14 +20,8 @@ func policyOf(t *testing.T, prefix string, n int) *decide.Policy {
 	for i := range n {
 		list = append(list, fmt.Sprintf(`{"id":"%s%d","match":{"path":"/%d"},"limit":{"algorithm":"off"}}`, prefix, i, i))
 	}
-	set, err := rule.Read([]byte(`{"rules":[`+strings.Join(list, ",")+`]}`), rule.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := limit.New(limit.Config{Algorithm: limit.Off})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testkit.Must(rule.Read([]byte(`{"rules":[`+strings.Join(list, ",")+`]}`), rule.Options{}))(t)
+	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Off}))(t)
 	return decide.NewPolicy(rule.Global, l).With(set, prefix)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/strict"
+	"weir/internal/testkit"
 	"weir/proxy/callback"
 	"weir/proxy/deferred"
 	"weir/proxy/terms"
@@ -158,10 +159,7 @@ func fields(of map[string][]string) func(string) iter.Seq[[]byte] {
 // must be one that may be called.
 func TestCallback(t *testing.T) {
 	t.Parallel()
-	hosts, err := callback.ParseHosts("a.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosts := testkit.Must(callback.ParseHosts("a.example"))(t)
 	with := terms.Usual()
 	with.Callback = true
 	f := func(want, fault string, values ...string) {
@@ -285,10 +283,7 @@ func FuzzWishes(f *testing.F) {
 	for _, list := range []string{"respond-async", `weir-callback="https://a.example/x?a=1,2", respond-async;x="y,\\"z"`, `weir-callback="`, `",\`} {
 		f.Add(list)
 	}
-	hosts, err := callback.ParseHosts("a.example")
-	if err != nil {
-		f.Fatal(err)
-	}
+	hosts := testkit.Must(callback.ParseHosts("a.example"))(f)
 	d := terms.Usual()
 	d.Callback = true
 	f.Fuzz(func(t *testing.T, list string) {

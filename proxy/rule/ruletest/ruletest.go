@@ -4,6 +4,7 @@ package ruletest
 import (
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/rule"
 )
 
@@ -14,11 +15,7 @@ func Set(t testing.TB, lines ...string) *rule.Set {
 	for _, line := range lines {
 		text += "- {limit: {algorithm: off}, " + line + "}\n"
 	}
-	set, err := rule.Read([]byte(text), rule.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return testkit.Must(rule.Read([]byte(text), rule.Options{}))(t)
 }
 
 // Hits are the rules with those ids.
