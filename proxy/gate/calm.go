@@ -10,9 +10,8 @@ const (
 // calm is how answer times are spread when nothing waits.
 type calm struct {
 	shape
-	known  float64 // answers that say so; 0: nothing is known
-	few    float64 // in flight when that was learned
-	narrow int     // answers in a row that are much closer together
+	known float64 // answers that say so; 0: nothing is known
+	few   float64 // in flight when that was learned
 }
 
 // learn learns how answer times are spread when nothing waits: from where the fewest
@@ -33,21 +32,4 @@ func (g *Gate) learn(r *reading) {
 	c.toward(&r.shape, share)
 	g.slower += (1 - g.slower) * share
 	g.slower = min(g.slower, r.mid/c.mid)
-}
-
-// correct replaces what was learned while some waited, and reports whether it did: waiting
-// adds to answer times, and cannot bring them closer together. A few answers may be close
-// together by chance, so now must be of a long window, or of the last of some that have as
-// many new answers together.
-func (c *calm) correct(now *shape, answers int, long bool) bool {
-	if now.wide() || now.high-now.low > .3*(c.high-c.low) || now.low < .9*c.low {
-		c.narrow = 0
-		return false
-	}
-	if c.narrow += answers; !long && c.narrow < longMin {
-		return false
-	}
-	by := c.low - now.low
-	c.mid, c.high, c.mean = now.mid+by, now.high+by, now.mean+by
-	return true
 }

@@ -94,9 +94,6 @@ func (g *Gate) read(span time.Duration) reading {
 	if g.calm.known == 0 {
 		g.calm.shape, g.calm.few = r.shape, r.mean
 	}
-	if g.calm.correct(&r.shape, w.goods-w.read, r.long && w.lost == 0) {
-		g.slower = 1
-	}
 	wait := 0.0
 	if g.calm.wide() && r.wide() {
 		times := (r.high - r.low) / (g.calm.high - g.calm.low)

@@ -91,28 +91,11 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A few answers that are close together by chance do not change what calm is.
-func TestReadFew(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 3))
-	calm, _ := fill(20_000, func() float64 { return 1e7 * rng.ExpFloat64() })
-	for n, changed := range map[int]bool{windowMin: false, longMin: true} {
-		g := New(Config{})
-		g.window = *calm
-		g.read(time.Second)
-		g.calm.known = knownMax
-		before := g.calm.shape
-		now, _ := fill(n, func() float64 { return 1e7 * (1 + .1*rng.Float64()) })
-		g.window = *now
-		if g.read(spanMin); (g.calm.shape != before) != changed {
-			t.Errorf("after %d answers that hardly vary: calm changed: %t, want %t", n, !changed, changed)
-		}
-	}
-}
-
 // A window has changed when the answers since it was read are of another time, and hardly ever
 // by chance, however answer times vary.
 func TestChanged(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 4))
+	source := rand.NewPCG(1, 4)
+	rng := rand.New(source)
 	exponential := func() float64 { return 1e7 * rng.ExpFloat64() }
 	around := func(ns, jitter float64) func() float64 {
 		return func() float64 { return ns * (1 + jitter*(2*rng.Float64()-1)) }
@@ -129,6 +112,7 @@ func TestChanged(t *testing.T) {
 		"two kinds, equally often": func() float64 { return []float64{1e7, 1.5e7}[rng.IntN(2)] },
 	}
 	for name, draw := range draws {
+		source.Seed(1, 4) // the same in any order
 		for _, c := range []struct {
 			adds, times float64 // to an answer time of about 10 ms
 			least, most float64 // share of the windows that have changed
@@ -139,6 +123,9 @@ func TestChanged(t *testing.T) {
 			{0, .1, .9, 1},  // faster
 		} {
 			changed, windows := 0., 1000.
+			if c.least == 0 {
+				windows = 10_000 // by chance up to .008 of them change
+			}
 			for range int(windows) {
 				w, _ := fill(120, draw)
 				if w.changed() {

@@ -139,6 +139,9 @@ func (r *run) enter() {
 		if s.Speed > 0 {
 			r.stage.Speed = s.Speed
 		}
+		if s.CV > 0 {
+			r.stage.CV = s.CV
+		}
 		r.stage.Errors, r.stage.Down = s.Errors, s.Down
 	}
 	for len(r.free) < r.stage.Workers {
@@ -214,7 +217,7 @@ func (r *run) draw(class int) time.Duration {
 	if class == 1 {
 		mean *= r.w.SlowBy
 	}
-	switch cv := r.w.CV; cv {
+	switch cv := r.stage.CV; cv {
 	case 0:
 		return seconds(mean)
 	case 1:

@@ -18,6 +18,7 @@ type Stage struct {
 	Load    float64 // arrivals per second
 	Workers int
 	Speed   float64 // of a worker; 1: as in World.Service
+	CV      float64 // as in World
 	Errors  float64 // share of requests answered 503, whatever the load
 	Down    bool    // everything is answered 503 at once
 }
@@ -110,7 +111,7 @@ func (r *Result) Quantile(share float64) time.Duration {
 
 // Play plays a world. The same world has the same result.
 func Play(w World) *Result {
-	r := &run{w: &w, rng: rand.New(rand.NewPCG(w.Seed, 7)), stage: Stage{Workers: w.Workers, Speed: 1}, stages: w.Stages}
+	r := &run{w: &w, rng: rand.New(rand.NewPCG(w.Seed, 7)), stage: Stage{Workers: w.Workers, Speed: 1, CV: w.CV}, stages: w.Stages}
 	for range max(1, w.Gates) {
 		s := &side{index: len(r.sides)}
 		loops := max(1, w.Loops)
