@@ -66,17 +66,11 @@ func TestAccessLog(t *testing.T) {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		client := &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}
 		method, path, _ := strings.Cut(request, " ")
-		q, err := http.NewRequest(method, "http://"+p.addr+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := testkit.Must(http.NewRequest(method, "http://"+p.addr+path, nil))(t)
 		q.Header.Set("X-Forwarded-For", "192.0.2.9")
 		q.Header.Set("X-Request-Id", "from-outside-1")
 		q.Header.Set("User-Agent", `evil","status":200,"x":"`)
-		res, err := client.Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := testkit.Must(client.Do(q))(t)
 		res.Body.Close()
 		if ids := res.Header.Values("X-Request-Id"); len(ids) == 1 {
 			id = ids[0]
@@ -94,10 +88,7 @@ func TestAccessLog(t *testing.T) {
 	}
 	_, refusedID := send("127.0.0.1", "GET /r")
 	ask(t, p.addr, "/config/limits") // own endpoints are not in the log
-	conn, err := net.Dial("tcp", p.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Must(net.Dial("tcp", p.addr))(t)
 	defer conn.Close()
 	fmt.Fprint(conn, "nonsense\r\n\r\n")
 	lines := p.accessLines(file, 4) // in order by loop only
@@ -209,10 +200,7 @@ func TestAccessLogOfClientThatLeaves(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access.log")
 	p := launch(t, []string{"TARGET_URL", target.URL, "ACCESS_LOG", file})
 	for path, want := range map[string]int{"/stream": 200, "/never": 499} {
-		conn, err := net.Dial("tcp", p.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testkit.Must(net.Dial("tcp", p.addr))(t)
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		if want == 200 {
 			if _, err := conn.Read(make([]byte, 12)); err != nil {

@@ -22,10 +22,7 @@ import (
 func startAdvisor(t *testing.T) (url string) {
 	t.Helper()
 	env := &service.Env{Addr: "127.0.0.1:0", Health: new(service.Health), Metrics: metric.New(), Log: new(testkit.Log).Logger()}
-	s, err := advisor.New(t.Context(), env, config.Config{LimitMin: 5, LimitMax: 100_000, StateEvery: time.Hour, Zone: time.UTC})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(advisor.New(t.Context(), env, config.Config{LimitMin: 5, LimitMax: 100_000, StateEvery: time.Hour, Zone: time.UTC}))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()

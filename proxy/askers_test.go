@@ -53,10 +53,7 @@ func startAsker(t *testing.T, folder string, change func(text, dir string) strin
 		t.Fatalf("no configuration of %s: %v", folder, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(file))(t)
 		addresses := strings.NewReplacer("127.0.0.1:8083", "127.0.0.1:"+port, "127.0.0.1:8081", app.Listener.Addr().String(), "127.0.0.1:8080", addr, ":8080 {", addr[strings.LastIndex(addr, ":"):]+" {")
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), []byte(change(addresses.Replace(string(text)), dir)), 0o600); err != nil {
 			t.Fatal(err)

@@ -20,10 +20,7 @@ import (
 // crashes before; a URL that is not allowed is refused before anything is stored.
 func TestDeferralCallback(t *testing.T) {
 	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-	secret, err := callback.ParseSecret(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := testkit.Must(callback.ParseSecret(key))(t)
 	told := make(chan string, 10) // id and state
 	receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -52,10 +52,7 @@ func TestDecisionTLS(t *testing.T) {
 			return &shown[0], nil // whatever the server would like
 		}
 		transport := &http.Transport{TLSClientConfig: trust, DisableKeepAlives: true}
-		req, err := http.NewRequest("GET", url+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := testkit.Must(http.NewRequest("GET", url+path, http.NoBody))(t)
 		req.Header.Set("Authorization", "Bearer "+token)
 		res, err := transport.RoundTrip(req)
 		if err != nil {

@@ -55,10 +55,7 @@ func TestMisconfiguredRedis(t *testing.T) {
 			cmd := program(t, append(env, "REDIS_HOST", addr, "REDIS_TIMEOUT", "2s"))
 			var told bytes.Buffer
 			cmd.Stderr = &told
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := testkit.Must(cmd.StdoutPipe())(t)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

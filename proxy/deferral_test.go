@@ -369,10 +369,7 @@ func TestDeferralAdvertise(t *testing.T) {
 		t.Helper()
 		r, _ := http.NewRequest(method, "http://"+p.addr+path, nil)
 		r.Header.Set("X-Shop", shop)
-		res, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := testkit.Must(client.Do(r))(t)
 		defer res.Body.Close()
 		return res.StatusCode, res.Header.Get("Location")
 	}
@@ -412,10 +409,7 @@ func TestDeferralTruncated(t *testing.T) {
 		ask := func(path string) (res *http.Response, body string) {
 			r, _ := http.NewRequest("GET", "http://"+addr+"/deferred/"+id+path, nil)
 			r.Header.Set("X-Shop", "a")
-			res, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res = testkit.Must(http.DefaultClient.Do(r))(t)
 			defer res.Body.Close()
 			text, err := io.ReadAll(res.Body)
 			if err != nil {

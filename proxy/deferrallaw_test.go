@@ -82,10 +82,7 @@ func (a *audited) ends() (live, delivered []limittest.Span) {
 	a.t.Helper()
 	_ = a.Process.Signal(syscall.SIGTERM)
 	a.stops(0)
-	text, err := os.ReadFile(a.log)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(a.log))(a.t)
 	came := make(map[string]int)
 	a.shop.mu.Lock()
 	defer a.shop.mu.Unlock()

@@ -87,10 +87,7 @@ func TestBehindHAProxy(t *testing.T) {
 // or DOWN.
 func balance(t *testing.T, proxy string) (state func() string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "weir-haproxy-") // its path is short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Must(os.MkdirTemp("", "weir-haproxy-"))(t) // its path is short enough for a socket
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket, file := filepath.Join(dir, "stats"), filepath.Join(dir, "haproxy.cfg")
 	if err := os.WriteFile(file, fmt.Appendf(nil, balancing, socket, "127.0.0.1:"+testkit.FreePort(t), proxy), 0o600); err != nil {

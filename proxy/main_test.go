@@ -81,11 +81,7 @@ proxy: CLIENTS_FILE: "/dev/null/c" cannot be read: not a directory`},
 }
 
 func TestTakenPort(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
+	ln := testkit.Listen(t)
 	_, port, err := net.SplitHostPort(ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)

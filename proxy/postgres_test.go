@@ -77,10 +77,7 @@ func TestPostgresSchemaPrinted(t *testing.T) {
 	s := postgrestest.Start(t)
 	cmd := program(t, []string{"POSTGRES_SCHEMA", "limits"})
 	cmd.Args = append(cmd.Args, "-postgres-schema")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testkit.Must(cmd.Output())(t)
 	s.Do("weir", string(out))
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA limits TO plain; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA limits TO plain")
 	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("plain", "weir"), "POSTGRES_SCHEMA", "limits", "POSTGRES_MIGRATE", "false", "POSTGRES_TIMEOUT", "2s"})

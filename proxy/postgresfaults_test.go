@@ -91,10 +91,7 @@ func TestPostgresFaults(t *testing.T) {
 	// Where one key more goes on another page there is no room for it.
 	w.outage(func() {
 		s.Do("weir", "INSERT INTO weir.keys SELECT 'filler' || n::text::bytea, 0, 0, 0, 0, 0, 0, 9e15 FROM generate_series(1, 12000) n")
-		bytes, err := strconv.ParseInt(s.Do("weir", "SELECT pg_relation_size('weir.keys')"), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bytes := testkit.Must(strconv.ParseInt(s.Do("weir", "SELECT pg_relation_size('weir.keys')"), 10, 64))(t)
 		s.FilesMax(bytes + 4096)
 	}, "make room on the server's disk", func() { s.FilesMax(-1) })
 

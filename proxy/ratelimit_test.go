@@ -81,15 +81,9 @@ type said struct {
 
 func (p *twins) post(url, body string) (s said) {
 	p.t.Helper()
-	res, err := http.Post(url, "application/json", strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	res := testkit.Must(http.Post(url, "application/json", strings.NewReader(body)))(p.t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	text := testkit.Must(io.ReadAll(res.Body))(p.t)
 	s.Status = res.StatusCode
 	if res.StatusCode == 200 || res.StatusCode == 429 {
 		if err := json.Unmarshal(text, &s); err != nil {
@@ -318,18 +312,12 @@ func TestAsEnvoysRateLimit(t *testing.T) {
 // itsFiles reads the files that envoyproxy/ratelimit brings as examples, and for its own tests. It
 // refuses those of the names below.
 func itsFiles(t *testing.T) {
-	dir, err := exec.Command("go", "list", "-C", "../bench/decision/ratelimit", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Must(exec.Command("go", "list", "-C", "../bench/decision/ratelimit", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit").Output())(t)
 	refused := []string{"bad_limit_unit", "bad_yaml", "duplicate_key", "empty_domain", "empty_key", "misspelled_key", "misspelled_key2", "non_map_list", "non_string_key",
 		"replaces_empty", "replaces_self", "unlimited_with_unit"}
 	count := 0
 	for _, folder := range []string{"examples/ratelimit/config", "test/config", "test/integration/runtime/current/ratelimit/config"} {
-		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), folder, "*.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := testkit.Must(filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), folder, "*.yaml")))(t)
 		for _, file := range files {
 			count++
 			_, err := decision.NewLimits(file, false, new(testkit.Records).Logger("DecisionService"))
@@ -448,10 +436,7 @@ func (p *twins) compare(domain string, requests []asked, window time.Duration, c
 	for i := range requests {
 		r := requests[i]
 		r.Domain = domain
-		body, err := json.Marshal(r)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		body := testkit.Must(json.Marshal(r))(p.t)
 		before := time.Now()
 		weir, peer := p.post(p.weir, string(body)), p.post(p.peer, string(body))
 		if after := time.Now(); after.Truncate(window) != began.Truncate(window) {

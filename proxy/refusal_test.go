@@ -18,22 +18,13 @@ const asBrowser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/a
 // wants asks for path with an Accept field, and returns the answer and its body.
 func (p *running) wants(method, path, accept string) (*http.Response, string) {
 	p.t.Helper()
-	q, err := http.NewRequest(method, "http://"+p.addr+path, nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	q := testkit.Must(http.NewRequest(method, "http://"+p.addr+path, nil))(p.t)
 	if accept != "" {
 		q.Header.Set("Accept", accept)
 	}
-	res, err := http.DefaultClient.Do(q)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	res := testkit.Must(http.DefaultClient.Do(q))(p.t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	body := testkit.Must(io.ReadAll(res.Body))(p.t)
 	return res, string(body)
 }
 

@@ -32,10 +32,7 @@ func TestHangup(t *testing.T) {
 	block := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
-	key, err := x509.MarshalPKCS8PrivateKey(target.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Must(x509.MarshalPKCS8PrivateKey(target.TLS.Certificates[0].PrivateKey))(t)
 	own := block("CERTIFICATE", target.Certificate().Raw)
 	rules := func(limit int) string {
 		return fmt.Sprintf("rules:\n  - {id: a, limit: {algorithm: fixed, limit: %d, window: 60}}\n", limit)
@@ -47,10 +44,7 @@ func TestHangup(t *testing.T) {
 	client := target.Client() // trusts the certificate, which the proxy serves, too
 	asks := func(want int) {
 		t.Helper()
-		res, err := client.Get("https://" + p.addr + "/x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := testkit.Must(client.Get("https://" + p.addr + "/x"))(t)
 		res.Body.Close()
 		if res.StatusCode != want {
 			t.Errorf("answered %d, want %d", res.StatusCode, want)

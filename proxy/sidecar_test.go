@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"strconv"
 	"strings"
 	"syscall"
@@ -92,11 +91,7 @@ func shareLimit(t *testing.T, limit int, sidecars ...*running) {
 func TestMastersThatFail(t *testing.T) {
 	port := testkit.FreePort(t)
 	m := startMaster(t, port, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", strconv.Itoa(century))
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
+	silent := testkit.Listen(t) // accepts, and says nothing
 	env := []string{"REMOTE_TIMEOUT", "50ms", "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", strconv.Itoa(century)}
 	s := startSidecar(t, append(env, "REMOTE_URL", "http://"+silent.Addr().String()+",http://127.0.0.1:"+port)...)
 	limited := func() bool { status, _ := s.call("GET /x"); return status == 429 }

@@ -18,10 +18,7 @@ import (
 // in force it lets the page pass.
 func TestSizing(t *testing.T) {
 	const images = 120
-	text, err := os.ReadFile("../docs/limits.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile("../docs/limits.md"))(t)
 	_, rest, _ := strings.Cut(string(text), "cat > size.yaml <<'EOF'\n")
 	rules, _, found := strings.Cut(rest, "EOF\n")
 	if !found || !strings.Contains(rest, "RATE_LIMIT_ALGORITHM=off RULES_FILE=size.yaml bin/proxy") || !strings.Contains(rest, "'localhost:8082/config/keys?rule=per-client'") {

@@ -4,15 +4,13 @@ import (
 	"fmt"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 )
 
 func limitOf(t *testing.T, permits int64) *limit.Limit {
 	t.Helper()
-	l, err := limit.New(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: century.Seconds()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: century.Seconds()}))(t)
 	return &l
 }
 

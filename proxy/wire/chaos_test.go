@@ -159,10 +159,7 @@ func goroutines() (n int) {
 
 // descriptors is how many this process has open.
 func descriptors(t *testing.T) int {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := testkit.Must(os.ReadDir("/proc/self/fd"))(t)
 	return len(entries)
 }
 

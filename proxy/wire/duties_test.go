@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/roster"
 )
 
@@ -246,10 +247,7 @@ func TestTrailersOfAnswers(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nTrailer: A, Content-Length\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nA: b\r\nContent-Length: 9\r\n\r\n"
 	conn := start(t, newTarget(t, answersOnce(answer, false)).url()).dial()
 	conn.Send("GET / HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
-	res, err := http.ReadResponse(conn.In, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := testkit.Must(http.ReadResponse(conn.In, nil))(t)
 	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "ab" || res.Header.Get("A") != "" || len(res.Trailer) != 0 {
 		t.Errorf("answered %v %q %v, trailers %v", res.Header, body, err, res.Trailer)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // mirrors is the script of a target that answers with the head it was sent.
@@ -84,10 +86,7 @@ func TestRelayedAnswer(t *testing.T) {
 			conn := start(t, newTarget(t, answersOnce(test.answer, test.closes)).url()).dial()
 			conn.Send(test.request)
 			method, _, _ := strings.Cut(test.request, " ")
-			a, err := readAnswer(conn, method)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := testkit.Must(readAnswer(conn, method))(t)
 			lines := strings.Split(a.head, "\r\n")
 			for _, want := range test.head {
 				if !slices.Contains(lines, want) {

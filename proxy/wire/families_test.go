@@ -38,10 +38,7 @@ func TestBothAddressFamilies(t *testing.T) {
 	}
 	for _, addr := range addrs {
 		dial := func() *testkit.Conn {
-			c, err := net.Dial("tcp", net.JoinHostPort(addr, port))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := testkit.Must(net.Dial("tcp", net.JoinHostPort(addr, port)))(t)
 			t.Cleanup(func() { c.Close() })
 			return testkit.NewConn(t, c)
 		}

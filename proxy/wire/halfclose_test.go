@@ -123,10 +123,7 @@ func TestHalfClosedClientGetsAStream(t *testing.T) {
 				if early {
 					endSending(conn, r)
 				}
-				res, err := http.ReadResponse(conn.In, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				res := testkit.Must(http.ReadResponse(conn.In, nil))(t)
 				if !early {
 					endSending(conn, r)
 				}

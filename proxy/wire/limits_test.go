@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // secondsLeft is when the window of a century ends.
@@ -261,10 +263,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 		sum := 0
 		for line := range strings.Lines(r.log.String()) {
 			if _, count, ok := strings.Cut(line, `level=WARN msg="Requests rejected: limit exceeded" component=RateLimiter rule=global count=`); ok {
-				n, err := strconv.Atoi(strings.TrimSpace(count))
-				if err != nil {
-					t.Fatal(err)
-				}
+				n := testkit.Must(strconv.Atoi(strings.TrimSpace(count)))(t)
 				sum += n
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // Server-sent events arrive as they are sent: the target sends the next one when
@@ -146,10 +148,7 @@ func TestSteadilySlowReader(t *testing.T) {
 	_ = conn.Conn.(*net.TCPConn).SetReadBuffer(32 << 10)
 	conn.Send(request("/"))
 	end := watchHeap(t, 8<<20)
-	res, err := http.ReadResponse(conn.In, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := testkit.Must(http.ReadResponse(conn.In, nil))(t)
 	got := newStream(0)
 	slowly := readFunc(func(p []byte) (int, error) {
 		time.Sleep(50 * time.Microsecond) // a slow client is what this plays
@@ -189,10 +188,7 @@ func TestSlowReaderOfEndedTarget(t *testing.T) {
 				_ = conn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
 				conn.Send("GET / HTTP/" + version + "\r\nHost: x\r\n\r\n")
 				<-sent
-				res, err := http.ReadResponse(conn.In, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				res := testkit.Must(http.ReadResponse(conn.In, nil))(t)
 				got, err := io.ReadAll(res.Body)
 				if string(got) != body && !(test.cut && strings.HasPrefix(body, string(got))) || (err != nil) != test.cut {
 					t.Errorf("%d of %d bytes arrive, then %v", len(got), len(body), err)

@@ -115,10 +115,7 @@ func TestMetricsInGzip(t *testing.T) {
 	if res.Header.Get("Content-Encoding") != "gzip" {
 		t.Fatalf("encoded as %q", res.Header.Get("Content-Encoding"))
 	}
-	text, err := gzip.NewReader(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(gzip.NewReader(strings.NewReader(body)))(t)
 	if b, err := io.ReadAll(text); err != nil || testkit.Samples(t, string(b))["ratelimiter_client_connections"] != 1 {
 		t.Errorf("metrics in gzip: %v %.300q", err, b)
 	}

@@ -112,10 +112,7 @@ func requestTrials(t *testing.T, patient, hasty *rig) (trials []*trial) {
 	cases := http1test.Requests(t)
 	for i := range cases {
 		c := &cases[i]
-		octets, err := c.Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		octets := testkit.Must(c.Bytes())(t)
 		proxy, splits := patient, []int{0, len(octets) / 3, len(octets) - 1}
 		if strings.HasSuffix(c.Expect, "incomplete") {
 			proxy, splits = hasty, []int{0}

@@ -133,14 +133,8 @@ func protocolOf(t testing.TB, c *http1test.ResponseCase) string {
 	if c.Expect != "tunnel" {
 		return ""
 	}
-	octets, err := c.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(octets)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	octets := testkit.Must(c.Bytes())(t)
+	res := testkit.Must(http.ReadResponse(bufio.NewReader(bytes.NewReader(octets)), nil))(t)
 	return cmp.Or(c.RequestUpgrade, res.Header.Get("Upgrade"))
 }
 
@@ -148,10 +142,7 @@ func protocolOf(t testing.TB, c *http1test.ResponseCase) string {
 // behind it as they are, and the target those that the client sends then.
 func judgeTunnel(conn *testkit.Conn, c *http1test.ResponseCase) {
 	t := conn.T
-	octets, err := c.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	octets := testkit.Must(c.Bytes())(t)
 	_, behind, _ := bytes.Cut(octets, []byte("\r\n\r\n"))
 	res, err := http.ReadResponse(conn.In, nil)
 	if err != nil || res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" || res.Header.Get("Connection") != "upgrade" {

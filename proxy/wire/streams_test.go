@@ -181,10 +181,7 @@ func TestLargeBodies(t *testing.T) {
 		t.Run("up by "+framing, func(t *testing.T) {
 			end := watchHeap(t, heapMost)
 			body := newStream(n)
-			req, err := http.NewRequest(http.MethodPut, "http://"+r.Addr().String()+"/up", body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := testkit.Must(http.NewRequest(http.MethodPut, "http://"+r.Addr().String()+"/up", body))(t)
 			req.ContentLength = length
 			res, got := r.exchange(t, req)
 			if want := fmt.Sprintf("%v, length %d", body, length); res.StatusCode != 200 || got != want {
@@ -194,10 +191,7 @@ func TestLargeBodies(t *testing.T) {
 		})
 		t.Run("down by "+framing, func(t *testing.T) {
 			end := watchHeap(t, heapMost)
-			res, err := r.client.Get("http://" + r.Addr().String() + "/" + framing)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := testkit.Must(r.client.Get("http://" + r.Addr().String() + "/" + framing))(t)
 			defer res.Body.Close()
 			got := newStream(0)
 			if _, err := got.take(res.Body); err != nil {
@@ -214,15 +208,9 @@ func TestLargeBodies(t *testing.T) {
 // exchange sends a request and returns the answer with its body.
 func (r *rig) exchange(t *testing.T, req *http.Request) (*http.Response, string) {
 	t.Helper()
-	res, err := r.client.Client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := testkit.Must(r.client.Client.Do(req))(t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := testkit.Must(io.ReadAll(res.Body))(t)
 	return res, string(body)
 }
 

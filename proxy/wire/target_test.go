@@ -49,10 +49,7 @@ func newTargetAt(t *testing.T, addr string, script func(c *targetConn)) *fakeTar
 // start listens, on the address of before if there was one.
 func (f *fakeTarget) start() {
 	f.t.Helper()
-	ln, err := net.Listen("tcp", f.addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	ln := testkit.Must(net.Listen("tcp", f.addr))(f.t)
 	f.addr, f.ln, f.conns = ln.Addr().String(), ln, make(map[net.Conn]bool)
 	f.ended.Go(func() { f.accept(ln) })
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/roster"
 )
 
@@ -117,11 +118,7 @@ func TestProbesRunAtTheSameTime(t *testing.T) {
 	r := startWith(t, func(c *Config) {
 		c.Targets = nil
 		for range targets { // each accepts connections and never shakes hands
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { ln.Close() })
+			ln := testkit.Listen(t)
 			go countOpen(ln, &open)
 			addr := ln.Addr().String()
 			c.Targets = append(c.Targets, &roster.Target{URL: "https://" + addr, Addr: addr, Host: addr, Secure: &tls.Config{InsecureSkipVerify: true}})
