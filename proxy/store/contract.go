@@ -11,7 +11,8 @@ import (
 // must not be called on loops. The error means that the store is unavailable or does not
 // answer in time, and that it is unknown whether the call has taken effect.
 type Store interface {
-	// NewLane returns a lane for a loop. post calls a function on that loop.
+	// NewLane returns a lane; post calls a function on its goroutine. Use lane.On for a loop: it
+	// also keeps the deadlines of asks.
 	NewLane(post func(func(now time.Time))) Lane
 	// Name is the kind of store in health and metrics.
 	Name() string

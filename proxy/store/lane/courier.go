@@ -28,20 +28,28 @@ type courierBackend interface {
 
 // On returns a lane of s for a loop, with an alarm for deadlines, and a courier if the backend
 // has couriers.
-func On(s store.Store, on *loop.Loop) store.Lane {
-	made := s.NewLane(on.Post)
-	if l, ok := made.(*Lane); ok {
-		l.alarm = on.NewAlarm(l.ring)
-		if b, ok := l.store.backend.(courierBackend); ok {
-			l.courier = b.NewCourier(on)
-		}
+func On(s store.Store, l *loop.Loop) store.Lane {
+	if s, ok := s.(interface{ on(l *loop.Loop) store.Lane }); ok {
+		return s.on(l)
 	}
-	return made
+	return s.NewLane(l.Post)
+}
+
+func (s *Store) on(l *loop.Loop) store.Lane {
+	made := s.newLane(l.Post)
+	made.alarm = l.NewAlarm(made.ring)
+	if b, ok := s.backend.(courierBackend); ok {
+		made.courier = b.NewCourier(l)
+	}
+	return s.add(made) // last: from now on other goroutines read it
 }
 
 // arm sets the alarm for the earliest deadline of an ask.
 func (l *Lane) arm() {
-	if at := l.Next(); l.alarm != nil && !at.IsZero() {
+	if l.alarm == nil {
+		return
+	}
+	if at := l.Next(); !at.IsZero() {
 		l.alarm.Set(at)
 	}
 }

@@ -1,10 +1,13 @@
 package lane
 
 import (
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"weir/internal/loop"
+	"weir/internal/testkit"
 	"weir/proxy/store"
 )
 
@@ -169,4 +172,36 @@ func TestSentAgain(t *testing.T) {
 	if limit := courier.under[0].until; !f.until[0].Equal(limit) || !f.until[1].After(limit) {
 		t.Errorf("helpers have until %v and %v, the courier had until %v", f.until[0], f.until[1], limit)
 	}
+}
+
+// withCouriers is a backend with silent couriers that looks at the store when it makes one.
+type withCouriers struct {
+	*fake
+	look func()
+}
+
+func (b *withCouriers) NewCourier(*loop.Loop) Courier {
+	b.look()
+	return new(quietCourier)
+}
+
+// The store knows a lane of a loop only when it is complete: from then on other goroutines read it.
+func TestOn(t *testing.T) {
+	t.Parallel()
+	g := testkit.Must(loop.Start(loop.Config{Loops: 1}))(t)
+	b := &withCouriers{fake: newFake()}
+	s := testkit.Must(New(b, Config{Name: "fake", Title: "Fake", Timeout: timeoutMax, InFlight: 1, Log: slog.New(slog.DiscardHandler)}))(t)
+	b.look = func() {
+		if len(s.lanes) > 0 {
+			t.Error("the store knows a lane without its courier")
+		}
+	}
+	l := On(s, g.Loops()[0]).(*Lane)
+	if len(s.lanes) != 1 || l.courier == nil || l.alarm == nil {
+		t.Errorf("%d lanes, courier %v, alarm %v", len(s.lanes), l.courier, l.alarm)
+	}
+	g.Stop()
+	close(b.over)
+	l.Close()
+	s.Close()
 }

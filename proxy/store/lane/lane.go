@@ -43,8 +43,8 @@ type Lane struct {
 	groups  []*group // likewise
 }
 
-// NewLane returns a lane for a loop; post calls a function on that loop with one wake-up.
-// NewLane starts the helpers that send the lane's batches.
+// NewLane returns a lane whose owner calls Expire when Next says; see On for loops. post calls a
+// function on the lane's goroutine. NewLane starts the helpers that send the lane's batches.
 func (s *Store) NewLane(post func(func(now time.Time))) store.Lane { return s.add(s.newLane(post)) }
 
 func (s *Store) newLane(post func(func(now time.Time))) *Lane {
@@ -127,8 +127,8 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 	return false
 }
 
-// Next returns when Expire must be called, unless the lane is made by On: the earliest deadline
-// of an ask. Zero means that none waits.
+// Next returns the earliest deadline of an ask, when Expire must be called; zero: none waits.
+// Lanes made by On call Expire themselves.
 func (l *Lane) Next() time.Time {
 	var first time.Time
 	for _, b := range l.flying {
