@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -37,23 +38,21 @@ func ReadFile(name string, bytesMax int64) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// ReadFolder reads the files of a folder that are wanted by name, except hidden ones, such as
-// those that Kubernetes keeps there: at most filesMax, each of at most bytesMax bytes. The error
-// does not name the folder.
+// ReadFolder reads the files of a folder that are wanted by name, each of at most bytesMax bytes.
+// Hidden files are left out; Kubernetes keeps its own there. More than filesMax files are an
+// error. Errors name the file, not the folder.
 func ReadFolder(folder string, filesMax int, bytesMax int64, wanted func(name string) bool) (map[string][]byte, error) {
 	list, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, plainly(err)
 	}
+	list = slices.DeleteFunc(list, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") || !wanted(e.Name()) })
+	if len(list) > filesMax {
+		return nil, fmt.Errorf("it has %d files, at most %d are read", len(list), filesMax)
+	}
 	files := make(map[string][]byte)
 	for _, entry := range list {
 		name := entry.Name()
-		if strings.HasPrefix(name, ".") || !wanted(name) {
-			continue
-		}
-		if len(files) == filesMax {
-			return nil, fmt.Errorf("it has more than %d files", filesMax)
-		}
 		if files[name], err = ReadFile(filepath.Join(folder, name), bytesMax); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -273,7 +273,7 @@ func TestFilesMax(t *testing.T) {
 		t.Errorf("%d domains", domains)
 	}
 	write(t, folder, "more.json", `{"domain":"more"}`)
-	if err := l.Reload(); err == nil || !strings.Contains(err.Error(), "it has more than 1000 files") {
+	if err := l.Reload(); err == nil || !strings.Contains(err.Error(), "it has 1001 files, at most 1000 are read") {
 		t.Error(err)
 	}
 }
