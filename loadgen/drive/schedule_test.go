@@ -222,6 +222,9 @@ func TestSentAgainIsTheSame(t *testing.T) {
 	if r.Retried < 10 || uint64(len(lost)) > closed+r.Abandoned {
 		t.Errorf("%d were sent again, and of requests %q, which were not, %d are errors and %d abandoned", r.Retried, lost, closed, r.Abandoned)
 	}
+	if closed > 0 && r.LatencyErrors.Min < 0.1 {
+		t.Errorf("a request failed %v s after it was due, before the end of its connection could be noticed late", r.LatencyErrors.Min)
+	}
 	if r.Success+closed+r.Abandoned != r.Sent || r.Success < closed {
 		t.Errorf("%d of %d succeeded, errors %v", r.Success, r.Sent, r.ErrorsByReason)
 	}
