@@ -62,7 +62,10 @@ func (s *stage) testHangups(t *testing.T) {
 			}
 			rename(file, file+".1")
 			hangup(1, "reopened")
-			has(file, " - Reloaded ", true)
+			testkit.Eventually(t, "the line in the new file, which comes after that on stdout", func() bool {
+				text, err := os.ReadFile(file)
+				return err == nil && strings.Contains(string(text), " - Reloaded ")
+			})
 			has(file+".1", " - Reloaded ", false)
 			rename(folder, folder+".away")
 			hangup(2, "failed")
