@@ -108,7 +108,8 @@ func TestAdaptive(t *testing.T) {
 	p.Logged("INFO Adaptive - AI request sent (interval 1 s)")
 	p.Logged("INFO Adaptive - AI update applied: algorithm=fixed, limit from 104/s to 105/s, limit=105, window=1, reason: more")
 	p.Logged("INFO ConfigController - Applied new config: algorithm=fixed, limit=105, window=1, source=advisor")
-	if s := p.adaptive(); s.Mode != "true" || !s.Leader || s.Stale || len(s.Updates) < 10 {
+	testkit.Eventually(t, "the tenth update is listed, which comes after it is applied", func() bool { return len(p.adaptive().Updates) >= 10 })
+	if s := p.adaptive(); s.Mode != "true" || !s.Leader || s.Stale {
 		t.Errorf("told %+v", s)
 	}
 	p.gets("POST /config/limits?pin=true", 200, `"pinned":true`, `{"algorithm":"fixed","limit":70,"window":1}`)
