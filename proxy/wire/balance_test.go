@@ -10,6 +10,7 @@ import (
 	"weir/internal/http1"
 	"weir/internal/testkit"
 	"weir/proxy/roster"
+	"weir/proxy/upstream"
 )
 
 // A member is one of several targets: it answers with its name, as it is told.
@@ -83,6 +84,19 @@ func (r *rig) statusOf(m *member) roster.Status {
 	}
 	r.t.Fatalf("%s is no target", m.name)
 	return roster.Status{}
+}
+
+// known reports whether all loops have a target in a state. The list has the verdict of a check
+// before them.
+func (r *rig) known(url, status string) bool {
+	for _, spec := range r.Targets.All() {
+		for t := range r.sides.of(spec) {
+			if spec.URL == url && upstream.Status(t.Status.Load()).String() != status {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // A target that answers with 502 again and again is left alone, the others get
@@ -167,7 +181,10 @@ func TestActiveChecks(t *testing.T) {
 	a, b := all["a"], all["b"]
 	is := func(m *member, status, check string) {
 		t.Helper()
-		r.until(m.name+" is "+status, func() bool { st := r.statusOf(m); return st.Status == status && st.Check == check })
+		r.until(m.name+" is "+status+" and the loops know it", func() bool {
+			st := r.statusOf(m)
+			return st.Status == status && st.Check == check && r.known(m.url(), status)
+		})
 	}
 	is(a, "up", "up")
 	is(b, "up", "up")
@@ -220,7 +237,7 @@ func TestActiveChecksOfTheGone(t *testing.T) {
 	r := start(t, gone.url()+","+silent.url(), "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "30ms")
 	r.until("both are down", func() bool {
 		list := r.Targets.Status()
-		return list[0].Status == "down" && list[1].Status == "down"
+		return list[0].Status == "down" && list[1].Status == "down" && r.known(gone.url(), "down") && r.known(silent.url(), "down")
 	})
 	r.dial().Ask(get, 503)
 }

@@ -59,7 +59,7 @@ func TestLineIsServedByATargetThatIsBack(t *testing.T) {
 	a, b := newMember(t, "a"), newMember(t, "b")
 	b.health.Store(503)
 	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms")
-	r.until("b is down", func() bool { return r.Targets.Status()[1].Status == "down" })
+	r.until("b is down", func() bool { return r.Targets.Status()[1].Status == "down" && r.known(b.url(), "down") })
 	r.lineUp(0, request("/held"))
 	a.gate.next(t)
 	waits := r.lineUp(1, get)
