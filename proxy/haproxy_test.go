@@ -73,7 +73,8 @@ func TestBehindHAProxy(t *testing.T) {
 			}
 			asked.Store(0)
 			testkit.Eventually(t, "HAProxy has asked thirty times", func() bool { return asked.Load() >= 30 })
-			if now := state(); now != "UP" {
+			// UP n/m after a check that a busy machine failed; thirty that fail would be DOWN.
+			if now := state(); !strings.HasPrefix(now, "UP") {
 				t.Errorf("HAProxy says that the proxy is %s", now)
 			}
 			if status, _ := ask(t, p.addr, "/health/"); status != 429 {
