@@ -15,7 +15,7 @@ import (
 const portMin, portMax = 15_000, 30_000
 
 // A process takes blocks of ports. It listens at the first port of each until it ends, so that other
-// processes that use this package do not get the others, also while nobody listens there.
+// processes that use this package do not get the others, even while they are unused.
 const blockPorts = 50
 
 const triesMax = 1000

@@ -63,7 +63,7 @@ func (l *Lane) ring(now time.Time) {
 // carried is called when the courier has finished with the batch.
 func (l *Lane) carried(now time.Time, b *batch, again bool) {
 	if again {
-		b.until = b.sent.Add(l.store.cfg.Timeout) // the courier's: nobody waits longer
+		b.until = b.sent.Add(l.store.cfg.Timeout) // the deadline that the courier had
 		l.work <- b                               // it is aloft, so there is room
 		return
 	}

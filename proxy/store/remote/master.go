@@ -141,7 +141,7 @@ func (m *master) connect(ctx context.Context, until time.Time) (*conn, error) {
 }
 
 // quiet reports whether the master has neither closed an idle connection nor sent something
-// that nobody has asked for. If the master closes the connection between this look and the
+// without a question. If the master closes the connection between this look and the
 // write, which is microseconds later, the question is lost and the master counts as unavailable.
 func (c *conn) quiet() bool {
 	if c.raw == nil {
