@@ -21,7 +21,7 @@ type Counted struct {
 	Lacks bool   // the request lacks a part of the key
 }
 
-// A Shadow is a counter whose answer is not waited for.
+// A Shadow is a counter that does not affect the request, so its answer is not waited for.
 type Shadow struct {
 	Counted Counted
 	Counter store.Counter
@@ -31,7 +31,7 @@ type Shadow struct {
 type Request struct {
 	Described keys.Request
 	Client    netip.Addr // behind trusted proxies, not the peer of the connection
-	Trusted   bool       // its fields may say its priority class
+	Trusted   bool       // its fields may state its priority class
 	Preflight bool       // counted separately
 	Delivery  bool       // a stored request, which leaves a share of the limit to others
 }

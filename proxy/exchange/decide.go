@@ -117,7 +117,7 @@ func (x *Exchange) HandleWake(now time.Time) {
 	x.admitted(now)
 }
 
-// leave gives back the places that the request has booked, because its client has left.
+// leave gives back the places that the request has booked, because its client has disconnected.
 func (x *Exchange) leave(asked []decide.Counted, mode store.Mode) {
 	x.env.leave = Leave{append(x.env.leave.Places[:0], asked...), mode}
 	x.fx.Leave = &x.env.leave
@@ -135,7 +135,7 @@ func (x *Exchange) late(ans *store.Answer) {
 }
 
 // HandleAnswer handles the store's answer that Env.Ask did not return immediately. It is
-// called even if the client has left.
+// called even if the client has disconnected.
 func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	x.env.Begin()
 	if x.request != requestAsked {

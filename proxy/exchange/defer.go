@@ -64,7 +64,7 @@ func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 // that sent the request is added to X-Forwarded-For, since the delivery's Remote is the
 // client.
 func (x *Exchange) keepHead(h *http1.Head) {
-	x.kept = appendAsCame(x.env.take(), h)
+	x.kept = appendReceived(x.env.take(), h)
 	for i := range h.Fields {
 		if f := &h.Fields[i]; f.Hop && forOwn(f.ID) {
 			x.kept = http1.AppendField(x.kept, "Connection", f.Name)

@@ -1,7 +1,7 @@
 // Package exchange is the data path: one request with its answer as a state machine, which
-// is told events and their times, and returns what to do. It decides about the request,
+// is given events and their times, and returns what to do. It decides about the request,
 // forwards it if it is admitted, and relays the answer. It uses no sockets, clocks,
-// goroutines or logs, and knows nothing about connections.
+// goroutines or logs, and does not depend on connections.
 //
 // A carrier feeds exchanges: an HTTP/1.1 connection (package session) one after another, a
 // stored request just one. The carrier reads the request and calls HandleHead, HandleBody

@@ -88,7 +88,7 @@ type Env struct {
 	// nil: none are stored.
 	Defer func(now time.Time, x *Exchange, k *Kept)
 	// Delivery says that the requests are stored ones. They are not stored again, and leave
-	// a part of the limit to others. Added are field lines to add to the next request.
+	// a part of the limit to live requests. Added are field lines to add to the next request.
 	Delivery bool
 	Added    []byte
 	// Refused copies and remembers a refusal, and returns its decision id.
@@ -123,8 +123,8 @@ type Outcome struct {
 	Decision  Decision
 	Algorithm limit.Algorithm // that decided; only with a decision
 	Rule      string
-	Status    int       // of the answer; 0: the client left before it
-	Begun     int       // status of an answer whose head was sent before the client left; 0: none
+	Status    int       // of the answer; 0: the client disconnected before it
+	Begun     int       // status of an answer whose head was sent before the client disconnected; 0: none
 	Relayed   bool      // the answer is the target's, at least in part
 	Began     time.Time // when the first byte was read
 	Sent      time.Time // when sending to the target began; zero: it did not
@@ -143,7 +143,7 @@ type Outcome struct {
 	Spent     bool   // the connection has reached its number of requests or its age; set for HTTP/1.1
 }
 
-// A Decision is that of the limiter.
+// A Decision is what the limiter has decided about a request.
 type Decision uint8
 
 const (

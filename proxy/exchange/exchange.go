@@ -61,7 +61,7 @@ type progress struct {
 	defers    bool             // it may be delivered later if it is refused
 	prefers   bool             // its client has asked for that
 	kept      []byte           // the request as it is stored
-	gone      bool             // the client has left while it is being stored
+	gone      bool             // the client has disconnected while it is being stored
 	upgrade   string           // the requested protocols
 
 	length    int64 // announced length of the body; 0: there is no body, -1: unknown

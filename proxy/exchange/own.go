@@ -26,14 +26,14 @@ func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 		h.Path = append([]byte("/deferred/"), h.Path[len(set.DeferPath):]...)
 		h.Form = http1.FormAbsolute // so that it is written again
 	}
-	x.forward = appendAsCame(x.env.take(), h)
+	x.forward = appendReceived(x.env.take(), h)
 	x.response = x.env.take()
 	x.admitted(now)
 }
 
-// appendAsCame appends a head as it was received, for own endpoints or to be stored, without
+// appendReceived appends a head as it was received, for own endpoints or to be stored, without
 // the empty line and the length of the body.
-func appendAsCame(dst []byte, h *http1.Head) []byte {
+func appendReceived(dst []byte, h *http1.Head) []byte {
 	dst = http1.AppendForwardLine(dst, h)
 	dst = http1.AppendField(dst, "Host", h.Host)
 	for i := range h.Fields {
@@ -63,7 +63,7 @@ func (x *Exchange) endOwn() {
 	x.fx.Own = x.forward
 }
 
-// HandleOwn handles the answer of an own endpoint. It does nothing if the client has left.
+// HandleOwn handles the answer of an own endpoint. It does nothing if the client has disconnected.
 func (x *Exchange) HandleOwn(now time.Time, r *Reply) {
 	x.env.Begin()
 	if !x.outcome.Own || x.request != requestWhole {

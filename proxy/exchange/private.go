@@ -8,8 +8,8 @@ import (
 
 // NTLM and Negotiate authenticate a connection, not a request: a target attributes later
 // requests on the same connection to the same user. So from the first such exchange on, the
-// upstream connections of the client are private: they serve no other client, the next
-// request uses the same one, and it closes with the client's connection. The fields of
+// client's upstream connection is private: it serves no other client, the client's next
+// request uses it again, and it closes with the client's connection. The fields of
 // proxy authentication do not matter, because they are never forwarded.
 
 // noticeLogin makes the client's upstream connections private if f, a field of a request or

@@ -16,9 +16,9 @@ import (
 //	{"algorithm":"leaky","capacity":50,"fillRate":5}
 //	{"algorithm":"off"}
 //
-// The fields that the algorithm needs must be greater than zero, but burst may be
-// absent, and is 1 then. The others may be there too: they are the last values known,
-// for a later switch of the algorithm. Zero is absent.
+// The fields that the algorithm uses must be greater than zero, except that burst may be
+// absent, which means 1. The other fields may be set too: they are the last known values,
+// for a later switch of the algorithm. Zero means absent.
 type Config struct {
 	Algorithm Algorithm `json:"algorithm"`
 	Limit     int64     `json:"limit,omitempty"`    // permits per window

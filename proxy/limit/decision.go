@@ -16,7 +16,7 @@ type Decision struct {
 	Allowed    bool
 	Remaining  int64         // whole permits left at now, without overshoot and reserve
 	Limit      int64         // the limit; token, leaky: the capacity; off: Unlimited
-	RetryAfter time.Duration // until this cost is admitted if nobody else takes permits; 0 if Allowed
+	RetryAfter time.Duration // until this cost is admitted if no other ask takes permits; 0 if Allowed
 	ResetAfter time.Duration // until the key is as new; 0 if it is
 	Delay      time.Duration // leaky: until the booked slot, rounded up; 0 if none was booked
 	Slot       int64         // leaky: instant of the slot by the decider's clock, µs since the epoch, for Release; 0 without a wait

@@ -1,4 +1,4 @@
-// Package limit answers one question: may this key spend this cost now?
+// Package limit decides whether a key may spend a cost at a given time.
 //
 // A [Limit] is the numbers and the algorithm, a [State] is what one key has consumed, and
 // [Limit.Take] computes a [Decision] from the two and the current time. The package has
@@ -25,10 +25,10 @@
 //     which costs memory: see [LogMax].
 //   - [GCRA]: one permit each window/limit, burst of them early. "Once in 3
 //     seconds" is limit 1, window 3.
-//   - [Leaky]: GCRA read as a queue of capacity places behind who goes at once,
-//     which empties at fillRate. What is admitted is told when to leave, by
-//     [Decision.Delay]; who goes away gives his place back, if it is the last
-//     ([Limit.Release]).
+//   - [Leaky]: GCRA used as a queue of capacity places that empties at fillRate,
+//     in addition to the request that passes at once. [Decision.Delay] is how
+//     long an admitted request must wait. A request that is given up returns its
+//     place if it is the last one ([Limit.Release]).
 //   - [Off]: no limit, and no state.
 //
 // # Conditions

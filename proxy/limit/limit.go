@@ -140,8 +140,8 @@ func (l *Limit) Overshoot() (permits int64, grace time.Duration) {
 // microseconds, or the fillRate in millionths of a permit per second.
 func (l *Limit) Number() int64 { return tagNumber(l.tag) }
 
-// Parts returns how many parts make a permit, and how many of them come back in 1 µs. For
-// windows, where permits come back all at once, the latter is 0.
+// Parts returns the number of parts of a permit, and how many of them are regained per µs. For
+// windows, where all permits are regained at once, the latter is 0.
 func (l *Limit) Parts() (permit, gain int64) { return l.quantum, l.gain }
 
 // Window returns the window, or 0 for token, leaky and off.

@@ -3,8 +3,8 @@ package limit
 import "math/bits"
 
 // token, gcra and leaky store how far a key is ahead of an even pace: the permits taken
-// that have not come back. They are counted in parts of a permit, chosen so that a whole
-// number of parts comes back in each microsecond and nothing is rounded. For gcra and
+// and not yet regained. They are counted in parts of a permit, chosen so that a whole
+// number of parts is regained in each microsecond and nothing is rounded. For gcra and
 // leaky this is the time from now to the theoretical arrival time tat, at which the key
 // is as new:
 //
@@ -99,7 +99,7 @@ func (l *Limit) book(now int64, v *view, cost int64, d *Decision) {
 }
 
 // patient returns how many requests of cost permits get a slot within delay microseconds,
-// including the first.
+// including the one that passes at once.
 func (l *Limit) patient(v *view, cost, delay int64) int64 {
 	most := l.within(delay)
 	if v.a > most {
@@ -125,10 +125,10 @@ func (l *Limit) within(delay int64) int64 {
 	return delay * l.gain
 }
 
-// Release gives back the place in the queue that a request of cost permits had booked, if
-// l is leaky, slot is the booked instant and still to come, and nobody has booked after
-// it. Other places stay booked, because those behind keep their times. It reports whether
-// a place was given back.
+// Release gives back the place in the queue that a request of cost permits has booked, if
+// l is leaky, slot is the booked instant and in the future, and no later place is booked.
+// Otherwise the place stays booked, because the requests behind it keep their times. It
+// reports whether a place was given back.
 func (l *Limit) Release(now int64, s *State, cost, slot int64) bool {
 	if l.algorithm != Leaky || s.tag != l.tag || cost < 1 || cost > l.burst+l.overshoot {
 		return false

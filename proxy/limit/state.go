@@ -2,8 +2,8 @@ package limit
 
 import "encoding/binary"
 
-// A State is what one key has consumed. The zero State is a key never seen. A State
-// remembers as much of its limit as is needed for the amounts to change between two
+// A State is what one key has consumed. The zero State is that of a new key. A State
+// stores as much of its limit as is needed for the amounts to change between two
 // calls; see [Limit.Take]. A copy shares the log of the original; see [State.Clone].
 //
 // Owned by its loop, or by the store that keeps it.
@@ -15,8 +15,8 @@ type State struct {
 	rest Rest
 }
 
-// A Rest is the part of a State that few have: the log of [SlidingLog], and when a soft
-// limit was exceeded. The zero value is empty.
+// A Rest is the part of a State that only some limits use: the log of [SlidingLog], and when
+// a soft limit was exceeded. The zero value is empty.
 type Rest struct {
 	log   *Log
 	began int64 // when overshoot began to be used; 0: it may be used

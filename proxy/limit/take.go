@@ -37,9 +37,9 @@ type view struct {
 //
 // The limit may differ from the one that s was kept under. If only amounts changed, what
 // was consumed stays consumed: fixed, sliding and sliding_log keep their counts, token
-// and gcra the permits that have not come back, leaky the instant up to which places are
+// and gcra the permits not yet regained, leaky the instant up to which places are
 // booked. So under a smaller limit a key may have nothing left for a while, with token
-// for no longer than the old bucket would have taken to fill. Permits come back at the
+// for no longer than the old bucket would have taken to fill. Permits are regained at the
 // old rate until the first call under the new limit, even if that call is refused. A
 // State of another [Kind] counts as one never seen; a caller that needs both keeps a
 // State for each.

@@ -1,5 +1,5 @@
 // Package session is the HTTP/1.1 carrier of exchanges: one client connection of the proxy
-// as a state machine, which is told events and their times, and returns what to do. It reads
+// as a state machine, which is given events and their times, and returns what to do. It reads
 // requests and passes them to its exchange (package exchange), one at a time: it reads the
 // next request when the answer to the previous one is written. It keeps the connection
 // between exchanges, ends it, and copies bytes after a switch of protocols, until both sides

@@ -202,7 +202,7 @@ func (s *Session) skipRefused(now time.Time, b []byte) (n int) {
 }
 
 // HandleAnswer handles the store's answer that Env.Ask did not return immediately. It is
-// called even if the client has left.
+// called even if the client has disconnected.
 func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
 	s.Exchange.HandleAnswer(now, ans)
 	s.readOn(now)

@@ -47,7 +47,7 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 		return
 	}
 	if o.Answered.IsZero() && o.Fault == exchange.FaultNone {
-		return // the client left before the answer
+		return // the client disconnected before the answer
 	}
 	a := gate.Answer{Sent: o.Complete, At: o.Answered, Class: t.side.routes.Class(c.route, o.Method, o.Status), Refused: unable(o), Full: c.full, InFlight: c.with}
 	t.gate.Answered(now, &a, &t.late)
