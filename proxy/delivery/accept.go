@@ -12,7 +12,7 @@ import (
 	"weir/proxy/terms"
 )
 
-// Accept has a refused request stored; it is a [wire.Defer].
+// Accept stores a refused request and calls done with the result. It is a [wire.Defer].
 func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer, done func(deferred.Stored)) {
 	q := d.opened()
 	if q == nil {
@@ -50,7 +50,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 	q.Put(now, p)
 }
 
-// report counts what came of storing, and passes it on.
+// report counts the result of storing an entry, and passes it to done.
 func (d *Dispatcher) report(now time.Time, rule string, s deferred.Stored, done func(deferred.Stored)) {
 	d.counts.stored(rule, s.Outcome)
 	switch {
@@ -67,7 +67,7 @@ func (d *Dispatcher) report(now time.Time, rule string, s deferred.Stored, done 
 	done(s)
 }
 
-// waitingOf is how many entries of a rule wait or are being delivered.
+// waitingOf returns how many entries of a rule wait or are being delivered.
 func (d *Dispatcher) waitingOf(rule string) int {
 	stats := d.stats()
 	for i := range stats.Rules {
@@ -78,15 +78,15 @@ func (d *Dispatcher) waitingOf(rule string) int {
 	return 0
 }
 
-// A rate is how many entries are accepted per second, evenly, with a second's worth at once.
+// A rate limits the entries accepted per second: evenly, with a second's worth at once.
 //
-// Safe for concurrent use: it is one atomic time.
+// Safe for concurrent use: its state is one atomic time.
 type rate struct {
 	perSecond int
-	full      atomic.Int64 // when all of it is there again, in ns
+	full      atomic.Int64 // when all permits are available again, in ns since the epoch
 }
 
-// take takes one, if it is there.
+// take takes a permit, and reports whether there was one.
 func (r *rate) take(now time.Time) bool {
 	each := int64(time.Second) / int64(r.perSecond)
 	at := now.UnixNano()

@@ -15,56 +15,55 @@ import (
 	"weir/proxy/terms"
 )
 
-// A callback is an entry of the same queue: it is stored before the request that it reports is
-// settled, so it survives a crash, and has the attempts, the back-off and the dead letters of
-// other entries. Its Head is the ID of that request, its Body what is sent, and it waits in a line
-// of its receiver.
+// A callback is an entry of the same queue. It is stored before the request that it reports is
+// settled, so it survives a crash. It has attempts, back-off and dead letters like other entries.
+// Its Head is the ID of that request, its Body the JSON to send, and its line that of its
+// receiver.
 
-// CallbackRule is the rule of entries that are callbacks. No rule of a file has this name, as it
-// has a space.
+// CallbackRule is the rule of entries that are callbacks. It contains a space, so no rule of a
+// file has this name.
 const CallbackRule = "deferred callbacks"
 
 const (
-	// storeEvery is how long a callback waits that cannot be stored, and with it the settlement of
-	// its request.
+	// storeEvery is the interval for retrying to store a callback. The settlement of its request
+	// waits as long.
 	storeEvery = time.Second
-	// catchUpEvery is how often the dispatcher looks for entries that became unknown when a
-	// proxy crashed, if the number of unknown entries has changed. If it has not, the dispatcher
-	// looks each time that catchUpAnyway such intervals have passed, because one entry may have
-	// replaced another.
+	// catchUpEvery is how often the dispatcher looks for entries that became unknown when a proxy
+	// crashed, if their number has changed. If it has not, the dispatcher looks only every
+	// catchUpAnyway intervals, because one entry may have replaced another.
 	catchUpEvery  = time.Minute
 	catchUpAnyway = 10
-	// reasonBytesMax is how much is kept of why an attempt has failed.
+	// reasonBytesMax bounds the stored reason why an attempt has failed.
 	reasonBytesMax = 200
 )
 
-// callbackID is the ID of the callback about e. It does not depend on the proxy that stores it, and
-// changes when e is retried.
+// callbackID returns the ID of the callback about e. It does not depend on the proxy that stores
+// it, and changes when e is retried.
 func callbackID(e *deferred.Entry) (id deferred.ID) {
 	sum := sha256.Sum256(append([]byte("callback "+e.ID.String()), e.Accepted.UTC().Format(time.RFC3339Nano)...))
 	copy(id[:], sum[:])
 	return id
 }
 
-// callbackOf is the callback about an entry that has its final state.
+// callbackOf returns the callback about an entry in its final state.
 func (d *Dispatcher) callbackOf(now time.Time, e *deferred.Entry) *deferred.Put {
 	t := d.termsOf(CallbackRule)
 	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, Line: "none", Order: deferred.OrderNone, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(t.Wait()),
 		Head: []byte(e.ID.String()), Callback: e.Callback}
 	if hosts := d.cfg.Hosts; hosts != nil {
 		c.Parallel = hosts.Parallel()
-		if line, err := hosts.Check(e.Callback); err == nil { // else the list is another one now, and attempts say so
+		if line, err := hosts.Check(e.Callback); err == nil { // otherwise the list has changed since, and the attempts fail with that reason
 			c.Line = line
 		}
 	}
-	c.Body, _ = json.Marshal(shownOf(e, 0)) // it can
-	c.Scope = sha256.Sum256(c.ID[:])        // it may be sent again
+	c.Body, _ = json.Marshal(shownOf(e, 0)) // cannot fail
+	c.Scope = sha256.Sum256(c.ID[:])        // unique, since the same body may be sent again
 	c.Fingerprint = c.Scope
 	return &deferred.Put{Entry: c, Follows: true}
 }
 
-// announce stores the callback about an entry that has its final state, or will have it once it is
-// settled. While the queue cannot be written it tries again.
+// announce stores the callback about an entry that is in its final state, or will be when it is
+// settled. It retries while the queue cannot be written.
 func (d *Dispatcher) announce(q deferred.Queue, e *deferred.Entry) {
 	for d.life.Err() == nil {
 		now := time.Now()
@@ -80,7 +79,7 @@ func (d *Dispatcher) announce(q deferred.Queue, e *deferred.Entry) {
 	}
 }
 
-// rest waits, unless the dispatcher ends.
+// rest waits for the given time, or until the dispatcher ends.
 func (d *Dispatcher) rest(pause time.Duration) {
 	t := time.NewTimer(pause)
 	defer t.Stop()
@@ -90,7 +89,7 @@ func (d *Dispatcher) rest(pause time.Duration) {
 	}
 }
 
-// putNew puts an entry, unless there is one with its ID, and waits for what comes of it.
+// putNew stores an entry unless there is one with its ID, and returns the result.
 func (d *Dispatcher) putNew(q deferred.Queue, now time.Time, p *deferred.Put) deferred.Stored {
 	switch _, _, err := q.Read(d.life, p.Entry.ID); {
 	case err == nil:
@@ -104,8 +103,8 @@ func (d *Dispatcher) putNew(q deferred.Queue, now time.Time, p *deferred.Put) de
 	return <-stored
 }
 
-// aside runs a function in a goroutine of its own, for which Close waits. After Close it does
-// nothing: what is claimed then stays so until its lease passes.
+// aside runs a function in a goroutine that Close waits for. After Close it does nothing: claimed
+// entries then stay claimed until their leases expire.
 func (d *Dispatcher) aside(run func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,7 +113,7 @@ func (d *Dispatcher) aside(run func()) {
 	}
 }
 
-// call makes an attempt to send a callback.
+// call attempts to send a callback.
 func (p *parcel) call() {
 	r := post.Reply{Err: errors.New("DEFER_CALLBACK_HOSTS is not set")}
 	if client := p.d.cfg.Post; client != nil {
@@ -135,8 +134,8 @@ func (p *parcel) call() {
 	p.settle(now, s)
 }
 
-// catchUp stores the callbacks about requests that became unknown because a proxy crashed: no
-// delivery has settled them.
+// catchUp stores, until the dispatcher ends, the callbacks about requests that became unknown
+// because a proxy crashed: no delivery has settled those.
 func (d *Dispatcher) catchUp() {
 	since := time.Now().Add(-deferred.LeaseFor)
 	var known deferred.Count
@@ -166,7 +165,7 @@ func (d *Dispatcher) unknown() (sum deferred.Count) {
 	return sum
 }
 
-// announceUnknown stores the callbacks about requests that are unknown since a time.
+// announceUnknown stores the callbacks about requests that became unknown after a time.
 func (d *Dispatcher) announceUnknown(since time.Time) error {
 	q := d.opened()
 	if q == nil {
@@ -189,8 +188,8 @@ func (d *Dispatcher) announceUnknown(since time.Time) error {
 	}
 }
 
-// A shownCallback is what endpoints show of a callback. Why an attempt failed is not for clients:
-// it names addresses.
+// A shownCallback is a callback as endpoints show it. It does not contain the reason why an
+// attempt failed, because that reveals addresses to clients.
 type shownCallback struct {
 	URL      string `json:"url"`
 	State    string `json:"state,omitempty"`
@@ -198,7 +197,7 @@ type shownCallback struct {
 	Status   int    `json:"status,omitempty"` // of the last answer
 }
 
-// shownCallbackOf returns what became of the callback about an entry; nil: there is none.
+// shownCallbackOf returns the state of the callback about an entry, or nil if there is none.
 func (d *Dispatcher) shownCallbackOf(ctx context.Context, e *deferred.Entry) *shownCallback {
 	if e.Callback == "" {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"weir/proxy/deferred"
 )
 
-// rulesMax bounds the rules that are counted apart; stored requests outlive their rules.
+// rulesMax bounds the rules that are counted separately; stored requests may outlive their rules.
 const rulesMax = 10_000
 
-// An event is what is counted of a rule.
+// An event is a rule and an outcome that is counted for it.
 type event struct{ rule, outcome string }
 
 // counts are the counters of stored requests.
@@ -35,7 +35,7 @@ func newCounts() counts {
 		mu: new(sync.Mutex), accepts: make(map[event]uint64), deliveries: make(map[event]uint64)}
 }
 
-// add counts one in m.
+// add increments the count of e in m.
 func (c *counts) add(m map[event]uint64, e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *counts) add(m map[event]uint64, e event) {
 	m[e]++
 }
 
-// stored counts what came of storing.
+// stored counts the outcome of storing an entry.
 func (c *counts) stored(rule string, o deferred.Outcome) {
 	if o == deferred.Storing {
 		o = deferred.Duplicate
@@ -53,7 +53,7 @@ func (c *counts) stored(rule string, o deferred.Outcome) {
 	c.add(c.accepts, event{rule, o.String()})
 }
 
-// delivered counts what came of a delivery.
+// delivered counts the outcome of a delivery.
 func (c *counts) delivered(e *deferred.Entry, s *deferred.Settlement, now time.Time) {
 	outcome := s.To.String()
 	switch {
@@ -74,11 +74,11 @@ func (c *counts) seen(m map[event]uint64) map[event]uint64 {
 	return maps.Clone(m)
 }
 
-// accepted are the counters of what came of storing.
+// accepted returns the counts of outcomes of storing.
 func (d *Dispatcher) accepted() map[event]uint64 { return d.counts.seen(d.counts.accepts) }
 
-// ended are those of what came of deliveries. Entries that the queue gave up were settled by no
-// delivery.
+// ended returns the counts of outcomes of deliveries. It adds entries that the queue gave up,
+// which no delivery has settled.
 func (d *Dispatcher) ended() map[event]uint64 {
 	seen := d.counts.seen(d.counts.deliveries)
 	for l, n := range d.stats().GivenUp {
@@ -87,8 +87,8 @@ func (d *Dispatcher) ended() map[event]uint64 {
 	return seen
 }
 
-// each yields counters in order. Those of the outcomes are there from the beginning for all rules in
-// force: Prometheus does not see a counter increase that begins with 1.
+// each yields counters in order. For all rules in force the given outcomes exist from the start,
+// because Prometheus does not see an increase when a counter appears with the value 1.
 func (d *Dispatcher) each(counted func() map[event]uint64, outcomes ...string) iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		seen := counted()
@@ -154,7 +154,7 @@ func (d *Dispatcher) deferring(yield func(rule string, seconds float64) bool) {
 	}
 }
 
-// stats is what the queue holds; nothing while it is not open.
+// stats returns the statistics of the queue, or none while it is not open.
 func (d *Dispatcher) stats() deferred.Stats {
 	if q := d.opened(); q != nil {
 		return q.Stats()
@@ -162,12 +162,12 @@ func (d *Dispatcher) stats() deferred.Stats {
 	return deferred.Stats{}
 }
 
-// waiting is how many of a rule's entries are in lines.
+// waiting returns how many of a rule's entries are in lines.
 func waiting(r *deferred.RuleStats) int {
 	return r.States[deferred.Waiting].Entries + r.States[deferred.Delivering].Entries
 }
 
-// dead is how many of a rule's entries may be played again.
+// dead returns how many of a rule's entries may be retried by an operator.
 func dead(r *deferred.RuleStats) (n int) {
 	for s := range deferred.State(deferred.StatesCount) {
 		if s.Dead() && s != deferred.Cancelled {

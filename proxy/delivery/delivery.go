@@ -1,6 +1,6 @@
-// Package delivery has refused requests stored and delivers them later: it joins a queue
-// ([deferred.Queue]) to the event loops, which carry each request, and shows people what is
-// in the queue.
+// Package delivery stores refused requests and delivers them later. It connects a queue
+// ([deferred.Queue]) with the event loops, which deliver each request, and serves the endpoints
+// that show and edit the queue.
 package delivery
 
 import (
@@ -27,45 +27,45 @@ import (
 )
 
 const (
-	// underWayMax bounds the deliveries under way: their requests are in memory.
+	// underWayMax bounds the concurrent deliveries, whose requests are in memory.
 	underWayMax = 256
-	// holdMax is up to which time a delivery that a limit refuses waits on its loop, if its
-	// request has an Idempotency-Key. Others wait in the queue.
+	// holdMax bounds how long a delivery that a limit refuses waits on its loop, if its request
+	// has an Idempotency-Key. Others wait in the queue.
 	holdMax = 500 * time.Millisecond
 	// renewEvery is how often leases are renewed.
 	renewEvery = deferred.LeaseFor / 3
-	// retryEvery is how long the dispatcher rests when the queue fails or is not there yet.
+	// retryEvery is the pause after the queue has failed, or while it is not open yet.
 	retryEvery = 100 * time.Millisecond
 )
 
-// Config is what a Dispatcher is made of.
+// A Config configures a Dispatcher.
 type Config struct {
-	// Open opens the queue. While it returns [deferred.ErrInUse] after a take-over it is called
-	// again.
+	// Open opens the queue. After a take-over it is called again while it returns
+	// [deferred.ErrInUse].
 	Open     func() (deferred.Queue, error)
 	Takeover bool
 	Policy   func() *decide.Policy
 	Rate     int // entries accepted per second
-	// SameClient: only who has the same key of the rule sees what became of a request.
+	// SameClient lets only requests with the same key of the rule see the state of a request.
 	SameClient bool
-	Trusts     func(netip.Addr) bool // trusted proxies: they say whose request it is
-	Claims     *claims.Set           // the fields in which they do; those of others count for nothing; nil: the usual ones
+	Trusts     func(netip.Addr) bool // whether an address is that of a trusted proxy, whose claims about the client count
+	Claims     *claims.Set           // the fields with such claims; nil: the usual ones
 	DeadKeep   time.Duration
-	Path       string          // what the status URLs of clients begin with
-	Sites      deferred.Sites  // the proxies with queues of their own; nil: there is one
-	Hosts      *callback.Hosts // that are called back; nil: none
-	Post       *post.Client    // calls them
+	Path       string          // prefix of the status URLs for clients
+	Sites      deferred.Sites  // the proxies with queues of their own; nil: there is only one
+	Hosts      *callback.Hosts // hosts that may be called back; nil: none
+	Post       *post.Client    // sends callbacks
 	Log        *slog.Logger
 
-	callbacks *terms.Defer // of tests
+	callbacks *terms.Defer // replaced by tests
 }
 
-// A Dispatcher accepts and delivers.
+// A Dispatcher stores refused requests and delivers them.
 //
-// Safe for concurrent use: mu guards what is under way, the rest is atomic or immutable.
+// Safe for concurrent use: mu guards the deliveries in progress, the rest is atomic or immutable.
 type Dispatcher struct {
 	cfg     Config
-	queue   atomic.Pointer[deferred.Queue] // nil: it is not open
+	queue   atomic.Pointer[deferred.Queue] // nil: not open
 	deliver func(*wire.Delivery)
 	rate    rate
 	rules   atomic.Pointer[ruleIndex]
@@ -77,23 +77,23 @@ type Dispatcher struct {
 	openLog every.Sparse
 	siteLog every.Sparse
 
-	wake chan struct{} // has room for one
+	wake chan struct{} // capacity 1
 	stop context.CancelFunc
-	cut  context.CancelFunc // gives a claim up that the queue does not answer
+	cut  context.CancelFunc // cancels a claim that the queue does not answer
 	done sync.WaitGroup
 
-	life   context.Context // of callbacks and leases
+	life   context.Context // of callbacks and leases; end cancels it
 	end    context.CancelFunc
-	beside sync.WaitGroup // their goroutines
+	beside sync.WaitGroup // the goroutines of callbacks and leases
 
 	mu       sync.Mutex
 	closed   bool
 	underWay map[deferred.ID]*parcel
-	busy     map[string]int // how many of them each rule has
-	empty    chan struct{}  // closed when a drain waits and nothing is under way
+	busy     map[string]int // number of underWay by rule
+	empty    chan struct{}  // closed when Close waits and no delivery is in progress
 }
 
-// New returns a dispatcher whose queue is open, unless a predecessor still has it.
+// New returns a Dispatcher. Its queue is open, unless a predecessor still uses it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
 		underWay: make(map[deferred.ID]*parcel), busy: make(map[string]int)}
@@ -103,7 +103,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	if d.cfg.Claims == nil {
-		d.cfg.Claims, _ = claims.New(nil) // no name can be wrong
+		d.cfg.Claims, _ = claims.New(nil) // cannot fail without names
 	}
 	if err := d.open(); err != nil && (!cfg.Takeover || !errors.Is(err, deferred.ErrInUse)) {
 		return nil, err
@@ -120,7 +120,7 @@ func (d *Dispatcher) open() error {
 	return err
 }
 
-// opened returns the queue; nil: it is not open yet.
+// opened returns the queue, or nil if it is not open yet.
 func (d *Dispatcher) opened() deferred.Queue {
 	if q := d.queue.Load(); q != nil {
 		return *q
@@ -128,7 +128,7 @@ func (d *Dispatcher) opened() deferred.Queue {
 	return nil
 }
 
-// Start begins to deliver.
+// Start starts the deliveries; deliver passes each one to a loop.
 func (d *Dispatcher) Start(deliver func(*wire.Delivery)) {
 	ctx, stop := context.WithCancel(context.Background())
 	claims, cut := context.WithCancel(context.Background())
@@ -141,11 +141,11 @@ func (d *Dispatcher) Start(deliver func(*wire.Delivery)) {
 }
 
 // Close makes no further claims, gives back what is claimed and not sent, waits for the other
-// deliveries under way as long as ctx lasts, and closes the queue.
+// deliveries until ctx ends, and closes the queue.
 func (d *Dispatcher) Close(ctx context.Context) error {
 	if d.stop != nil {
 		defer context.AfterFunc(ctx, d.cut)()
-		d.stop() // a claim is waited for: otherwise entries would stay claimed that are not delivered
+		d.stop() // waits for the current claim: otherwise entries would stay claimed and not be delivered
 	}
 	d.done.Wait()
 	d.mu.Lock()
@@ -173,7 +173,7 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	return nil
 }
 
-// ring has the dispatcher look at the queue.
+// ring wakes run, so that it looks at the queue.
 func (d *Dispatcher) ring() {
 	select {
 	case d.wake <- struct{}{}:
@@ -181,7 +181,7 @@ func (d *Dispatcher) ring() {
 	}
 }
 
-// run claims and delivers until ctx ends.
+// run claims and delivers entries until ctx ends.
 func (d *Dispatcher) run(ctx, claims context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -201,8 +201,8 @@ func (d *Dispatcher) run(ctx, claims context.Context) {
 	}
 }
 
-// claim delivers what is due, and returns after what time to look again; 0: when something
-// has changed.
+// claim delivers the entries that are due, and returns the time after which to look again, or 0
+// to wait for ring.
 func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 	q := d.opened()
 	if q == nil {
@@ -220,7 +220,7 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 	for ctx.Err() == nil {
 		n, except := d.room()
 		if n == 0 {
-			return 0 // a settlement rings
+			return 0 // a settlement calls ring
 		}
 		claimed, next, err := q.Claim(claims, time.Now(), n, except...)
 		if err != nil {
@@ -230,7 +230,7 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 			d.begin(q, &claimed[i])
 		}
 		switch {
-		case len(claimed) > 0: // maybe not all that are due
+		case len(claimed) > 0: // there may be more that are due
 		case next.IsZero():
 			return 0
 		default:
@@ -243,10 +243,10 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 	return 0
 }
 
-// room is how many more deliveries may be under way, and of which rules none. Rules whose targets
-// do not answer must not hold up the others: a claim takes half of what is free, and a rule that
-// has as many under way as are free takes none. So one such rule takes up to three quarters of
-// all, and each further one part of what is left.
+// room returns how many entries may be claimed, and the rules whose entries may not. Rules whose
+// targets do not answer must not delay the others: a claim takes half of the free places, and a
+// rule with at least as many deliveries as there are free places takes none. So one such rule
+// takes up to three quarters of all places, and each further one part of the rest.
 func (d *Dispatcher) room() (n int, except []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -259,7 +259,7 @@ func (d *Dispatcher) room() (n int, except []string) {
 	return (free + 1) / 2, except
 }
 
-// begin delivers one entry.
+// begin starts the delivery of one entry.
 func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 	e, t := c.Entry, d.termsOf(c.Entry.Rule)
 	p := &parcel{d: d, queue: q, lease: c.Lease, e: e, terms: t}
@@ -277,7 +277,7 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 	}
 	request, added := p.request()
 	hold := holdMax
-	if !e.Keyed() { // a crash while it waits would make it unknown, though nothing was sent
+	if !e.Keyed() { // otherwise a crash while it waits would make it unknown, though nothing was sent
 		hold = 0
 	}
 	p.delivery = &wire.Delivery{Request: request, Added: added, Remote: e.Remote.Addr(), Secure: e.TLS, Trusted: e.Trusted,
@@ -285,7 +285,7 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 	d.deliver(p.delivery)
 }
 
-// left notes that an entry is settled.
+// left records that an entry is settled.
 func (d *Dispatcher) left(e *deferred.Entry) {
 	d.mu.Lock()
 	delete(d.underWay, e.ID)
@@ -299,8 +299,8 @@ func (d *Dispatcher) left(e *deferred.Entry) {
 	d.ring()
 }
 
-// renew renews the leases until the queue is closed. A delivery whose lease is lost goes on: it
-// cannot be taken back, and its settlement will be refused.
+// renew renews the leases until the queue is closed. A delivery whose lease is lost continues,
+// because it cannot be undone; its settlement will be refused.
 func (d *Dispatcher) renew() {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
@@ -316,7 +316,7 @@ func (d *Dispatcher) renew() {
 			}
 			d.mu.Unlock()
 			if q := d.opened(); q != nil && len(leases) > 0 {
-				_, _ = q.Renew(d.life, now, leases) // a queue that fails says so itself
+				_, _ = q.Renew(d.life, now, leases) // the queue logs its failures
 			}
 		}
 	}
@@ -328,7 +328,7 @@ type ruleIndex struct {
 	byID map[string]*rule.Rule
 }
 
-// ruleOf is a rule in force; nil: there is none of that name.
+// ruleOf returns a rule in force by its id, or nil.
 func (d *Dispatcher) ruleOf(id string) *rule.Rule {
 	set := d.cfg.Policy().Rules
 	index := d.rules.Load()
@@ -342,8 +342,8 @@ func (d *Dispatcher) ruleOf(id string) *rule.Rule {
 	return index.byID[id]
 }
 
-// termsOf are the terms of a rule; what was stored by a rule that has gone is delivered on
-// the usual ones.
+// termsOf returns the terms of a rule. Requests of a rule that no longer exists are delivered on the
+// default terms.
 func (d *Dispatcher) termsOf(id string) *terms.Defer {
 	if id == CallbackRule {
 		return d.cfg.callbacks

@@ -13,29 +13,29 @@ import (
 	"weir/proxy/deferred"
 )
 
-// pageUsual is how many entries a page has unless it is said.
+// pageUsual is the default number of entries of a page.
 const pageUsual = 100
 
-// A listing is GET /config/deferred.
+// A listing is the answer to GET /config/deferred.
 type listing struct {
 	Durability string      `json:"durability"`
 	Bytes      int64       `json:"bytes"`
 	Unreadable int         `json:"unreadable"`
 	Rules      []shownRule `json:"rules"`
 	Entries    []*shown    `json:"entries"`
-	Next       string      `json:"next,omitempty"` // the parameter after of the next page
+	Next       string      `json:"next,omitempty"` // value of the parameter after for the next page
 }
 
-// A shownRule is what is stored for one rule.
+// A shownRule is the number and size of the entries of one rule.
 type shownRule struct {
 	Rule   string         `json:"rule"`
 	Paused bool           `json:"paused"`
-	Oldest float64        `json:"oldest"` // seconds that the oldest in a line has waited
+	Oldest float64        `json:"oldest"` // seconds that the oldest entry in a line has waited
 	States map[string]int `json:"states"`
 }
 
-// list returns what is stored, and the entries of a rule and a state: by default those that
-// wait.
+// list returns what is stored for each rule, and the entries of a rule and a state, by default
+// those that wait.
 func (d *Dispatcher) list(w http.ResponseWriter, r *http.Request) (any, error) {
 	values := r.URL.Query()
 	query := deferred.Query{Rule: values.Get("rule"), After: values.Get("after"), Limit: pageUsual}
@@ -86,7 +86,7 @@ func shownRuleOf(r *deferred.RuleStats) shownRule {
 	return t
 }
 
-// An order is what POST /config/deferred says.
+// An order is the body of POST /config/deferred.
 type order struct {
 	Rule   string `json:"rule"`
 	State  string `json:"state"`
@@ -94,7 +94,7 @@ type order struct {
 	Paused *bool  `json:"paused"`
 }
 
-// actionOf reads an action.
+// actionOf parses an action.
 func actionOf(text string) (deferred.Action, error) {
 	switch text {
 	case "retry":
@@ -105,7 +105,7 @@ func actionOf(text string) (deferred.Action, error) {
 	return 0, strict.At("action", fmt.Errorf("must be one of retry, drop, is %q", text))
 }
 
-// orderOf reads an order. The error says why it is not carried out.
+// orderOf reads an order. The error says why it is invalid.
 func (d *Dispatcher) orderOf(w http.ResponseWriter, r *http.Request) (o order, err error) {
 	if err = service.ReadJSON(w, r, &o); err == nil && d.opened() == nil {
 		err = unavailable(w)
@@ -113,7 +113,7 @@ func (d *Dispatcher) orderOf(w http.ResponseWriter, r *http.Request) (o order, e
 	return o, err
 }
 
-// editMany pauses a rule, or changes all its entries that are in a state.
+// editMany pauses a rule, or changes all its entries in a state.
 func (d *Dispatcher) editMany(w http.ResponseWriter, r *http.Request) (any, error) {
 	o, err := d.orderOf(w, r)
 	switch {
@@ -143,7 +143,7 @@ func (d *Dispatcher) editMany(w http.ResponseWriter, r *http.Request) (any, erro
 	return d.changed(w, n, err)
 }
 
-// editOne retries or forgets one entry.
+// editOne retries or deletes one entry.
 func (d *Dispatcher) editOne(w http.ResponseWriter, r *http.Request) (any, error) {
 	o, err := d.orderOf(w, r)
 	if err != nil {
@@ -166,7 +166,7 @@ func (d *Dispatcher) editOne(w http.ResponseWriter, r *http.Request) (any, error
 	return d.changed(w, n, err)
 }
 
-// changed returns the answer to an order.
+// changed returns the answer to an order that has changed n entries.
 func (d *Dispatcher) changed(w http.ResponseWriter, n int, err error) (any, error) {
 	if err != nil {
 		return nil, withStatus(w, err)
@@ -175,7 +175,7 @@ func (d *Dispatcher) changed(w http.ResponseWriter, n int, err error) (any, erro
 	return map[string]int{"changed": n}, nil
 }
 
-// withStatus returns an error of the queue with the status of its answer.
+// withStatus returns an error of the queue with the status of the answer.
 func withStatus(w http.ResponseWriter, err error) error {
 	switch {
 	case errors.Is(err, deferred.ErrNotFound):

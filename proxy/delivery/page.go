@@ -8,8 +8,8 @@ import (
 	"weir/internal/service"
 )
 
-// pageText shows operators what GET /config/deferred lists, and sends orders. It contains
-// nothing of the queue itself, so that browsers can load it without the token.
+// pageText is the page on which operators see what GET /config/deferred lists, and edit it. It
+// contains no data of the queue, so browsers can load it without the token.
 //
 //go:embed page.html
 var pageText string

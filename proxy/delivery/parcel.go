@@ -12,7 +12,7 @@ import (
 	"weir/proxy/wire"
 )
 
-// A parcel is one entry that is being delivered.
+// A parcel is an entry that is being delivered.
 type parcel struct {
 	d     *Dispatcher
 	queue deferred.Queue
@@ -20,18 +20,18 @@ type parcel struct {
 	e     *deferred.Entry
 	terms *terms.Defer
 
-	delivery *wire.Delivery // set before Close may look; nil: the entry has expired
+	delivery *wire.Delivery // set before Close may read it; nil: the entry has expired
 }
 
-// withdraw puts the entry back into its line as it was, if nothing of it was sent.
+// withdraw returns the entry unchanged to its line, if no part of it was sent.
 func (p *parcel) withdraw(now time.Time) {
 	if p.delivery != nil && p.delivery.Fate.Withdraw() {
 		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: p.e.Due})
 	}
 }
 
-// request is the request as its client would send it, and what the target gets besides: which
-// delivery it is, and an Idempotency-Key if its client has sent none.
+// request returns the request as its client sent it, and the field lines to add for the target:
+// the number of the attempt, and an Idempotency-Key if the client has sent none.
 func (p *parcel) request() (request, added []byte) {
 	e := p.e
 	request = make([]byte, 0, len(e.Head)+len(e.Body)+32)
@@ -45,7 +45,7 @@ func (p *parcel) request() (request, added []byte) {
 	return request, added
 }
 
-// done handles the end of the delivery, on a loop.
+// done handles the end of the delivery. It is called on a loop.
 func (p *parcel) done(now time.Time, w *wire.Delivered) {
 	if w.Refused {
 		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(w.After)})
@@ -66,8 +66,8 @@ func (p *parcel) done(now time.Time, w *wire.Delivered) {
 	p.settle(now, s)
 }
 
-// attempted completes the settlement after an attempt, and reports whether there will be no other
-// although it failed. after is the time until the next one.
+// attempted completes the settlement of an attempt, and reports whether the entry is given up.
+// after is the time until the next attempt.
 func (p *parcel) attempted(now time.Time, s *deferred.Settlement, after time.Duration) (gaveUp bool) {
 	s.Attempt = true
 	switch s.To {
@@ -81,7 +81,7 @@ func (p *parcel) attempted(now time.Time, s *deferred.Settlement, after time.Dur
 	return gaveUp
 }
 
-// lastOf is how an attempt ended, in a word.
+// lastOf returns the outcome of an attempt for the log: the status, or the error.
 func lastOf(l *deferred.Last) any {
 	if l.Status > 0 {
 		return l.Status
@@ -89,10 +89,11 @@ func lastOf(l *deferred.Last) any {
 	return l.Error
 }
 
-// settle has the queue note what became of the entry.
+// settle settles the entry. If its final state is to be called back, the callback is stored
+// first.
 func (p *parcel) settle(now time.Time, s *deferred.Settlement) {
 	s.Lease = p.lease
-	s.Done = func(err error) { // a queue that fails says so itself
+	s.Done = func(err error) { // the queue logs its failures
 		if err == nil {
 			p.d.counts.delivered(p.e, s, now)
 		}
@@ -108,7 +109,7 @@ func (p *parcel) settle(now time.Time, s *deferred.Settlement) {
 	})
 }
 
-// settled is what an entry will be once it is settled.
+// settled returns the entry as it will be once it is settled.
 func settled(e *deferred.Entry, s *deferred.Settlement) *deferred.Entry {
 	after := *e
 	after.State = s.To
@@ -124,15 +125,14 @@ func settled(e *deferred.Entry, s *deferred.Settlement) *deferred.Entry {
 	return &after
 }
 
-// firstLine is the request line of a stored request. The Head of a result begins with it too:
-// queues forget the requests of entries that are done, and who may see one depends on where it
-// went.
+// firstLine returns the request line of a stored request. The Head of a result begins with it
+// too, because queues delete the requests of entries that are done, and maySee needs the path.
 func firstLine(head []byte) []byte {
 	line, _, _ := bytes.Cut(head, []byte("\r\n"))
 	return line
 }
 
-// requestLine is method and target of a stored request.
+// requestLine returns the method and the target of a stored request.
 func requestLine(head []byte) (method, target []byte) {
 	method, rest, _ := bytes.Cut(firstLine(head), []byte(" "))
 	target, _, _ = bytes.Cut(rest, []byte(" "))

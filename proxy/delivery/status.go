@@ -18,7 +18,7 @@ import (
 	"weir/proxy/rule"
 )
 
-// askWithin is how long an endpoint waits for the queue.
+// askWithin bounds how long an endpoint waits for the queue.
 const askWithin = 2 * time.Second
 
 // RegisterEndpoints adds the endpoints to own:
@@ -83,7 +83,7 @@ func shownOf(e *deferred.Entry, position int) *shown {
 	return t
 }
 
-// fieldsOf cuts field lines apart.
+// fieldsOf splits field lines into names and values.
 func fieldsOf(head []byte) (fields [][2]string) {
 	for line := range strings.SplitSeq(string(head), "\r\n") {
 		if name, value, ok := strings.Cut(line, ": "); ok {
@@ -96,8 +96,8 @@ func fieldsOf(head []byte) (fields [][2]string) {
 // An answer writes the answer to a request that may see an entry.
 type answer func(ctx context.Context, w http.ResponseWriter, e *deferred.Entry, position int)
 
-// asked returns a handler that gives the answer if the request may see the entry that it names.
-// For all others there is no such entry.
+// asked returns a handler that calls give if the request may see the entry in its path. Otherwise
+// it answers as if there were no such entry.
 func (d *Dispatcher) asked(give answer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), askWithin)
@@ -132,8 +132,8 @@ func (d *Dispatcher) asked(give answer) http.HandlerFunc {
 	}
 }
 
-// misplaced reports whether this proxy is reached under a URL that DEFER_ADVERTISE has as that of
-// another. A client that it redirects could come back to it.
+// misplaced reports whether the host of a request is that of another proxy in DEFER_ADVERTISE. A
+// client that is redirected to that proxy could come back to this one.
 func (d *Dispatcher) misplaced(host string) bool {
 	if !d.cfg.Sites.Others(host) {
 		return false
@@ -144,7 +144,7 @@ func (d *Dispatcher) misplaced(host string) bool {
 	return true
 }
 
-// addressAt is the URL of what r asks for at another proxy.
+// addressAt returns the URL of r at another proxy.
 func (d *Dispatcher) addressAt(site string, r *http.Request) string {
 	to := site + d.cfg.Path + strings.TrimPrefix(r.URL.Path, "/deferred/")
 	if r.URL.RawQuery != "" {
@@ -153,17 +153,17 @@ func (d *Dispatcher) addressAt(site string, r *http.Request) string {
 	return to
 }
 
-// unavailable returns the error of a queue that cannot be read at the moment.
+// unavailable sets the status and returns the error for a queue that currently cannot be read.
 func unavailable(w http.ResponseWriter) error {
 	w.Header().Set("Retry-After", "1")
 	return service.WithStatus(http.StatusServiceUnavailable, errors.New("the queue cannot be read now"))
 }
 
-// errNone is the error of a request that is not in the queue, or belongs to another client.
+// errNone is the error for a request that is not in the queue, or belongs to another client.
 var errNone = errors.New("there is no such request, or it is forgotten")
 
-// maySee reports whether a request comes from whom an entry belongs to: sent to the entry's
-// path, it would be counted under the same key of the same rule.
+// maySee reports whether a request comes from the client that an entry belongs to: sent to the
+// entry's path, it would be counted under the same key of the same rule.
 func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 	if !d.cfg.SameClient || e.Line == "" {
 		return true
@@ -200,8 +200,8 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 	return false
 }
 
-// asIfSent is those fields of a request that count, and its query, sent to where a stored request
-// went.
+// asIfSent returns the head of a request to the path of a stored one, with the query of r and
+// those of its fields for which counts returns true.
 func asIfSent(r *http.Request, head []byte, counts func(field string) bool) []byte {
 	method, target := requestLine(head)
 	path, _, _ := bytes.Cut(target, []byte("?"))
@@ -220,7 +220,7 @@ func asIfSent(r *http.Request, head []byte, counts func(field string) bool) []by
 	return http1.AppendHeadEnd(b)
 }
 
-// retrySeconds is when it is worth asking again.
+// retrySeconds returns the value of Retry-After: when the state may have changed.
 func retrySeconds(e *deferred.Entry) string {
 	return fmt.Sprint(max(1, decide.Seconds(time.Until(e.Due))))
 }
@@ -235,7 +235,7 @@ func (d *Dispatcher) status(ctx context.Context, w http.ResponseWriter, e *defer
 	service.WriteJSON(w, http.StatusOK, t)
 }
 
-// result gives the target's answer.
+// result answers with the target's answer.
 func (d *Dispatcher) result(_ context.Context, w http.ResponseWriter, e *deferred.Entry, position int) {
 	switch {
 	case !e.State.Final():
@@ -245,7 +245,7 @@ func (d *Dispatcher) result(_ context.Context, w http.ResponseWriter, e *deferre
 		service.WriteJSON(w, http.StatusGone, shownOf(e, position))
 	default:
 		for _, f := range fieldsOf(e.Result.Head) {
-			if f[0] = http.CanonicalHeaderKey(f[0]); f[0] != "Content-Length" && f[0] != "Cache-Control" { // the body may be a part
+			if f[0] = http.CanonicalHeaderKey(f[0]); f[0] != "Content-Length" && f[0] != "Cache-Control" { // the stored body may be only a part
 				w.Header().Add(f[0], f[1])
 			}
 		}
@@ -253,11 +253,11 @@ func (d *Dispatcher) result(_ context.Context, w http.ResponseWriter, e *deferre
 			w.Header().Set("X-Weir-Truncated", fmt.Sprint(e.Result.Bytes))
 		}
 		w.WriteHeader(e.Result.Status)
-		_, _ = w.Write(e.Result.Body) // to memory
+		_, _ = w.Write(e.Result.Body) // cannot fail: w is in memory
 	}
 }
 
-// cancel takes a request out of its line.
+// cancel removes a request from its line.
 func (d *Dispatcher) cancel(ctx context.Context, w http.ResponseWriter, e *deferred.Entry, _ int) {
 	_, err := d.opened().Edit(ctx, time.Now(), deferred.Edit{Action: deferred.Cancel, ID: e.ID})
 	switch {
