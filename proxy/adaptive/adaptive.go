@@ -31,7 +31,7 @@ import (
 	"weir/proxy/traffic"
 )
 
-// Config configures an Adaptive.
+// A Config configures an Adaptive.
 type Config struct {
 	Settings config.Adaptive
 	Instance string // identifies this proxy to the advisor and in the lease; unique
@@ -56,15 +56,15 @@ type Adaptive struct {
 	clock  clock
 	lease  lease
 
-	last      *reading        // at the last snapshot
-	beat      *reading        // at the last turn of the clock
+	last      *reading        // counters at the last snapshot
+	beat      *reading        // counters at the last turn of the clock
 	every     int64           // turns between two snapshots, unless gates are full
-	failing   store.Mode      // in whose place the store's was since the last snapshot; store.Exact: it was not
-	algorithm limit.Algorithm // in force, as it was last seen
-	switched  time.Time       // when it took the place of another, by the snapshots' clock
-	warnedCap float64         // of the recommendation before; 0: none
+	failing   store.Mode      // the failure mode in effect at some time since the last snapshot; store.Exact: none was
+	algorithm limit.Algorithm // in force when it was last read
+	switched  time.Time       // when algorithm was put in force, by the snapshots' clock
+	warnedCap float64         // cap of the previous recommendation; 0: it was not capped
 	candidate limit.Config    // on trial
-	before    *trial          // of the candidate, at the last update
+	before    *trial          // counts of the candidate at the last update
 
 	results [resultCount]metric.Counter
 	mu      sync.Mutex
@@ -98,7 +98,7 @@ func (a *Adaptive) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			if asking {
-				<-answers // ctx has ended it, too; it comes too late
+				<-answers // cancelled by ctx; its answer is not used
 			}
 			a.lease.release(time.Now())
 			a.show(func(p *public) { p.leader = false })
@@ -108,7 +108,7 @@ func (a *Adaptive) Run(ctx context.Context) {
 		case <-turn.C:
 			now := time.Now()
 			turn.Reset(time.Until(a.clock.due(a.clock.turn(now) + 1)))
-			if !a.due(now) || asking { // the advisor is slow: the next snapshot speaks for both intervals
+			if !a.due(now) || asking { // the advisor is slow: the next snapshot covers both intervals
 				continue
 			}
 			u := a.open(now)
@@ -119,7 +119,7 @@ func (a *Adaptive) Run(ctx context.Context) {
 			}()
 		case u := <-answers:
 			asking = false
-			if ctx.Err() == nil { // else it ended because ctx did
+			if ctx.Err() == nil { // otherwise it was cancelled
 				a.conclude(time.Now(), u)
 			}
 		}
@@ -134,7 +134,7 @@ func (a *Adaptive) begin(now time.Time) {
 	a.last = &reading{at: now, traffic: a.cfg.Traffic()}
 	a.beat = a.last
 	if in := a.cfg.Limits.Active(); in.Source != admin.SourceDefault {
-		a.algorithm, a.switched = in.Config.Algorithm, a.clock.then(now, in.UpdatedAt) // at the latest
+		a.algorithm, a.switched = in.Config.Algorithm, a.clock.then(now, in.UpdatedAt) // no later than that
 	} else {
 		a.algorithm = in.Config.Algorithm
 	}
@@ -195,14 +195,15 @@ func (a *Adaptive) renew(now time.Time) {
 	}
 }
 
-// An update is one turn, from the snapshot to its result.
+// An update is one snapshot with its answer and result.
 //
-// Owned by the goroutine of the Adaptive, and in between by that of the request.
+// Owned by the goroutine of the Adaptive, and while the request is in progress by that of the
+// request.
 type update struct {
 	snapshot       *Snapshot
 	inForce        *admin.Active // when the snapshot was taken
 	recommendation *Recommendation
-	err            error // the advisor's, instead of a recommendation
+	err            error // why there is no recommendation
 }
 
 // open takes the snapshot that is due.
@@ -215,7 +216,7 @@ func (a *Adaptive) open(now time.Time) *update {
 	u := &update{inForce: in, snapshot: a.clock.snapshot(a.last, r, in, a.cfg.Instance)}
 	u.snapshot.Mode, u.snapshot.Store = a.enforced()
 	a.last = r
-	if in.Config.Algorithm != a.algorithm { // somebody else has changed it
+	if in.Config.Algorithm != a.algorithm { // another writer has changed it
 		a.algorithm, a.switched = in.Config.Algorithm, a.clock.then(now, in.UpdatedAt)
 	}
 	a.show(func(p *public) { p.next = a.clock.due((r.turn/a.every + 1) * a.every) })
@@ -295,14 +296,14 @@ func (a *Adaptive) apply(now time.Time, u *update, v *guard.Verdict, line *Line)
 	line.Config, line.Reason = nil, err.Error()
 }
 
-// try puts a candidate on trial next to the limit in force.
+// try puts a candidate on trial beside the limit in force.
 func (a *Adaptive) try(v *guard.Verdict, reason string) {
 	if v.Config == a.candidate {
 		return
 	}
 	l, err := limit.New(v.Config)
 	if err != nil {
-		return // the guard has made it
+		return // cannot happen: the guard has made it
 	}
 	a.candidate = v.Config
 	a.cfg.SetCandidate(&l)
@@ -353,7 +354,7 @@ func (a *Adaptive) succeeded(now time.Time, r *Recommendation) {
 	}
 }
 
-// joined joins two half sentences, of which the second may be empty.
+// joined joins two parts of a sentence, of which the second may be empty.
 func joined(one, two string) string {
 	if two == "" {
 		return one

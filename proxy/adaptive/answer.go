@@ -14,7 +14,7 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Recommendation is the understood part of the advisor's answer.
+// A Recommendation is the part of the advisor's answer that the proxy uses.
 type Recommendation struct {
 	limit.Config
 	PredictedRPS float64 `json:"predictedRps,omitempty"`
@@ -82,7 +82,8 @@ func words(list []string, value any) []string {
 	return list
 }
 
-// clean makes a foreign text safe for a log line: short and without control characters.
+// clean makes a text from another program safe for a log line: short and without control
+// characters.
 func clean(text string) string {
 	text = strings.ToValidUTF8(text[:min(len(text), textMax)], "")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

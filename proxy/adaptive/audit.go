@@ -11,33 +11,33 @@ import (
 	"weir/proxy/limit"
 )
 
-// linesMax is how many updates are remembered.
+// linesMax bounds the remembered updates.
 const linesMax = 100
 
-// A Line is one update, as it is remembered.
+// A Line is the record of one update.
 //
 // Immutable after New.
 type Line struct {
 	At             time.Time       `json:"at"` // by the real clock
 	Result         Result          `json:"result"`
-	Reason         string          `json:"reason,omitempty"` // why not, or not quite
+	Reason         string          `json:"reason,omitempty"` // why it was not applied, or not unchanged
 	Crossed        []guard.Rail    `json:"crossed,omitempty"`
-	Config         *limit.Config   `json:"config,omitempty"`  // put in force, or it would have been
-	Version        int64           `json:"version,omitempty"` // of what was put in force
+	Config         *limit.Config   `json:"config,omitempty"`  // put in force, or in mode shadow what would be
+	Version        int64           `json:"version,omitempty"` // of the configuration put in force
 	Snapshot       *Snapshot       `json:"snapshot"`
 	Recommendation *Recommendation `json:"recommendation,omitempty"`
-	Candidate      *trial          `json:"candidate,omitempty"` // mode shadow: tried since the update before, which may be another than Config
+	Candidate      *trial          `json:"candidate,omitempty"` // mode shadow: counts since the previous update, whose candidate may differ from Config
 }
 
-// A trial is what became of the requests that a candidate was asked about: what it
-// would have done, and what the limit in force did.
+// A trial compares what a candidate would have decided about requests with what the limit in
+// force did.
 type trial struct {
 	limit.Config // of the candidate
 	verdicts
 	Enforced verdicts `json:"enforced"`
 }
 
-// verdicts are how many requests a limit lets pass and refuses.
+// verdicts counts the requests that a limit admits and refuses.
 type verdicts struct {
 	Admitted uint64 `json:"admitted"`
 	Refused  uint64 `json:"refused"`
@@ -47,7 +47,7 @@ func (v verdicts) since(before verdicts) verdicts {
 	return verdicts{v.Admitted - before.Admitted, v.Refused - before.Refused}
 }
 
-// trial is what was counted of the candidate since it is on trial; nil without one.
+// trial returns the counts of the candidate since it is on trial, or nil without one.
 func (a *Adaptive) trial() *trial {
 	t := a.cfg.Candidate()
 	if t.Config == (limit.Config{}) {
@@ -56,7 +56,7 @@ func (a *Adaptive) trial() *trial {
 	return &trial{Config: t.Config, verdicts: verdicts{t.Admitted, t.Refused}, Enforced: verdicts(t.Enforced)}
 }
 
-// tried is what was counted of the candidate since the last update; nil without one.
+// tried returns the counts of the candidate since the last update, or nil without one.
 func (a *Adaptive) tried() *trial {
 	now := a.trial()
 	if now == nil {
@@ -70,19 +70,18 @@ func (a *Adaptive) tried() *trial {
 	return &since
 }
 
-// public is what others may read.
+// public is the state that other goroutines may read.
 type public struct {
 	leader    bool
 	stale     bool
 	failures  int // in a row
 	predicted float64
 	success   time.Time // of the last usable recommendation
-	next      time.Time // turn
-	lines     []Line    // the oldest first
+	next      time.Time // real time of the next turn
+	lines     []Line    // oldest first
 }
 
-// note remembers a line. The list is made anew when it is full, so that readers
-// keep what they have.
+// note adds a line. When the list is full it is copied, so that readers can keep the old one.
 func (p *public) note(l Line) {
 	if len(p.lines) >= linesMax {
 		p.lines = slices.Clone(p.lines[len(p.lines)-linesMax+1:])
@@ -90,21 +89,21 @@ func (p *public) note(l Line) {
 	p.lines = append(p.lines, l)
 }
 
-// show changes what others may read.
+// show changes the public state.
 func (a *Adaptive) show(change func(p *public)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change(&a.public)
 }
 
-// read is what others may read now.
+// read returns a copy of the public state.
 func (a *Adaptive) read() public {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.public
 }
 
-// answer is GET /config/adaptive.
+// answer is the answer to GET /config/adaptive.
 type answer struct {
 	Mode           string          `json:"mode"`
 	Advisor        string          `json:"advisor,omitempty"`
@@ -116,12 +115,12 @@ type answer struct {
 	Failures       int             `json:"failures"` // in a row
 	LastSuccess    *time.Time      `json:"lastSuccess,omitempty"`
 	NextUpdate     *time.Time      `json:"nextUpdate,omitempty"`
-	Snapshot       *Snapshot       `json:"snapshot,omitempty"`       // the last that was answered, or should have been
-	Recommendation *Recommendation `json:"recommendation,omitempty"` // the last
+	Snapshot       *Snapshot       `json:"snapshot,omitempty"`       // the last one, answered or not
+	Recommendation *Recommendation `json:"recommendation,omitempty"` // the last one
 	Result         *Result         `json:"result,omitempty"`         // of the last update
 	Reason         string          `json:"reason,omitempty"`
-	Candidate      *trial          `json:"candidate,omitempty"` // mode shadow: on trial, and since it is
-	Updates        []Line          `json:"updates"`             // the latest first
+	Candidate      *trial          `json:"candidate,omitempty"` // mode shadow: the candidate on trial, with its counts since the trial began
+	Updates        []Line          `json:"updates"`             // latest first
 }
 
 // answer returns the audit.
@@ -148,7 +147,7 @@ func (a *Adaptive) answer() answer {
 	return out
 }
 
-// instant is a time, nil for the zero one.
+// instant returns a pointer to t, or nil if t is zero.
 func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

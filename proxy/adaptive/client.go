@@ -20,8 +20,8 @@ const (
 	headersMax = 16 << 10 // bytes of its head
 )
 
-// A client sends requests to the advisor. Each has its own connection: at two a minute
-// that costs nothing, and no kept connection can break.
+// A client sends requests to the advisor, each over a new connection: at two requests a minute
+// the cost is negligible, and no idle connection can fail.
 //
 // Immutable after New.
 type client struct {
@@ -34,7 +34,7 @@ type client struct {
 func newClient(base, token string, timeout time.Duration) *client {
 	return &client{url: base + "/v1/limit-config", token: token, timeout: timeout, http: &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: headersMax},
-		// A redirect must not choose whom the proxy trusts.
+		// A redirect must not change which advisor the proxy trusts.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -83,7 +83,7 @@ func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) 
 	return r, nil
 }
 
-// shortened describes a passed deadline in few words.
+// shortened describes a passed deadline briefly.
 func (c *client) shortened(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v", c.timeout)

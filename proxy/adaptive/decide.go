@@ -8,19 +8,19 @@ import (
 	"weir/proxy/store"
 )
 
-// A Result is the result of an update.
+// A Result is the outcome of an update.
 type Result uint8
 
 const (
 	Failed    Result = iota // no answer, or none that can be used
-	Applied                 // in force now
-	Unchanged               // in force already
-	Refused                 // by the guard rails
-	Shadowed                // told and tried, as nothing is applied in mode shadow
-	Following               // another proxy applies it
-	Pinned                  // a person wants the limit left alone
-	Conflict                // another writer was first
-	Away                    // the store is unavailable, and the failure mode in force, or it has not said who applies
+	Applied                 // put in force
+	Unchanged               // already in force
+	Refused                 // the guard rails do not allow it
+	Shadowed                // reported and tried, because nothing is applied in mode shadow
+	Following               // another proxy applies recommendations
+	Pinned                  // an operator has pinned the limit
+	Conflict                // another writer has changed the configuration first
+	Away                    // the store is unavailable and its failure mode in effect, or it is unknown which proxy is the leader
 	resultCount
 )
 
@@ -32,18 +32,18 @@ func (r Result) String() string {
 // MarshalText returns [Result.String].
 func (r Result) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// A situation is what a recommendation meets.
+// A situation is what decides whether a recommendation is applied.
 type situation struct {
 	shadow bool       // nothing is applied
-	away   bool       // the store
-	mode   store.Mode // then
+	away   bool       // the store is unavailable
+	mode   store.Mode // failure mode in effect, with away
 	leader bool
 	taken  bool // another proxy is the leader
 	pinned bool
 }
 
-// decide determines what to do with a recommendation that the guard allows, and why not
-// more. Applied means that it is to be put in force.
+// decide determines what to do with a recommendation that the guard allows, and the reason if it
+// is not applied. Applied means that it must be put in force.
 func decide(s situation, v *guard.Verdict) (Result, string) {
 	switch {
 	case s.shadow:

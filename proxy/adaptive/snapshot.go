@@ -25,52 +25,54 @@ type Snapshot struct {
 	limit.Config           // in force
 	Instance     string    `json:"instance"`
 
-	// Ended are the answers, also those that did not come: their rate × Interval. Mode says whether the limit
-	// decided: it did; or it did not for a while, as the store was unavailable; or it
-	// did and recommendations are not put in force. Store says whether other proxies share it.
+	// Ended is the number of requests that ended, with or without an answer: their rate ×
+	// Interval. Mode says whether the limit decided: normal, it did; failopen, for a while it did
+	// not, because the store was unavailable; shadow, it did and recommendations are not applied.
+	// Store says whether other proxies share the store.
 	Ended float64 `json:"ended"`
 	Mode  string  `json:"mode"`  // normal, failopen, shadow
 	Store string  `json:"store"` // shared, local
-	// DeliveredRPS is of stored requests that were forwarded. They count in none of ObservedRPS,
-	// ForwardedRPS and RejectedRate: they arrived and were refused in an earlier interval. Their
-	// answers count in LatencyP95, Errors5xx and Ended, and their load in what follows.
+	// DeliveredRPS is the rate of stored requests that were forwarded. They do not count in
+	// ObservedRPS, ForwardedRPS and RejectedRate, because they arrived and were refused in an
+	// earlier interval. They count in LatencyP95, Errors5xx, Ended and the fields below.
 	DeliveredRPS float64 `json:"deliveredRps,omitempty"`
-	// InFlight is exchanges at the targets at a time, GateLimit what the gates let in, both
-	// means; GateShare is how much of that was let in by gates that were full.
+	// InFlight is the mean number of concurrent exchanges at the targets, GateLimit the mean sum
+	// of the gates' limits, and GateShare the part of GateLimit that belonged to gates that were
+	// full.
 	InFlight       float64 `json:"inFlight"`
 	GateLimit      float64 `json:"gateLimit"` // 0: there are no gates
 	GateShare      float64 `json:"gateShare"`
-	HealthyTargets int     `json:"healthyTargets"` // at its end
+	HealthyTargets int     `json:"healthyTargets"` // at the end of the interval
 }
 
-// A clock is the snapshots' clock: it starts at real time and runs scale times as fast.
-// It follows the wall clock when that is set. A snapshot may be due at its turns.
+// A clock is the snapshots' clock: it starts at real time and runs scale times as fast. It
+// follows changes of the wall clock. Snapshots are due at its turns.
 //
 // Immutable after New.
 type clock struct {
-	began    time.Time     // real
-	interval time.Duration // of its own
+	began    time.Time     // real time
+	interval time.Duration // between turns, by this clock
 	scale    float64
 }
 
-// at is the time that this clock shows at a real one.
+// at returns the time of this clock at a real time.
 func (c clock) at(real time.Time) time.Time {
 	return real.Round(0).UTC().Add(time.Duration(float64(real.Sub(c.began)) * (c.scale - 1)))
 }
 
-// then is the time that this clock shows for a real one in the past, which another
-// clock may have told.
+// then returns the time of this clock for a real time in the past, which may be that of another
+// machine's clock.
 func (c clock) then(now, past time.Time) time.Time {
 	ago := max(0, now.Round(0).Sub(past.Round(0)))
 	return c.at(now).Add(-time.Duration(min(float64(ago)*c.scale, float64(1<<62))))
 }
 
-// due is the real time at which turn n is due; turn 0 is the beginning.
+// due returns the real time at which turn n is due. Turn 0 is the start.
 func (c clock) due(n int64) time.Time {
 	return c.began.Add(time.Duration(float64(n) * float64(c.interval) / c.scale))
 }
 
-// turn is the last one that is due at a real time.
+// turn returns the last turn that is due at a real time.
 func (c clock) turn(now time.Time) int64 {
 	n := int64(float64(now.Sub(c.began)) * c.scale / float64(c.interval))
 	for n > 0 && c.due(n).After(now) {
@@ -82,11 +84,11 @@ func (c clock) turn(now time.Time) int64 {
 	return n
 }
 
-// A reading has the counters at one moment.
+// A reading is a copy of the counters at one time.
 //
 // Immutable after New.
 type reading struct {
-	at      time.Time // real
+	at      time.Time // real time
 	turn    int64
 	traffic *traffic.Sum
 }
@@ -94,8 +96,8 @@ type reading struct {
 // intervalMax is the longest interval that the advisor accepts.
 const intervalMax = time.Hour
 
-// snapshot returns what has happened between two readings, under the limit in force. Its
-// time is when the second reading was due, even if it was taken a little later.
+// snapshot returns what happened between two readings under the limit in force. Its time is when
+// the second reading was due, even if that was taken a little later.
 func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) *Snapshot {
 	t := now.traffic.Since(before.traffic)
 	seconds := now.at.Sub(before.at).Seconds()
@@ -121,10 +123,10 @@ func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) 
 	}
 }
 
-// full is the share of the places behind gates that were full.
+// full returns the share of all places that belonged to gates that were full.
 func full(t *traffic.Sum) float64 { return min(1, share(float64(t.Bound), float64(t.Places))) }
 
-// share is part/whole, 0 of nothing.
+// share returns part/whole, or 0 if whole is 0.
 func share(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0

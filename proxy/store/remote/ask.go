@@ -11,7 +11,7 @@ import (
 	"weir/proxy/store"
 )
 
-// Decide has a master give places in queues back and decide groups; see [store.Backend].
+// Decide lets a master give back places in queues and decide groups; see [store.Backend].
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	releases, size, answer := batch.Releases, 0, 0
 	for i, sent := 0, 0; i < len(batch.Releases); i++ {
@@ -43,11 +43,11 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	}
 }
 
-// counterBytes is more than a counter takes without its rule and key.
+// counterBytes is an upper bound on the encoded size of a counter without its rule and key.
 const counterBytes = 80
 
-// sizeOf is how much of a question a counter takes, or a little more; of one that no question
-// holds it is more than a question.
+// sizeOf returns an upper bound on the encoded size of a counter. For a counter that fits no
+// question, it is larger than a question may be.
 func sizeOf(c *store.Counter) int {
 	if len(c.Rule) > asks.RuleBytesMax {
 		return asks.QuestionBytesMax + 1
@@ -55,8 +55,8 @@ func sizeOf(c *store.Counter) int {
 	return counterBytes + len(c.Rule) + len(c.Key)
 }
 
-// sizeOfGroup is how much of a question a group takes, and about how much of its answer the
-// states take; 0: nothing need be asked.
+// sizeOfGroup returns an upper bound on the encoded size of a group, and about the size of its
+// states in the answer. n is 0 if a master need not be asked.
 func sizeOfGroup(g *store.Group) (n, states int) {
 	for i := range g.Counters {
 		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
@@ -66,7 +66,7 @@ func sizeOfGroup(g *store.Group) (n, states int) {
 	return n, states
 }
 
-// decide is one call.
+// decide makes one call. An error is stored in the groups.
 func (b *backend) decide(ctx context.Context, releases []store.Release, groups []*store.Group) {
 	if err := b.ask(ctx, releases, groups); err != nil {
 		for _, g := range groups {
@@ -75,9 +75,9 @@ func (b *backend) decide(ctx context.Context, releases []store.Release, groups [
 	}
 }
 
-// ask has the current master decide, or the next one that can be connected to: each may take
-// its share of the time to accept a connection. After one that does not answer in time the
-// next one is the current one, as what was sent is not sent again.
+// ask asks the current master to decide, or the next one to which a connection can be made: each
+// has its share of the time to accept one. If a master does not answer in time, the next master
+// becomes the current one for later calls, because nothing is sent twice.
 func (b *backend) ask(ctx context.Context, releases []store.Release, groups []*store.Group) error {
 	began := time.Now()
 	until, bounded := ctx.Deadline()
@@ -100,8 +100,8 @@ func (b *backend) ask(ctx context.Context, releases []store.Release, groups []*s
 	return err
 }
 
-// next is the master that is asked after one whose answer was err: it, or the one after it when
-// it was silent.
+// next returns the master to ask after master at has returned err: the same one, or the next one
+// if it did not answer.
 func (b *backend) next(at int, err error) int {
 	if b.Classify(err).Class == store.LateFault {
 		return (at + 1) % len(b.masters)
@@ -109,14 +109,14 @@ func (b *backend) next(at int, err error) int {
 	return at
 }
 
-// A question is what one call asks.
+// A question is the content of one call.
 type question struct {
 	releases       []store.Release
 	groups         []*store.Group
-	connect, until time.Time // when there must be a connection, and an answer
+	connect, until time.Time // deadlines of the connection and of the answer
 }
 
-// askOne has one master decide.
+// askOne asks one master to decide.
 func (b *backend) askOne(ctx context.Context, at int, q *question) error {
 	b.commands.Inc()
 	err := b.askOnce(ctx, b.masters[at], q)
@@ -124,8 +124,8 @@ func (b *backend) askOne(ctx context.Context, at int, q *question) error {
 	return err
 }
 
-// heard counts what came of a question. What fails leaves no idle connections: behind a
-// balancer those that are kept would lead to the same master again.
+// heard counts the result of a question. After an error that is not about single groups it closes
+// the idle connections, because behind a load balancer they would lead to the same master again.
 func (b *backend) heard(err error) {
 	if err != nil {
 		b.errors.Inc()
@@ -156,7 +156,7 @@ func (b *backend) askOnce(ctx context.Context, m *master, q *question) error {
 	return err
 }
 
-// judge takes what a master has answered.
+// judge stores the decisions of a master's answer in the groups, or returns an error.
 func judge(m *master, status int, answer []byte, groups []*store.Group) error {
 	if status != http.StatusOK {
 		return fmt.Errorf("ask master: %w", refused(m.url, "/v1/decide", status, answer))

@@ -1,8 +1,8 @@
-// Package remote is a store in another proxy, the master: it makes this one a sidecar.
-// Rules and keys are here; decisions, the clock and the documents are there. A batch is one
-// call of POST /v1/decide over a kept-alive HTTP/1.1 connection, see package asks: of the loop
-// that asks, or of a helper. What a master may have received is never sent again, to it or to
-// another.
+// Package remote is a store in another proxy, the master, which makes this proxy a sidecar. The
+// sidecar has the rules and keys; the master makes the decisions, on its store's clock, and has
+// the documents. A batch is one call of POST /v1/decide over a kept-alive HTTP/1.1 connection
+// (see package asks), made on the loop that asks or by a helper. What a master may have received
+// is never sent again, to this or another master.
 //
 // Documents are read only: they are changed at the master.
 package remote
@@ -28,16 +28,16 @@ import (
 )
 
 const (
-	// documentTimeout is how long reading documents may take.
+	// documentTimeout bounds how long reading documents may take.
 	documentTimeout = 2 * time.Second
-	// answerBytesMax bounds what is read of an answer.
+	// answerBytesMax bounds the size of an answer.
 	answerBytesMax = 64 << 20
 	// agent is the User-Agent of all calls.
 	agent = "weir-sidecar"
 )
 
-// New returns a store in the masters, also when none answers: then it starts in the failure
-// mode and goes on trying. The error is about the configuration, see Config.Validate.
+// New returns a store that asks the masters of cfg. If none answers it starts in the failure mode
+// and keeps trying. The error is about the configuration; see Config.Validate.
 func New(cfg Config) (*Store, error) {
 	b, err := newBackend(cfg)
 	if err != nil {
@@ -51,18 +51,18 @@ func New(cfg Config) (*Store, error) {
 	return &Store{s}, nil
 }
 
-// A Store is one whose documents are read only, also while no master answers.
+// A Store is a [lane.Store] whose documents are read only.
 //
-// Safe for concurrent use: it changes nothing of what it has.
+// Safe for concurrent use: it is not changed after New.
 type Store struct{ *lane.Store }
 
-// CompareAndSet writes nothing: documents are changed at the master.
+// CompareAndSet returns [store.ErrReadOnly]: documents are changed at the master.
 func (s *Store) CompareAndSet(string, int64, []byte) (store.Document, bool, error) {
 	return store.Document{}, false, store.ErrReadOnly
 }
 
-// newBackend returns access to masters, which connects when it is used. The error is about
-// the configuration.
+// newBackend returns a backend that connects when it is used. The error is about the
+// configuration.
 func newBackend(cfg Config) (*backend, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("use a master: %w", err)
@@ -73,7 +73,7 @@ func newBackend(cfg Config) (*backend, error) {
 		return nil, fmt.Errorf("use a master: %w", err)
 	}
 	transport := &http.Transport{TLSClientConfig: secure, DisableCompression: true, IdleConnTimeout: idleTimeout,
-		TLSHandshakeTimeout: cfg.Timeout, // a call that ends does not end the handshake
+		TLSHandshakeTimeout: cfg.Timeout, // a cancelled call does not cancel its handshake
 		DialContext:         (&net.Dialer{Timeout: cfg.Timeout}).DialContext}
 	b := &backend{cfg: cfg, transport: transport, exchanges: metric.NewHistogram(metric.Latency())}
 	b.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -83,15 +83,15 @@ func newBackend(cfg Config) (*backend, error) {
 	return b, nil
 }
 
-// A backend is the backend of a store in masters.
+// A backend asks masters.
 //
-// Safe for concurrent use: the client is, current and the counters are atomic.
+// Safe for concurrent use: client is, current and the counters are atomic.
 type backend struct {
 	cfg       Config
-	masters   []*master // decide
+	masters   []*master // for decisions
 	transport *http.Transport
 	client    *http.Client  // for everything else
-	current   atomic.Int32  // the master that is asked first
+	current   atomic.Int32  // index of the master that is asked first
 	failures  atomic.Uint64 // questions after which idle connections were closed
 
 	commands  metric.Counter
@@ -99,7 +99,7 @@ type backend struct {
 	exchanges *metric.Histogram
 }
 
-// Close ends the idle connections; what is under way ends with its context.
+// Close closes the idle connections. Calls in progress end with their contexts.
 func (b *backend) Close() {
 	b.transport.CloseIdleConnections()
 	for _, m := range b.masters {
@@ -118,11 +118,11 @@ func (b *backend) Register(set *metric.Set) {
 // A call is one request to a master.
 type call struct {
 	path string
-	kind string // of the body; empty: there is none, and the method is GET
+	kind string // Content-Type of the body; empty: GET without a body
 	body []byte
 }
 
-// do is one exchange with a master. An answer that is not 200 or 204 is an error.
+// do makes one call to a master. A status other than 200 and 204 is an error.
 func (b *backend) do(ctx context.Context, master int, c *call) (*http.Response, []byte, error) {
 	base, method := b.cfg.URLs[master], http.MethodGet
 	var content io.Reader
@@ -133,7 +133,7 @@ func (b *backend) do(ctx context.Context, master int, c *call) (*http.Response, 
 	if err != nil {
 		return nil, nil, err
 	}
-	req.GetBody = nil // nothing is sent twice
+	req.GetBody = nil // so that net/http never sends it twice
 	req.Header.Set("User-Agent", agent)
 	if c.kind != "" {
 		req.Header.Set("Content-Type", c.kind)
@@ -167,12 +167,12 @@ func readAll(res *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// Forget makes a key as one never seen; see [store.Backend].
+// Forget deletes the state of a key; see [store.Backend].
 func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, error) {
 	return b.edit(ctx, rule, key, 0)
 }
 
-// Add gives a key n permits more; see [store.Backend].
+// Add gives a key n more permits; see [store.Backend].
 func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
 	return b.edit(ctx, rule, key, n)
 }
@@ -196,12 +196,12 @@ func (b *backend) edit(ctx context.Context, rule string, key []byte, n int64) (b
 	return answer.Changed, err
 }
 
-// Lease has no use in a sidecar, which applies no recommendations.
+// Lease returns [store.ErrReadOnly]: a sidecar applies no recommendations.
 func (b *backend) Lease(context.Context, string, string, time.Duration) (bool, error) {
 	return false, store.ErrReadOnly
 }
 
-// CompareAndSet writes nothing: documents are changed at the master.
+// CompareAndSet returns [store.ErrReadOnly]: documents are changed at the master.
 func (b *backend) CompareAndSet(context.Context, string, int64, []byte) (int64, error) {
 	return 0, store.ErrReadOnly
 }
@@ -222,13 +222,13 @@ func (b *backend) marks(ctx context.Context) (m marks, err error) {
 	return m, err
 }
 
-// Edits returns a text that is another after every edit.
+// Edits returns a text that changes with every edit.
 func (b *backend) Edits(ctx context.Context) (string, error) {
 	m, err := b.marks(ctx)
 	return m.Edits, err
 }
 
-// Marks returns for each document a text that is another when the document is.
+// Marks returns for each document a text that changes with the document.
 func (b *backend) Marks(ctx context.Context, names []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()

@@ -13,23 +13,22 @@ import (
 const (
 	// mastersMax bounds the masters of one sidecar.
 	mastersMax = 16
-	// missedSpan is for how long batches may miss their deadlines until the masters count as
-	// away: a long timeout must not be waited for again and again.
+	// missedSpan bounds the time for which batches in a row may miss their deadlines before the
+	// masters count as unavailable, so that a long timeout is not waited for repeatedly.
 	missedSpan = 500 * time.Millisecond
 )
 
-// Config says where the masters are and what to do when none answers. Zero fields mean the
-// defaults.
+// A Config configures a Store. Zero fields mean the defaults.
 type Config struct {
-	// Config is the lane's, but for Name, Title and Misses.
+	// Config is that of the lanes, without Name, Title and Misses.
 	lane.Config
 
 	// URLs are the decision ports of the masters, http or https, in the order in which they
 	// are tried.
 	URLs []string
-	// Token is the masters' DECISION_TOKEN, or their ADMIN_TOKEN for edits of keys, too.
+	// Token is the masters' DECISION_TOKEN, or to edit keys their ADMIN_TOKEN.
 	Token string
-	// CAFile is a PEM file of the authorities that signed the masters' certificates; empty:
+	// CAFile is a PEM file of the authorities that signed the masters' certificates. Empty means
 	// the system's.
 	CAFile string
 }
@@ -41,7 +40,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// ParseURLs reads URLs, comma separated.
+// ParseURLs parses a comma-separated list of URLs.
 func ParseURLs(text string) (urls []string, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		u := strings.TrimSuffix(strings.TrimSpace(part), "/")
@@ -69,7 +68,7 @@ func checkURL(text string) error {
 	return nil
 }
 
-// Validate returns lane.Faults, or nil.
+// Validate returns all faults as lane.Faults, or nil.
 func (cfg Config) Validate() error {
 	cfg = cfg.withDefaults()
 	var f lane.Faults

@@ -14,12 +14,13 @@ import (
 	"weir/proxy/store/lane"
 )
 
-// redialPause is how long a courier makes no connection after it could make none.
+// redialPause is the pause after a connection could not be made.
 const redialPause = time.Second
 
-// A courier asks masters on the loop of a lane. It asks what one question holds, over a plain
-// connection that it has. Everything else is left to [backend.Decide] on a helper: several
-// questions, TLS, and masters that have to be connected to, while it connects, too.
+// A courier asks masters on the loop of a lane. It sends batches that fit one question, over
+// plain connections that are already open. [backend.Decide] on a helper handles everything else:
+// several questions, TLS, and masters without a connection, also while the courier connects to
+// them.
 //
 // Owned by its loop.
 type courier struct {
@@ -27,20 +28,20 @@ type courier struct {
 	loop  *loop.Loop
 	alarm *loop.Alarm
 
-	idle, busy []*link // the link used last is the last; by deadline
+	idle, busy []*link // idle: the last is the one used last; busy: by deadline
 	dialling   bool
-	redial     time.Time // it makes no connection before
+	redial     time.Time // no connection is made before this time
 	out        []byte
 }
 
-// NewCourier returns a courier for a lane of that loop.
+// NewCourier returns a courier for a lane of l.
 func (b *backend) NewCourier(l *loop.Loop) lane.Courier {
 	k := &courier{b: b, loop: l}
 	k.alarm = l.NewAlarm(k.expire)
 	return k
 }
 
-// Send asks the current master, if it can be asked here.
+// Send asks the current master, and reports whether it could; see [lane.Courier].
 func (k *courier) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time, again bool)) bool {
 	at := int(k.b.current.Load())
 	m := k.b.masters[at]
@@ -62,7 +63,7 @@ func (k *courier) Send(now time.Time, batch *store.Batch, until time.Time, done 
 	return true
 }
 
-// oneQuestion reports whether a batch is asked about by one question, and has something to ask.
+// oneQuestion reports whether a batch has something to ask and fits one question.
 func oneQuestion(batch *store.Batch) bool {
 	size, answer := 0, 0
 	for i := range batch.Releases {
@@ -78,8 +79,7 @@ func oneQuestion(batch *store.Batch) bool {
 	return size <= asks.QuestionBytesMax/2 && answer <= asks.AnswerBytesMax
 }
 
-// take returns an idle link to a master; nil: there is none. Those that may not be used any
-// more are closed.
+// take returns an idle link to a master, or nil. It closes links that must not be used any more.
 func (k *courier) take(now time.Time, at int) *link {
 	for n := len(k.idle); n > 0; n = len(k.idle) {
 		l := k.idle[n-1]
@@ -92,7 +92,7 @@ func (k *courier) take(now time.Time, at int) *link {
 	return nil
 }
 
-// dial makes a connection to a master, unless one is being made or there are enough.
+// dial starts a connection to a master, unless one is being made or there are enough.
 func (k *courier) dial(now time.Time, at int) {
 	if k.dialling || len(k.busy) >= k.b.cfg.InFlight || now.Before(k.redial) {
 		return
@@ -118,7 +118,7 @@ func (k *courier) Fetch(time.Time) {
 	}
 }
 
-// expire ends what has had no answer in time.
+// expire ends the questions that were not answered in time.
 func (k *courier) expire(now time.Time) {
 	k.Fetch(now)
 	for len(k.busy) > 0 && !k.busy[0].until.After(now) {
@@ -129,7 +129,8 @@ func (k *courier) expire(now time.Time) {
 	}
 }
 
-// End ends what was sent by sent. Links are busy in the order in which they were written to.
+// End ends the questions that were sent by the time sent. Busy links are in the order in which
+// they were written to.
 func (k *courier) End(now, sent time.Time) {
 	for len(k.busy) > 0 && !k.busy[0].began.After(sent) {
 		k.busy[0].fail(now, context.Canceled)
@@ -142,19 +143,19 @@ func (k *courier) End(now, sent time.Time) {
 type link struct {
 	k        *courier
 	net      *loop.Conn
-	at       int    // the master
-	failures uint64 // of the backend when it was dialled: after another one it is not used
+	at       int    // index of the master
+	failures uint64 // value of the backend's failures when it was dialled; if that has changed, the link is not used
 	used     time.Time
 	reader   http1.Reader
 	head     http1.Head
 
-	batch          *store.Batch // asked about; nil: it is idle
+	batch          *store.Batch // the batch asked about; nil: idle
 	began, until   time.Time
 	done           func(now time.Time, again bool)
 	question, body []byte
 }
 
-// Data reads an answer. What comes without a question ends the connection.
+// Data reads an answer. Bytes without a question close the connection.
 func (l *link) Data(now time.Time, b []byte) int {
 	for n := 0; l.batch != nil; {
 		event, err := l.reader.Next(b[n:], &l.head)
@@ -179,13 +180,13 @@ func (l *link) Data(now time.Time, b []byte) int {
 	return len(b)
 }
 
-// Expired is loop.Handler's.
+// Expired implements loop.Handler.
 func (l *link) Expired(time.Time) {}
 
-// Closed is loop.Handler's. The end of the connection may be that of an answer. If the master
-// closed the idle connection before the question arrived, it has not decided, since no master
-// half-closes and reads on: a helper asks again, and the master counts as available. After a reset
-// it may have decided.
+// Closed implements loop.Handler. The end of the connection may be the end of an answer. If the
+// master closed the idle connection before the question arrived, it has not decided, since no
+// master half-closes and reads on: a helper asks again, and the master counts as available. After
+// a reset the master may have decided.
 func (l *link) Closed(now time.Time, err error) {
 	l.forget()
 	if l.batch == nil {
@@ -210,7 +211,7 @@ func (l *link) Closed(now time.Time, err error) {
 	l.fail(now, err)
 }
 
-// answered takes the answer, and keeps the connection if another may follow.
+// answered handles a complete answer, and keeps the connection if again is true.
 func (l *link) answered(now time.Time, again bool) {
 	m, batch := l.k.b.masters[l.at], l.batch
 	err := judge(m, l.head.Status, l.body, batch.Groups)
@@ -218,7 +219,7 @@ func (l *link) answered(now time.Time, again bool) {
 	l.end(now, err, again)
 }
 
-// fail ends the question without an answer, and the connection.
+// fail ends the question without an answer, and closes the connection.
 func (l *link) fail(now time.Time, err error) {
 	if err != context.DeadlineExceeded && err != context.Canceled {
 		err = fmt.Errorf("ask master %s: %w", l.k.b.masters[l.at].url, err)
@@ -226,7 +227,7 @@ func (l *link) fail(now time.Time, err error) {
 	l.end(now, err, false)
 }
 
-// end tells what came of the question.
+// end reports the result of the question.
 func (l *link) end(now time.Time, err error, again bool) {
 	k, batch, done := l.k, l.batch, l.done
 	l.free()
@@ -237,7 +238,7 @@ func (l *link) end(now time.Time, err error, again bool) {
 	}
 	k.b.heard(err)
 	k.b.current.CompareAndSwap(int32(l.at), int32(k.b.next(l.at, err)))
-	k.b.commands.Inc() // here, so that a question which is asked again counts once
+	k.b.commands.Inc() // here, so that a question that is repeated is counted once
 	k.b.exchanges.Observe(now.Sub(l.began))
 	if again {
 		l.used = now
@@ -248,7 +249,7 @@ func (l *link) end(now time.Time, err error, again bool) {
 	done(now, false)
 }
 
-// free makes the link one that is not asked anything.
+// free marks the link as not busy.
 func (l *link) free() {
 	l.batch, l.done = nil, nil
 	l.k.busy = slices.DeleteFunc(l.k.busy, func(other *link) bool { return other == l })
@@ -260,7 +261,7 @@ func (l *link) close() {
 	l.net.Close()
 }
 
-// forget has the courier not use the connection again.
+// forget makes the courier not use the link again.
 func (l *link) forget() {
 	l.k.idle = slices.DeleteFunc(l.k.idle, func(other *link) bool { return other == l })
 }

@@ -13,10 +13,10 @@ import (
 	"weir/proxy/store"
 )
 
-// errTooLarge is the error of a group that no question holds.
+// errTooLarge is the error of a group that does not fit a question.
 var errTooLarge = errors.New("the keys are too large to ask a master about")
 
-// A statusError is an answer of a master that is no decision.
+// A statusError is an answer of a master that is not a decision.
 type statusError struct {
 	status int
 	what   string
@@ -24,7 +24,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.what }
 
-// An awayError says that a master's own store does not decide.
+// An awayError says that a master's own store is unavailable.
 type awayError struct {
 	master string
 	mode   store.Mode
@@ -34,20 +34,20 @@ func (e *awayError) Error() string {
 	return fmt.Sprintf("the store of %s is unavailable, it is in %v mode", e.master, e.mode)
 }
 
-// wrongProgram is what answers that is no master of this version.
+// wrongProgram returns the error for an answer that is not from a master of this version.
 func wrongProgram(err error) error {
 	return &store.MisconfiguredError{Cause: store.WrongProtocol, Err: err}
 }
 
-// refused makes an error of an answer.
+// refused returns the error for an answer with an unexpected status.
 func refused(master, path string, status int, body []byte) error {
-	var told struct {
+	var answer struct {
 		Error string `json:"error"`
 	}
-	_ = json.Unmarshal(body, &told) // without it there is the status
+	_ = json.Unmarshal(body, &answer) // otherwise only the status is reported
 	what := fmt.Sprintf("%s answers %d to %s", master, status, path)
-	if told.Error != "" {
-		what += fmt.Sprintf(": %.200s", told.Error)
+	if answer.Error != "" {
+		what += fmt.Sprintf(": %.200s", answer.Error)
 	}
 	err := &statusError{status, what}
 	switch {
@@ -72,8 +72,8 @@ func late(err error) bool {
 	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Classify says what an error that another method returned means. It is no fault when this
-// side gave up: the store was known to be silent, or the loop ends.
+// Classify classifies an error of another method. It is not a fault if this proxy gave up,
+// because the store was known to be unavailable or the loop ends.
 func (b *backend) Classify(err error) store.Fault {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return store.Fault{}

@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	// idleMax bounds the idle connections to one master, idleTimeout how long one is kept: less
-	// than the master keeps them.
+	// idleMax bounds the idle connections to one master, and idleTimeout how long one is kept,
+	// which is less than the master keeps it.
 	idleMax     = 256
 	idleTimeout = 60 * time.Second
 	// bytesKept bounds the memory that an idle connection keeps.
 	bytesKept = 64 << 10
 )
 
-// A master has the connections on which one master is asked to decide. A question is one
-// write, and one goroutine writes it and reads the answer.
+// A master has the connections on which one master is asked to decide. A question is one write;
+// one goroutine writes it and reads the answer.
 //
-// Safe for concurrent use: mu guards idle, the rest does not change.
+// Safe for concurrent use: mu guards idle, the rest is immutable.
 type master struct {
 	url, addr string
-	secure    *tls.Config // nil: plain
-	head      []byte      // of each request, up to the length of its body
+	secure    *tls.Config // nil: no TLS
+	head      []byte      // of each request, up to the value of Content-Length
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	mu   sync.Mutex
-	idle []*conn // the one used last is the last
+	idle []*conn // the last is the one used last
 }
 
-// newMaster returns a master without connections; base is valid.
+// newMaster returns a master without connections. base must be valid.
 func newMaster(base, token string, secure *tls.Config) *master {
 	u, _ := url.Parse(base)
 	m := &master{url: base, addr: u.Host, dial: new(net.Dialer).DialContext}
@@ -79,16 +79,16 @@ func (e *connectError) Unwrap() error { return e.err }
 
 // A conn is one connection to a master.
 //
-// Owned by who has taken it.
+// Owned by the goroutine that has taken it.
 type conn struct {
 	net.Conn
-	raw       syscall.RawConn // of the socket; nil: it has none
-	interrupt func()          // ends reading and writing
+	raw       syscall.RawConn // of the socket; nil: unknown
+	interrupt func()          // ends reads and writes
 	used      time.Time
 	reader    http1.Reader
 	head      http1.Head
 
-	look    func(fd uintptr) // poll, made once
+	look    func(fd uintptr) // poll as a function value, made once
 	socket  [1]unix.PollFd
 	waiting int
 	looked  error
@@ -96,7 +96,7 @@ type conn struct {
 	question, out, in, body []byte
 }
 
-// take returns a connection that is idle, or makes one until then.
+// take returns an idle connection, or makes one before the time until.
 func (m *master) take(ctx context.Context, now, until time.Time) (*conn, error) {
 	for {
 		m.mu.Lock()
@@ -127,7 +127,7 @@ func (m *master) connect(ctx context.Context, until time.Time) (*conn, error) {
 	c.look = c.poll
 	c.interrupt = func() { _ = c.SetDeadline(time.Unix(1, 0)) }
 	if s, ok := socket.(*net.TCPConn); ok {
-		c.raw, _ = s.SyscallConn() // an error is that the socket is closed
+		c.raw, _ = s.SyscallConn() // fails only if the socket is closed
 	}
 	if m.secure != nil {
 		secured := tls.Client(socket, m.secure)
@@ -140,9 +140,9 @@ func (m *master) connect(ctx context.Context, until time.Time) (*conn, error) {
 	return c, nil
 }
 
-// quiet reports whether the master has neither closed an idle connection nor sent something
-// without a question. If the master closes the connection between this look and the
-// write, which is microseconds later, the question is lost and the master counts as unavailable.
+// quiet reports whether the master has neither closed an idle connection nor sent anything
+// without a question. If the master closes it in the microseconds between this check and the
+// write, the question is lost and the master counts as unavailable.
 func (c *conn) quiet() bool {
 	if c.raw == nil {
 		return true
@@ -150,8 +150,8 @@ func (c *conn) quiet() bool {
 	return c.raw.Control(c.look) == nil && c.waiting == 0 && c.looked == nil
 }
 
-// poll looks whether something waits to be read: bytes, an end, or an error. The deadline of
-// the last exchange may have passed, so it does not read.
+// poll checks whether there is something to read: bytes, an end, or an error. It does not read,
+// because the deadline of the last exchange may have passed.
 func (c *conn) poll(fd uintptr) {
 	c.socket[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	c.waiting, c.looked = unix.Poll(c.socket[:], 0)
@@ -174,7 +174,7 @@ func (m *master) give(now time.Time, c *conn) {
 	}
 }
 
-// kept is b, or nothing if it is too large to be kept.
+// kept returns b, or nil if it is too large to be kept.
 func kept(b []byte) []byte {
 	if cap(b) > bytesKept {
 		return nil
@@ -182,7 +182,7 @@ func kept(b []byte) []byte {
 	return b
 }
 
-// closeIdle closes the connections that are idle.
+// closeIdle closes the idle connections.
 func (m *master) closeIdle() {
 	m.mu.Lock()
 	idle := m.idle
@@ -194,7 +194,7 @@ func (m *master) closeIdle() {
 }
 
 // exchange sends the connection's question and returns the answer, which is valid until the
-// connection is used again. ok says that it may be.
+// connection is used again. ok reports whether the connection may be used again.
 func (c *conn) exchange(ctx context.Context, m *master, until time.Time) (status int, body []byte, ok bool, err error) {
 	if err := c.SetDeadline(until); err != nil {
 		return 0, nil, false, err
@@ -249,7 +249,7 @@ func (c *conn) read() (ok bool, err error) {
 	}
 }
 
-// more reads what comes next. ended says that the answer ended with its connection.
+// more reads more bytes. ended reports whether the answer ended with its connection.
 func (c *conn) more() (ended bool, err error) {
 	if len(c.in) == cap(c.in) {
 		c.in = append(c.in, 0)[:len(c.in)]

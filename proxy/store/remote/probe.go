@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// probePause is how long masters that are probed may be silent until they are asked again,
-	// over other connections: what was sent while one was unreachable is lost.
+	// probePause is how long a master that is probed may be silent before it is asked again on a
+	// new connection: what was sent while it was unreachable is lost.
 	probePause = 200 * time.Millisecond
-	// preference is how long the masters before the one that has answered are waited for.
+	// preference is how long to wait for masters listed before the one that has answered.
 	preference = 50 * time.Millisecond
 )
 
-// Probe finds the first master that decides. All are asked at once, as one that is silent
-// must not keep the others from being found.
+// Probe finds the first master in the list that decides. All are asked at once, so that a silent
+// one does not delay finding the others.
 func (b *backend) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 	p := &probe{backend: b, heard: make(chan heard), best: len(b.cfg.URLs), done: make([]bool, len(b.cfg.URLs)), errs: make([]error, len(b.cfg.URLs))}
@@ -39,17 +39,17 @@ func (b *backend) Probe(ctx context.Context) error {
 
 // A probe is one search for a master.
 //
-// Owned by the goroutine of Probe; others send to heard.
+// Owned by the goroutine of Probe. Other goroutines only send to heard.
 type probe struct {
 	*backend
 	asking sync.WaitGroup
 	heard  chan heard
-	best   int     // the first master that decides, as far as is known
-	done   []bool  // masters that have answered
-	errs   []error // what they have answered last
+	best   int     // index of the first master known to decide
+	done   []bool  // whether a master has answered
+	errs   []error // the last error of each master
 }
 
-// heard is what came of asking a master.
+// heard is the result of asking a master.
 type heard struct {
 	master int
 	err    error
@@ -78,7 +78,7 @@ func (p *probe) run(ctx context.Context) {
 	}
 }
 
-// open reports whether a master may answer that would be better.
+// open reports whether a master before the best one may still answer.
 func (p *probe) open() bool {
 	for _, done := range p.done[:p.best] {
 		if !done {
@@ -88,7 +88,7 @@ func (p *probe) open() bool {
 	return false
 }
 
-// ask asks the masters that would be better.
+// ask asks the masters before the best one.
 func (p *probe) ask(ctx context.Context) {
 	until, _ := ctx.Deadline()
 	for i := range p.best {
