@@ -1,11 +1,11 @@
-// Package asks encodes batches of asks and their answers for a proxy that asks another to
-// decide. Numbers are little endian; texts and states are preceded by their length.
+// Package asks encodes batches of asks, which a proxy sends to another one to decide, and their
+// answers. Numbers are little endian; texts and states are preceded by their length.
 //
 //	question  u8 version, u16 releases, {counter, i64 slot}, u16 asks, {u32 n, u8 counters, {counter}}
 //	counter   u16 rule, u32 key, u8 algorithm, i64 permits burst number overshoot grace cost reserve delay
 //	answer    u8 version, u8 mode, u16 asks, {u8 mode, u32 granted, u8 traces, {i64 at, u32 state}}
 //
-// Durations are in microseconds. Counters that are off are not sent, since they have no
-// state. From the state in which the key of each counter was found, the asking proxy
-// computes the answer to each of the n requests.
+// Durations are in microseconds. Counters that are off are not sent, since they have no state.
+// The answer contains the state of each counter's key before the decision, from which the asking
+// proxy computes the decision about each of the n requests.
 package asks

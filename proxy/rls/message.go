@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Request asks whether a request that is described by several descriptors may pass.
+// A Request asks whether a request described by several descriptors may pass.
 //
 // Owned by its loop.
 type Request struct {
@@ -16,11 +16,11 @@ type Request struct {
 	HitsAddend  uint32 // of descriptors without one of their own; 0: 1
 }
 
-// A Descriptor is a list of entries. The limit that it finds says what it means.
+// A Descriptor is a list of entries. The limit configured for them determines its meaning.
 type Descriptor struct {
 	Entries  []Entry
-	Override Override // in place of a limit of the configuration
-	Hits     Hits     // in place of Request.HitsAddend
+	Override Override // replaces the limit of the configuration
+	Hits     Hits     // replaces Request.HitsAddend
 	Negative bool     // hits are given back
 }
 
@@ -29,20 +29,20 @@ type Entry struct {
 	Key, Value []byte
 }
 
-// An Override is a limit that the asker brings.
+// An Override is a limit in a request, which replaces that of the configuration.
 type Override struct {
 	Given           bool
 	RequestsPerUnit uint32
 	Unit            Unit
 }
 
-// Hits is how much a descriptor is charged; 0 only looks.
+// Hits is how many hits a descriptor is charged; 0 charges nothing.
 type Hits struct {
 	Given bool
 	Value uint64
 }
 
-// A Response is the answer.
+// A Response is the answer to a Request.
 //
 // Owned by its loop.
 type Response struct {
@@ -61,7 +61,7 @@ type Status struct {
 	UntilReset time.Duration // whole seconds; 0: there is no limit
 }
 
-// A Limit is the one that a descriptor has found. Given is false when it has found none.
+// A Limit is the limit of a descriptor. Given is false if it has none.
 type Limit struct {
 	Given           bool
 	Name            string
@@ -69,7 +69,7 @@ type Limit struct {
 	Unit            Unit
 }
 
-// A Header is a field of an answer.
+// A Header is a field to add to the answer to the client.
 type Header struct {
 	Key, Value []byte
 }
@@ -84,11 +84,11 @@ const (
 	OverLimit
 )
 
-// String is the name in rls.proto.
+// String returns the name in rls.proto.
 func (c Code) String() string { return [...]string{"UNKNOWN", "OK", "OVER_LIMIT"}[c] }
 
-// A Unit is the window of a limit. All windows begin at multiples of their length since
-// 1970: months and years are not those of the calendar.
+// A Unit is the window of a limit. All windows begin at multiples of their length since 1970, so
+// months and years are not those of the calendar.
 type Unit int32
 
 // The units, by their numbers in rls.proto.
@@ -105,7 +105,7 @@ const (
 
 const day = 24 * time.Hour
 
-// units has the names, and the lengths.
+// units has the names and lengths of the units.
 var units = [...]struct {
 	name   string
 	length time.Duration
@@ -120,7 +120,7 @@ var units = [...]struct {
 	Week:   {"WEEK", 7 * day},
 }
 
-// String is the name in rls.proto.
+// String returns the name in rls.proto.
 func (u Unit) String() string {
 	if u < 0 || int(u) >= len(units) {
 		return "UNKNOWN"
@@ -128,7 +128,7 @@ func (u Unit) String() string {
 	return units[u].name
 }
 
-// Window is the length of the unit; 0: it is none.
+// Window returns the length of the unit, or 0 for [NoUnit].
 func (u Unit) Window() time.Duration {
 	if u < 0 || int(u) >= len(units) {
 		return 0
@@ -136,10 +136,10 @@ func (u Unit) Window() time.Duration {
 	return units[u].length
 }
 
-// UnitNames are the units as people write them in files.
+// UnitNames lists the units as written in files.
 const UnitNames = "second, minute, hour, day, week, month, year"
 
-// UnmarshalText reads a unit of a configuration file, in any case.
+// UnmarshalText parses a unit of a configuration file, in any case.
 func (u *Unit) UnmarshalText(text []byte) error {
 	if named, ok := unitNamed(strings.ToUpper(string(text))); ok && named != NoUnit {
 		*u = named
@@ -148,7 +148,7 @@ func (u *Unit) UnmarshalText(text []byte) error {
 	return fmt.Errorf("must be one of "+UnitNames+", is %q", text)
 }
 
-// unitNamed returns the unit of a name.
+// unitNamed returns the unit with that name.
 func unitNamed(name string) (Unit, bool) {
 	for u := range units {
 		if units[u].name == name {
@@ -158,7 +158,7 @@ func unitNamed(name string) (Unit, bool) {
 	return 0, false
 }
 
-// UnitOf returns the unit of a window; [NoUnit]: there is none that long.
+// UnitOf returns the unit whose window that is, or [NoUnit].
 func UnitOf(window time.Duration) Unit {
 	for u := range units {
 		if units[u].length == window {
@@ -168,5 +168,5 @@ func UnitOf(window time.Duration) Unit {
 	return NoUnit
 }
 
-// Count is a number as it is shown in a message: at most the largest that a field holds.
+// Count returns n as the value of a uint32 field, limited to its range.
 func Count(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }

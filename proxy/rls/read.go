@@ -16,8 +16,8 @@ var (
 	overrideFields   = fields{{"requestsPerUnit", "requests_per_unit"}, {"unit", "unit"}}
 )
 
-// Read makes r the request that is written as JSON in n, and borrows from it. The error is
-// a [strict.Fault] with the path of what is wrong; then r must not be used.
+// Read parses the request written as JSON in n, and borrows from it. The error is a
+// [strict.Fault] with the path of the fault; r must not be used then.
 func (r *Request) Read(n *strict.Node) error {
 	r.Domain, r.Descriptors, r.HitsAddend = nil, r.Descriptors[:0], 0
 	return requestFields.each(n, func(field int, v *strict.Node) (err error) {
@@ -99,11 +99,11 @@ func (o *Override) read(n *strict.Node) error {
 	})
 }
 
-// fields are those of a message, each by two names.
+// fields are the fields of a message, each with its two names.
 type fields [][2]string
 
-// each calls read with each field of the message in n that is not null. A field that is
-// unknown or there twice is an error.
+// each calls read for each field of the message in n that is not null. An unknown or repeated
+// field is an error.
 func (f fields) each(n *strict.Node, read func(field int, v *strict.Node) error) error {
 	if n.Kind != strict.Object {
 		return wrong(n, "an object")
@@ -129,7 +129,7 @@ func (f fields) each(n *strict.Node, read func(field int, v *strict.Node) error)
 	return nil
 }
 
-// find returns the index of a field; -1: there is none of this name.
+// find returns the index of the field with that name, or -1.
 func (f fields) find(name []byte) int {
 	for i := range f {
 		if string(name) == f[i][0] || string(name) == f[i][1] {
@@ -139,7 +139,7 @@ func (f fields) find(name []byte) int {
 	return -1
 }
 
-// String lists the fields for people.
+// String lists the fields for messages.
 func (f fields) String() string {
 	var all []string
 	for i := range f {
@@ -148,7 +148,7 @@ func (f fields) String() string {
 	return strings.Join(all, ", ")
 }
 
-// elements calls read with each element of a list.
+// elements calls read for each element of a list.
 func elements(n *strict.Node, read func(one *strict.Node) error) error {
 	if n.Kind != strict.List {
 		return wrong(n, "a list")
@@ -161,8 +161,8 @@ func elements(n *strict.Node, read func(one *strict.Node) error) error {
 	return nil
 }
 
-// another returns list with one more element, in the memory of an earlier one where there
-// is some.
+// another returns list with one more element, reusing the memory of an earlier element if there
+// is one.
 func another[T any](list []T) []T {
 	if len(list) < cap(list) {
 		return list[:len(list)+1]
@@ -171,7 +171,7 @@ func another[T any](list []T) []T {
 	return append(list, fresh)
 }
 
-// text is the value of a string.
+// text returns the value of a string.
 func text(v *strict.Node) ([]byte, error) {
 	if v.Kind != strict.Text {
 		return nil, wrong(v, "a string")
@@ -179,8 +179,8 @@ func text(v *strict.Node) ([]byte, error) {
 	return v.Word, nil
 }
 
-// number is the value of a whole number, which may be written as a string, and with a
-// fraction or an exponent that leave it whole.
+// number returns the value of an integer up to most. It may be written as a string, and with a
+// fraction or an exponent if the value is an integer.
 func number(v *strict.Node, most uint64) (uint64, error) {
 	if v.Kind == strict.Number || v.Kind == strict.Text {
 		if n, ok := whole(v.Word); ok && n <= most {
@@ -190,8 +190,7 @@ func number(v *strict.Node, most uint64) (uint64, error) {
 	return 0, wrong(v, "a whole number from 0 to "+strconv.FormatUint(most, 10))
 }
 
-// whole is the value of a number as JSON writes numbers, if it is whole and at most
-// MaxUint64.
+// whole parses a JSON number that is an integer up to MaxUint64.
 func whole(word []byte) (uint64, bool) {
 	n := uint64(0)
 	for i, c := range word {
@@ -206,7 +205,7 @@ func whole(word []byte) (uint64, bool) {
 	return n, len(word) > 0
 }
 
-// shifted is whole for a number with a sign, a fraction or an exponent.
+// shifted is like whole, for a number with a sign, a fraction or an exponent.
 func shifted(word []byte) (uint64, bool) {
 	var n strict.Node
 	if n.Parse(word) != nil || n.Kind != strict.Number || len(n.Word) != len(word) {
@@ -234,7 +233,7 @@ func shifted(word []byte) (uint64, bool) {
 	return value, err == nil
 }
 
-// wrong says what a value must be.
+// wrong returns the error that v is not what is wanted.
 func wrong(v *strict.Node, want string) error {
 	return strict.Fault{Message: "must be " + want + ", is " + v.String()}
 }

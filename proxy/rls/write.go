@@ -16,7 +16,7 @@ type Field struct {
 	Value Value
 }
 
-// A Value is a google.protobuf.Value: what its kind says.
+// A Value is a google.protobuf.Value. Its Kind determines which field is set.
 type Value struct {
 	Kind   Kind
 	Number float64
@@ -25,7 +25,7 @@ type Value struct {
 	Fields []Field
 }
 
-// A Kind is what sort of value a Value is.
+// A Kind is the type of a Value.
 type Kind uint8
 
 // The kinds.
@@ -139,13 +139,13 @@ func appendValue(dst []byte, v *Value) []byte {
 	return append(dst, "null"...)
 }
 
-// An object is one that is being written.
+// An object is a JSON object that is being written.
 type object struct {
 	dst   []byte
 	begun bool
 }
 
-// name begins a member and returns what its value is to be appended to.
+// name begins a member and returns the slice to which its value must be appended.
 func (o *object) name(name string) []byte {
 	if o.begun {
 		o.dst = append(o.dst, ',')
@@ -154,7 +154,7 @@ func (o *object) name(name string) []byte {
 	return append(appendWord(o.dst, name), ':')
 }
 
-// comma separates element i from the one before.
+// comma appends a comma unless element i is the first.
 func comma(dst []byte, i int) []byte {
 	if i > 0 {
 		return append(dst, ',')
@@ -167,7 +167,7 @@ func appendWord(dst []byte, word string) []byte {
 	return append(append(append(dst, '"'), word...), '"')
 }
 
-// appendText appends a string (RFC 8259 section 7). What is not UTF-8 becomes U+FFFD.
+// appendText appends a string (RFC 8259 section 7). Invalid UTF-8 becomes U+FFFD.
 func appendText[T string | []byte](dst []byte, text T) []byte {
 	dst = append(dst, '"')
 	begin, plain := len(dst), true

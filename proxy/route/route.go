@@ -22,7 +22,7 @@ type Table struct {
 	seen    int // answers since all counts were halved
 }
 
-// A route is what a rule says about where requests go.
+// A route is the part of a rule that determines where requests go.
 type route struct {
 	number uint16 // 0: nothing
 	weight uint16 // how specific it is
@@ -39,7 +39,7 @@ type pair struct {
 const (
 	reads  = iota
 	writes // writes, or may write
-	asks   // is told about the resource without receiving it: HEAD, OPTIONS, 304
+	asks   // reads information about the resource without its content: HEAD, OPTIONS, 304
 	kinds
 )
 

@@ -7,10 +7,9 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Backend is a database that keeps what proxies share, in the form that package
-// store/lane uses. It only sends requests and reads answers, and remembers nothing about
-// callers. The lane does the rest: gathering, grouping, answering from remembered
-// refusals, failure modes.
+// A Backend is a database that stores what proxies share, in the form that package store/lane
+// uses. It only sends requests and reads answers, and keeps no state about callers. The lane does
+// the rest: batching, grouping, remembered refusals, and failure modes.
 //
 // Its methods block, so they are called by goroutines outside the loops, many at a time.
 // Each returns when its context ends, and soon after Close at the latest. A request is
@@ -46,14 +45,14 @@ type Backend interface {
 	Read(ctx context.Context, name string) (Document, error)
 	CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error)
 
-	// Classify says what an error returned by another method means. It is the zero Fault
-	// for nil, and if this side has given up, which says nothing about the store.
+	// Classify classifies an error returned by another method. The Fault is zero for nil, and for
+	// an error caused by this side giving up, which says nothing about the store.
 	Classify(err error) Fault
 	// Close closes all connections. No method is called afterwards.
 	Close()
 }
 
-// A Batch is what a lane sends at once.
+// A Batch is what a lane sends in one call.
 //
 // Owned by the caller of Decide, which fills in the results.
 type Batch struct {
@@ -74,8 +73,8 @@ type Group struct {
 	Before  [CountersMax]limit.State // by counter, the state of the key before the decision
 }
 
-// A Release gives back a place in the queue of a leaky counter, if it is the last and its
-// slot is still to come; see [limit.Limit.Release].
+// A Release gives back a place in the queue of a leaky counter, if it is the last and its slot is
+// in the future; see [limit.Limit.Release].
 type Release struct {
 	Counter Counter
 	Slot    int64
@@ -85,10 +84,10 @@ type Release struct {
 type Fault struct {
 	Class     Class
 	Code      string              // the store's error code; empty if the store itself has not answered
-	Permanent *MisconfiguredError // set if only a person can fix it
+	Permanent *MisconfiguredError // set if only an operator can repair it
 }
 
-// A Class says how much an error affects.
+// A Class is the scope of an error.
 type Class uint8
 
 const (

@@ -14,14 +14,15 @@ type Store interface {
 	// NewLane returns a lane; post calls a function on its goroutine. Use lane.On for a loop: it
 	// also keeps the deadlines of asks.
 	NewLane(post func(func(now time.Time))) Lane
-	// Name is the kind of store in health and metrics.
+	// Name returns the kind of store for health and metrics.
 	Name() string
-	// Mode says how asks are currently answered: Exact, or the failure mode.
+	// Mode returns how asks are currently answered: Exact, or the failure mode.
 	Mode() Mode
 	// Forgetful makes all lanes forget their remembered refusals. It is called after
 	// every change of rules or limits.
 	Forgetful()
-	// Epoch changes whenever refusals are forgotten, for whatever reason.
+	// Epoch returns a number that changes whenever remembered refusals are forgotten, for whatever
+	// reason.
 	Epoch() uint64
 
 	// Forget removes a key under all kinds of limits, so that it is as new, and makes all
@@ -34,15 +35,13 @@ type Store interface {
 	Add(rule string, key []byte, n int64) (bool, error)
 
 	Documents
-	// Watch calls changed with the current document of that name, and again within a
-	// second of each change by anybody, one call at a time. A change may be reported
-	// twice.
+	// Watch calls changed with the current document of that name, and again within a second of
+	// each change by any proxy, one call at a time. A change may be reported twice.
 	Watch(name string, changed func(Document))
 
-	// Lease takes or renews the named lease for owner, a word that no other proxy uses,
-	// for at least a millisecond from before the call. It reports whether owner holds it.
-	// At most one owner does at any time, unless the store loses data. Release gives it
-	// back.
+	// Lease takes or renews the named lease for owner, which must be unique among proxies, for at
+	// least a millisecond, counted from before the call. It reports whether owner holds it. At
+	// most one owner does at any time, unless the store loses data. Release gives it back.
 	Lease(name, owner string, ttl time.Duration) (held bool, err error)
 	Release(name, owner string) error
 

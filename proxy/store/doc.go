@@ -9,8 +9,8 @@
 // answer is the same as that of single asks, one after another at the same instant. The
 // suite in store/storetest checks that for every store.
 //
-// A counter may be a queue (leaky). Then an admitted request has booked a place in it,
-// and waits for [Answer.Delay] until its slot is due. If its client disconnects before,
-// Release gives the place back if it is the last. Other places stay booked, because those
-// behind have already been told their slots.
+// A counter may be a queue (leaky). An admitted request has then booked a place in it, and waits
+// for [Answer.Delay] until its slot is due. If its client disconnects before, Release gives the
+// place back if it is the last one. Other places stay booked, because the slots of later requests
+// do not change.
 package store

@@ -19,10 +19,9 @@ const (
 //
 //	per-partner, acme → 11:per-partner4:acme
 //
-// No two pairs of rule and key share a name, whatever bytes they are made of, as
-// each part says how long it is. A part longer than [PartBytesMax] is a # and its
-// SHA-256. Under one name a store keeps a state for each kind of limits: see
-// limit.Kind.
+// Different pairs of rule and key have different names, whatever bytes they contain, because each
+// part is preceded by its length. A part longer than [PartBytesMax] becomes a # and its SHA-256.
+// Under one name a store keeps a state for each kind of limits: see limit.Kind.
 func AppendKey(dst []byte, rule string, key []byte) []byte {
 	dst = AppendRule(dst, rule)
 	if len(key) > PartBytesMax {

@@ -2,9 +2,8 @@ package store
 
 import "fmt"
 
-// A Cause says what a person has to change before a store can be used. Waiting does not
-// help, unlike with a store that is starting, recovering, read-only or out of
-// connections.
+// A Cause is what an operator must change before a store can be used. Waiting does not help,
+// unlike with a store that is starting, recovering, read-only or out of connections.
 type Cause uint8
 
 const (
@@ -30,8 +29,8 @@ func (c Cause) String() string {
 	return "the server is not the kind of store that the settings describe"
 }
 
-// A MisconfiguredError says that a store cannot be used until its configuration or the
-// proxy's is changed. Each store recognises its own.
+// A MisconfiguredError reports that a store cannot be used until its configuration or the proxy's
+// is changed. Each store detects this itself.
 type MisconfiguredError struct {
 	Cause Cause
 	Err   error // the store's error

@@ -12,13 +12,13 @@ import (
 // CountersMax is the largest number of counters in one ask: the global limit and 8 rules.
 const CountersMax = 9
 
-// A Counter is one thing to count: a key within a rule, its limit, and the cost of a
-// request. One whose limit is off admits everything and has no state.
+// A Counter is one thing to count: a key within a rule, its limit, and the cost of a request. A
+// counter whose limit is off admits everything and has no state.
 type Counter struct {
 	Rule     string        // the rule's id, different for each counter of an ask
 	Key      []byte        // borrowed during the call
 	Limit    *limit.Limit  // current limit; may differ from ask to ask
-	Cost     int64         // ≥ 1, or 0 to look only
+	Cost     int64         // ≥ 1; or 0 to charge nothing
 	Reserve  int64         // permits that must be left; see [limit.Ask]
 	MaxDelay time.Duration // leaky: the longest wait, whole microseconds; 0: the length of the queue
 }
@@ -50,9 +50,9 @@ type Answer struct {
 	// request. If that one was refused, Allowed is false for the counters that refused
 	// it, and the numbers are those before it.
 	Decisions []limit.Decision
-	// Tightest is the index of the decision that the client is told; see [Tightest].
+	// Tightest is the index of the decision that is shown to the client; see [Tightest].
 	Tightest int
-	// Mode says how the answer was reached.
+	// Mode is how the answer was reached.
 	Mode Mode
 	// At is when the store decided, by its clock, in µs since the epoch; the first of
 	// several instants. It is 0 if the store did not decide or all counters are off.
@@ -81,7 +81,7 @@ func (a *Answer) Delay() (longest time.Duration) {
 // Decision returns the decision of the tightest counter.
 func (a *Answer) Decision() limit.Decision { return a.Decisions[a.Tightest] }
 
-// A Mode says how an answer was reached.
+// A Mode is how an answer was reached.
 type Mode uint8
 
 const (

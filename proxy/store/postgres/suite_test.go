@@ -139,7 +139,7 @@ func simulated(t testing.TB) storetest.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return storetest.Told(table)
+	return storetest.Timed(table)
 }
 
 // Groups over the same keys in opposite orders, from two proxies with many connections: no

@@ -57,7 +57,7 @@ func TestStore(t *testing.T) {
 // that the test turns.
 func TestSimulatedRedisIsLikeRedis(t *testing.T) {
 	t.Parallel()
-	simulated := func(t testing.TB) storetest.Store { return storetest.Told(newTable(t)) }
+	simulated := func(t testing.TB) storetest.Store { return storetest.Timed(newTable(t)) }
 	storetest.Differential(t, opener(t, throughLane), simulated, 20)
 	storetest.Differential(t, opener(t, direct), simulated, 20)
 }

@@ -1,15 +1,15 @@
-// Package simredis is the store that the proxy uses when no shared store is configured: a
-// table of keys in memory that decides like the scripts inside Redis, with the same
-// names, the same arithmetic and the same expiry.
+// Package simredis is the store that the proxy uses when no shared store is configured: a table
+// of keys in memory that decides like the scripts inside Redis, with the same names, the same
+// arithmetic and the same expiry.
 //
-// The table is divided into stripes by a hash of the name. A stripe has a lock, an
-// open-addressed index, and pages of records, without pointers, so that a million keys cost
-// the garbage collector nothing, and a decision about a known key allocates nothing. What
-// only few states have is kept separately, by slot: the logs of sliding_log, and when a soft
-// limit was exceeded. The hash has a random seed, and names are compared in full, so that
-// clients can neither choose a stripe nor collide with others. The kind of limits, which is
-// part of the name in Redis, is here part of the state: a record is found by both, and the
-// records of one key are adjacent.
+// The table is divided into stripes by a hash of the name. A stripe has a lock, an open-addressed
+// index, and pages of records. These contain no pointers, so a million keys cost the garbage
+// collector nothing, and a decision about a known key does not allocate. Parts of a state that
+// are rarely used are kept separately, by slot: the logs of sliding_log, and when a soft limit
+// was exceeded. The hash has a random seed, and names are compared in full, so that clients can
+// neither choose a stripe nor collide with others. In Redis the kind of limits is part of the
+// name, here it is part of the state: a record is found by both, and the records of one key are
+// adjacent.
 //
 // # At the bound
 //

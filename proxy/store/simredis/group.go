@@ -21,16 +21,16 @@ type claim struct {
 }
 
 // A group is an ask that is being decided, with the locks of its stripes. It is on the stack, so
-// it has no slices of itself.
+// it has arrays instead of slices.
 //
 // Owned by the call that made it.
 type group struct {
 	t        *Table
 	now      int64
-	n        int // claims
+	n        int // number of claims
 	claims   [store.CountersMax]claim
 	names    [store.CountersMax * store.KeyBytesMax]byte
-	locked   int // stripes
+	locked   int // number of locked stripes
 	numbers  [store.CountersMax]uint32
 	overflow bool // the overflow buckets are locked too
 }
@@ -81,7 +81,7 @@ func (g *group) add(counters []store.Counter) {
 
 func (g *group) name(c *claim) []byte { return g.names[c.from:c.to] }
 
-// note adds a stripe to those that are locked, in ascending order, unless it is there.
+// note adds a stripe to those to lock, in ascending order, unless it is already there.
 func (g *group) note(number uint32) {
 	at := g.locked
 	for at > 0 && g.numbers[at-1] >= number {

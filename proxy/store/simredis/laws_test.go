@@ -13,7 +13,7 @@ func open(cfg Config) storetest.Open {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return storetest.Told(table)
+		return storetest.Timed(table)
 	}
 }
 

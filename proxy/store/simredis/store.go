@@ -68,14 +68,14 @@ func (s *Store) Forgetful() { s.epoch.Add(1) }
 // Epoch returns a number that changes with each Forgetful and each edit.
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
-// Forget is [Table.Forget]; the error is nil.
+// Forget calls [Table.Forget] and changes Epoch. The error is always nil.
 func (s *Store) Forget(rule string, key []byte) (bool, error) {
 	known := s.table.Forget(rule, key)
 	s.Forgetful()
 	return known, nil
 }
 
-// Add is [Table.Add] now; the error is nil.
+// Add calls [Table.Add] at the current time and changes Epoch. The error is always nil.
 func (s *Store) Add(rule string, key []byte, n int64) (bool, error) {
 	changed := s.table.Add(s.steady(time.Now()), rule, key, n)
 	s.Forgetful()
@@ -128,21 +128,21 @@ func (s *Store) NewLane(func(func(now time.Time))) store.Lane {
 
 // A lane is one loop's access to the table. Its count remains after Close.
 //
-// Owned by its loop, except decisions, which others read.
+// Owned by its loop, except decisions, which other goroutines read.
 type lane struct {
 	store     *Store
 	decisions metric.Counter
 	_         [112]byte // no other loop shares the cache line
 }
 
-// Ask decides.
+// Ask implements [store.Lane]. It always returns true.
 func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, _ store.Done) bool {
 	l.store.table.Take(l.store.steady(now), ask, ans)
 	l.decisions.Inc()
 	return true
 }
 
-// Release is [Table.Release].
+// Release implements [store.Lane]; see [Table.Release].
 func (l *lane) Release(now time.Time, c *store.Counter, slot int64, _ store.Mode) {
 	l.store.table.Release(l.store.steady(now), c, slot)
 }

@@ -86,8 +86,8 @@ func traces(ask *store.Ask, ans *store.Answer) []store.Trace {
 	return ans.Traces[:0]
 }
 
-// takeKnown decides an ask with one counter whose key is in the table, as most asks are. It
-// returns false if the key is not there.
+// takeKnown decides an ask with one counter whose key is in the table, which is the most frequent
+// case. It returns false if the key is not in the table.
 func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	var space [store.KeyBytesMax]byte
 	c := &ask.Counters[0]
@@ -114,9 +114,9 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	return true
 }
 
-// Release gives back the place that a request had booked in the queue of a leaky counter, if it
-// was the last and its slot is still to come; see [limit.Limit.Release]. Places in an overflow
-// bucket stay booked. It reports whether it gave one back.
+// Release gives back the place that a request has booked in the queue of a leaky counter, if it
+// is the last and its slot is in the future; see [limit.Limit.Release]. Places in an overflow
+// bucket stay booked. It reports whether a place was given back.
 func (t *Table) Release(now time.Time, c *store.Counter, slot int64) bool {
 	var space [store.KeyBytesMax]byte
 	name := store.AppendKey(space[:0], c.Rule, c.Key)
@@ -164,8 +164,8 @@ func (t *Table) Forget(rule string, key []byte) (known bool) {
 	return known
 }
 
-// each calls do for every place of a key, under the lock of their stripe; do may remove
-// that one.
+// each calls do for every place of a key, with the lock of their stripe held; do may remove that
+// record.
 func (t *Table) each(rule string, key []byte, do func(s *stripe, place int)) {
 	name := store.AppendKey(nil, rule, key)
 	hash := maphash.Bytes(t.seed, name)
@@ -177,14 +177,14 @@ func (t *Table) each(rule string, key []byte, do func(s *stripe, place int)) {
 	}
 }
 
-// Stats are counts of a table.
+// Stats are the counts of a table.
 type Stats struct {
-	Keys       int    // held now, overflow buckets apart; those that expired but were not removed yet are among them
-	Overflowed uint64 // decisions in which a key shared the overflow bucket of its rule
-	Expired    uint64 // keys that expired
+	Keys       int    // held now, without overflow buckets; including keys that have expired and are not removed yet
+	Overflowed uint64 // decisions about keys that shared the overflow bucket of their rule
+	Expired    uint64 // keys removed by Expire
 }
 
-// Stats returns the counts as they are now.
+// Stats returns the current counts.
 func (t *Table) Stats() Stats {
 	return Stats{
 		Keys:       int(t.keys.Load()),

@@ -2,8 +2,8 @@ package storetest
 
 import "weir/proxy/store"
 
-// Answered sets ans to what a backend's decision means to the requests of its group, as a
-// lane works it out: for tests of a [store.Backend] without a lane.
+// Answered computes the answer to the requests of a group from a backend's decision, as a lane
+// does. It is for tests of a [store.Backend] without a lane.
 func Answered(g *store.Group, ans *store.Answer) {
 	*ans = store.Answer{Granted: g.Granted}
 	for i := range g.Counters {

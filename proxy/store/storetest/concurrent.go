@@ -28,8 +28,7 @@ func asks(ask func(asker, round int)) {
 	wg.Wait()
 }
 
-// hotKey lets many goroutines at one key: what is admitted is the limit, to the
-// last permit, for each algorithm.
+// hotKey tests one key with many goroutines: exactly the limit is admitted, for each algorithm.
 func hotKey(t *testing.T, s Store) {
 	s.at(limittest.Epoch)
 	for _, c := range []limit.Config{
@@ -53,8 +52,8 @@ func hotKey(t *testing.T, s Store) {
 	}
 }
 
-// overlap lets many goroutines at groups that share counters, named in different
-// orders. Afterwards each counter was charged for the groups that were granted.
+// overlap tests groups that share counters, named in different orders, with many goroutines: each
+// counter is charged for exactly the groups that were granted.
 func overlap(t *testing.T, s Store) {
 	s.at(limittest.Epoch)
 	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1000, Window: 60})

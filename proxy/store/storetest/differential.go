@@ -12,12 +12,12 @@ import (
 	"weir/proxy/store"
 )
 
-// A step is an ask at an instant, and then perhaps an edit of its first key.
+// A step is an ask at a given time, optionally followed by an edit of its first key.
 type step struct {
 	now  int64 // µs since the epoch
 	ask  store.Ask
 	edit bool
-	add  int64 // permits that are given; 0: the key is forgotten
+	add  int64 // permits to add; 0: the key is forgotten
 }
 
 func (s step) String() string {
@@ -28,11 +28,10 @@ func (s step) String() string {
 	return text
 }
 
-// Differential drives two stores with the same random histories, one for each
-// seed below seeds, and demands the same answers: groups of 1 to 8 counters over
-// a few keys, limits of all algorithms, which change now and then. Keys are given
-// permits and forgotten in between, and where both can, they give back some of the
-// places that were booked.
+// Differential runs the same random histories, one for each seed below seeds, against two stores
+// and compares the answers. A history has groups of 1 to 8 counters over a few keys, and limits of
+// all algorithms that change occasionally. In between, keys are given permits or forgotten, and if
+// both stores can, booked places are given back.
 func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 	for seed := range seeds {
 		a, b := openA(t), openB(t)
@@ -54,7 +53,7 @@ func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 	}
 }
 
-// edit gives permits to the first key of a step, or forgets it, in both.
+// edit gives permits to the first key of a step in both stores, or forgets it.
 func edit(t *testing.T, a, b Store, s step) {
 	c := &s.ask.Counters[0]
 	if s.add == 0 {
@@ -68,7 +67,7 @@ func edit(t *testing.T, a, b Store, s step) {
 	}
 }
 
-// giveBack gives back what was booked last of each counter, to both.
+// giveBack gives back the place booked last of each counter, in both stores.
 func giveBack(t *testing.T, a, b Store, counters []store.Counter, decisions []limit.Decision) {
 	for i, d := range decisions {
 		if d.Slot == 0 {
@@ -80,7 +79,7 @@ func giveBack(t *testing.T, a, b Store, counters []store.Counter, decisions []li
 	}
 }
 
-// history is a random history over a handful of rules with a few keys each.
+// history returns a random history over a few rules with a few keys each.
 func history(seed uint64, steps int) (h []step) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	limits := append(limittest.Limits(), limittest.Must(limit.Config{Algorithm: limit.Off}))
@@ -107,8 +106,8 @@ func history(seed uint64, steps int) (h []step) {
 	return h
 }
 
-// pause is how long until the next ask: often nothing, at times enough for keys
-// to expire.
+// pause returns the time until the next ask in µs: often zero, sometimes long enough for keys to
+// expire.
 func pause(r *rand.Rand) int64 {
 	switch r.IntN(8) {
 	case 0:
@@ -123,8 +122,8 @@ func pause(r *rand.Rand) int64 {
 	return 0
 }
 
-// counter is one of that rule, with conditions now and then. Its cost is mostly
-// small, and now and then more than the limit can hold.
+// counter returns a counter of a rule, sometimes with conditions. Its cost is usually small, and
+// sometimes larger than the limit.
 func counter(r *rand.Rand, rule int, l *limit.Limit) store.Counter {
 	c := store.Counter{
 		Rule:  fmt.Sprintf("rule-%d", rule),

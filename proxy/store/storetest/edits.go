@@ -8,12 +8,12 @@ import (
 	"weir/proxy/store"
 )
 
-// edits uses keys up, and gives to one of them or forgets it: that one has more, up to
-// all, and its neighbours have nothing.
+// edits exhausts keys, then gives permits to one of them or forgets it: that key has as many
+// more, up to the limit, and the others have none.
 func edits(t *testing.T, open Open) {
 	for _, l := range limittest.Limits() {
 		if overshoot, _ := l.Overshoot(); overshoot > 0 || l.Algorithm() == limit.Leaky {
-			continue // of these not all that is given is admitted at once
+			continue // not all permits given are available at once
 		}
 		s := open(t)
 		s.at(limittest.Epoch)
@@ -52,8 +52,8 @@ func edits(t *testing.T, open Open) {
 	}
 }
 
-// editKinds uses a key up under limits of several kinds, as proxies with other rules
-// would, and gives to it or forgets it: all have as much more, but queues.
+// editKinds exhausts a key under limits of several kinds, as proxies with different rules do,
+// then gives it permits or forgets it: every kind except queues has as many more.
 func editKinds(t *testing.T, open Open) {
 	s := open(t)
 	s.at(limittest.Epoch)

@@ -9,9 +9,9 @@ import (
 	"weir/proxy/store"
 )
 
-// mixes asks for one key under several limits, as proxies do which disagree: while a
-// change is rolled out, or for good. However they take turns, what they admit together
-// is at most the sum of what each limit admits in that time.
+// mixes asks about one key under several limits, as proxies that disagree do, for example while a
+// change is rolled out. In whatever order the limits are used, what they admit together is at
+// most the sum of what each limit admits in that time.
 func mixes(t *testing.T, open Open) {
 	minute := limit.Config{Algorithm: limit.Fixed, Limit: 10, Window: 60}
 	longer := limit.Config{Algorithm: limit.Fixed, Limit: 10, Window: 61}
@@ -30,7 +30,7 @@ func mixes(t *testing.T, open Open) {
 			{Algorithm: a, Capacity: 5, FillRate: 3.7},
 		})
 	}
-	families = append(families, []limit.Config{ // what the large one owes must not be forgotten under the small one
+	families = append(families, []limit.Config{ // what is owed under the large one must not be forgotten under the small one
 		{Algorithm: limit.Token, Capacity: 300, FillRate: 6},
 		{Algorithm: limit.Token, Capacity: 5, FillRate: 0.1},
 		{Algorithm: limit.Token, Capacity: 50, FillRate: 0.5},
@@ -46,7 +46,7 @@ func mixes(t *testing.T, open Open) {
 	}
 }
 
-// mix lets the limits of a family take turns for some of their windows.
+// mix uses the limits of a family in random order for some of their windows.
 func mix(t *testing.T, s Store, family []limit.Config, r *rand.Rand) {
 	now, end := limittest.Epoch, limittest.Epoch+200_000_000
 	most := 0.0
@@ -69,7 +69,7 @@ func mix(t *testing.T, s Store, family []limit.Config, r *rand.Rand) {
 	}
 }
 
-// admittedIn is the most that a limit admits from one instant to another.
+// admittedIn returns the most that a limit admits between two instants in µs.
 func admittedIn(l *limit.Limit, from, to int64) float64 {
 	span := float64(to-from) / 1e6
 	switch l.Algorithm() {

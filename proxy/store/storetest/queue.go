@@ -9,7 +9,7 @@ import (
 	"weir/proxy/store"
 )
 
-// off puts counters without a limit around one that has one.
+// off asks about a limited counter between counters without a limit.
 func off(t *testing.T, s Store) {
 	none := limittest.Must(limit.Config{Algorithm: limit.Off})
 	first := store.Counter{Rule: "a", Key: []byte("key"), Limit: none, Cost: 1 << 60}
@@ -40,7 +40,7 @@ func off(t *testing.T, s Store) {
 	}
 }
 
-// release books places in a queue where one leaves each second, and gives some back.
+// release books places in a queue that one request leaves per second, and gives some back.
 func release(t *testing.T, open Open) {
 	queue := store.Counter{Rule: "queue", Key: []byte("key"), Limit: limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3, FillRate: 1}), Cost: 1}
 	book := func(s Store) (slot int64) {

@@ -16,8 +16,8 @@ const (
 	sec = time.Second
 )
 
-// A record is an ask of the counters named in group, in a notation of its own:
-// rule, key and cost. What each decision must be follows in the same order.
+// A record is an ask about the counters in group, each written as rule, key and cost. want has
+// the expected decisions in the same order.
 type record struct {
 	at       time.Duration
 	group    []string
@@ -27,7 +27,7 @@ type record struct {
 	tightest int
 }
 
-// recorded replays histories whose answers were worked out by hand.
+// recorded replays histories whose answers were computed by hand.
 func recorded(t *testing.T, open Open) {
 	limits := map[string]*limit.Limit{
 		"global": limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 10}),
@@ -71,14 +71,14 @@ func counterOf(text string, limits map[string]*limit.Limit) (c store.Counter) {
 	return c
 }
 
-// late is yes for who has to wait for his slot.
+// late returns the decision of an admitted request that waits for its slot.
 func late(left, of int64, delay, reset time.Duration) limit.Decision {
 	d := yes(left, of, reset)
 	d.Delay = delay
 	return d
 }
 
-// yes and no are decisions in short.
+// yes and no return decisions that admit and refuse.
 func yes(left, of int64, reset time.Duration) limit.Decision {
 	return limit.Decision{Allowed: true, Remaining: left, Limit: of, ResetAfter: reset}
 }

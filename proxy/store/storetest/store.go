@@ -11,44 +11,44 @@ import (
 	"weir/proxy/store"
 )
 
-// A Store is a store under test with a clock that the test turns.
+// A Store is a store under test with a clock that the test advances.
 type Store struct {
-	// Take decides an ask at Now. It may be called by many goroutines at once.
+	// Take decides an ask at Now. It is safe for concurrent use.
 	Take func(ask *store.Ask, ans *store.Answer)
-	// Release gives a place in a queue back at Now, and reports whether it did.
+	// Release gives back a place in a queue at Now, and reports whether it did.
 	Release func(c *store.Counter, slot int64) bool
-	// Add gives a key n permits at Now under all kinds of limits, and reports whether
-	// it could use some.
+	// Add gives a key n permits at Now under all kinds of limits, and reports whether it could use
+	// any.
 	Add func(rule string, key []byte, n int64) bool
-	// Forget makes a key as one never seen under all kinds of limits.
+	// Forget removes a key under all kinds of limits.
 	Forget func(rule string, key []byte)
 	// Now is the store's clock, in whole microseconds.
 	Now func() time.Time
-	// Advance turns the clock forward.
+	// Advance advances the clock.
 	Advance func(d time.Duration)
-	// Copy returns a store with all that this one holds, and a clock of its own that
-	// shows the same. Nil if that is no easier than to repeat what was asked. With it the
-	// laws are checked at the same time.
+	// Copy returns a store with the same content and a separate clock that shows the same time. It
+	// is nil if repeating the asks is no more difficult. If there is one, the laws are tested in
+	// parallel.
 	Copy func() Store
 }
 
-// Open returns an empty store with a clock of its own, which shows a time not
-// later than [limittest.Epoch]. It is called some thousand times.
+// Open returns an empty store with a separate clock that shows a time not later than
+// [limittest.Epoch]. It is called several thousand times.
 type Open func(t testing.TB) Store
 
-// at turns the store's clock to now.
+// at advances the store's clock to now.
 func (s Store) at(now int64) {
 	s.Advance(time.UnixMicro(now).Sub(s.Now()))
 }
 
-// ask is Take for one that keeps its answer.
+// ask calls Take and returns a new answer.
 func (s Store) ask(n int, counters ...store.Counter) store.Answer {
 	var ans store.Answer
 	s.Take(&store.Ask{Counters: counters, N: n}, &ans)
 	return ans
 }
 
-// A Clock is a clock that is turned by hand, for stores which are told the time.
+// A Clock is advanced by hand, for stores to which the time is passed.
 //
 // Safe for concurrent use: it holds a lock.
 type Clock struct {
@@ -66,7 +66,7 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance turns the clock forward.
+// Advance advances the clock.
 func (c *Clock) Advance(d time.Duration) {
 	if d < 0 {
 		panic("bug: storetest: a clock was turned back")
@@ -76,7 +76,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// A Table is a store that is told the time, as the simulated Redis is.
+// A Table is a store to which the time is passed, such as the simulated Redis.
 type Table interface {
 	Take(now time.Time, ask *store.Ask, ans *store.Answer)
 	Release(now time.Time, c *store.Counter, slot int64) bool
@@ -84,8 +84,8 @@ type Table interface {
 	Forget(rule string, key []byte) bool
 }
 
-// Told is a table that is told the time of a clock of its own.
-func Told(table Table) Store {
+// Timed returns a Store that passes the time of a new Clock to a table.
+func Timed(table Table) Store {
 	clock := NewClock()
 	return Store{
 		Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
@@ -97,8 +97,8 @@ func Told(table Table) Store {
 	}
 }
 
-// Naive opens the store that the others are compared with: a model for each key,
-// and requests that go one by one. It gives nothing back.
+// Naive opens the store that others are compared with: a model for each key, which decides
+// requests one by one. It gives nothing back.
 func Naive(testing.TB) Store {
 	clock := NewClock()
 	n := naive{keys: map[string]*limittest.Model{}}
@@ -136,7 +136,7 @@ func (s *naive) take(now int64, ask *store.Ask, ans *store.Answer) {
 	ans.Tightest = store.Tightest(ask.Counters, ans.Decisions)
 }
 
-// model returns that of a key.
+// model returns the model of a key.
 func (s *naive) model(rule string, key []byte) *limittest.Model {
 	name := nameOf(rule, key)
 	if s.keys[name] == nil {
@@ -173,7 +173,7 @@ func (s *naive) one(now int64, counters []store.Counter, ans *store.Answer) (all
 	for i, c := range counters {
 		one := c.Ask(1)
 		if !allowed && admits[i] {
-			one.Cost = 0 // only look
+			one.Cost = 0 // changes nothing
 		}
 		_, ans.Decisions[i] = models[i].Take(now, c.Limit, one)
 	}

@@ -10,7 +10,7 @@ import (
 	"weir/proxy/store"
 )
 
-// Run checks all that a store must do.
+// Run tests everything that a store must do.
 func Run(t *testing.T, open Open) {
 	parallel := open(t).Copy != nil
 	law := func(name string, check func(t *testing.T)) {
@@ -38,7 +38,7 @@ func Run(t *testing.T, open Open) {
 	law("exact under concurrency, groups that overlap", func(t *testing.T) { overlap(t, open(t)) })
 }
 
-// laws runs those of limittest with asks of one counter.
+// laws runs the laws of limittest with asks of one counter.
 func laws(t *testing.T, open Open) {
 	takes := func(s Store) limittest.Take {
 		return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
@@ -66,7 +66,8 @@ func laws(t *testing.T, open Open) {
 	limittest.Run(t, limittest.Subject{Fresh: fresh, Given: given, Forked: forked, Parallel: forked != nil, Forward: true, Seeds: 2})
 }
 
-// singles asks for groups at once in one store and one by one in another.
+// singles asks about groups at once in one store and one by one in another: the answers are
+// equal.
 func singles(t *testing.T, open Open) {
 	for seed := range uint64(10) {
 		batches, single := open(t), open(t)
@@ -86,8 +87,7 @@ func singles(t *testing.T, open Open) {
 	}
 }
 
-// apart takes all of each of many keys that look alike: none has anything from
-// another.
+// apart exhausts many keys with similar names: none is charged for another.
 func apart(t *testing.T, s Store) {
 	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 2, Window: 3600})
 	long := make([]byte, 2*store.PartBytesMax)
@@ -118,12 +118,12 @@ func together(t *testing.T, s Store) {
 	}
 }
 
-// idle leaves an exhausted key alone until a microsecond before it is as new. A
-// store that expires it too early, or hands it back full, admits too much.
+// idle leaves an exhausted key alone until a microsecond before it is as new. A store that
+// expires it too early, or returns it full, admits too much.
 func idle(t *testing.T, open Open) {
 	for _, l := range limittest.Limits() {
 		if overshoot, _ := l.Overshoot(); overshoot > 0 {
-			continue // more would go
+			continue // more would be admitted
 		}
 		s := open(t)
 		c := store.Counter{Rule: "idle", Key: []byte("key"), Limit: l, Cost: l.Burst()}
@@ -146,7 +146,7 @@ func idle(t *testing.T, open Open) {
 	}
 }
 
-// overwrites uses an answer again that was about more counters.
+// overwrites reuses an answer that was about more counters.
 func overwrites(t *testing.T, s Store) {
 	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 2, Window: 10})
 	a := store.Counter{Rule: "a", Limit: l, Cost: 1}
