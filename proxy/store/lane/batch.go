@@ -58,10 +58,13 @@ func (b *batch) clear() {
 	b.done.Store(false)
 }
 
-// load fills in the part that is sent.
+// load fills in the part that is sent: no group whose asks have all been answered meanwhile,
+// since a backend may refuse a question about no request, and with it the whole batch.
 func (b *batch) load(now time.Time) {
 	for _, g := range b.groups {
-		b.Groups = append(b.Groups, &g.Group)
+		if g.N > 0 {
+			b.Groups = append(b.Groups, &g.Group)
+		}
 	}
 	b.sent = now
 }
@@ -95,7 +98,7 @@ func (b *batch) judge(s *Store) {
 			worst, why = f, fmt.Errorf("decide: %w", g.Err)
 		}
 	}
-	if len(b.groups) > 0 {
+	if len(b.Groups) > 0 {
 		s.judge(b.landed, b.sent, worst, why)
 	}
 }

@@ -68,7 +68,8 @@ func TestGivenUpIsNoAnswer(t *testing.T) {
 		s := &Store{backend: givenUp{}, stopping: context.Background()}
 		s.breaker.misses = 2
 		s.breaker.late(now, now)
-		b := &batch{groups: []*group{{Group: store.Group{Err: test.err}}}, sent: now, landed: now}
+		b := &batch{groups: []*group{{Group: store.Group{N: 1, Err: test.err}}}, landed: now}
+		b.load(now)
 		b.judge(s)
 		if s.breaker.missed != test.want {
 			t.Errorf("after %v: %d batches are late in a row, want %d", test.err, s.breaker.missed, test.want)

@@ -55,6 +55,10 @@ func TestScripts(t *testing.T) {
 			{"expire", 2 * s, 0, ten, "sent: 1 failopen, unsent: 2 failopen"},
 			{"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, "later: 3 exact"},
 			{"ask rest", 2 * s, 9, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, "rest: 6 exact"}}},
+		"a key whose asks are all late is not sent": {steps: []step{
+			{"ask sent", 0, 1, ten, ""}, {"ask unsent", 0, 1, one, ""}, {"ask later", s, 3, ten, ""},
+			{"expire", 2 * s, 0, ten, "sent: 1 failopen, unsent: 1 failopen"},
+			{"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, "later: 3 exact"}}},
 		"an answer that is there goes before the deadline": {steps: []step{
 			{"ask a", 0, 1, ten, ""}, {"let", 0, 0, ten, ""}, {"done", 0, 0, ten, ""}, {"expire", time.Hour, 0, ten, "a: 1 exact"}, {"land", 0, 0, ten, ""}}},
 		"one key that cannot be decided is no outage": {fault: errItem, mode: store.Closed, steps: []step{

@@ -129,7 +129,9 @@ func (f *fake) Decide(ctx context.Context, b *store.Batch) {
 
 // decide decides one group.
 func (f *fake) decide(g *store.Group) {
-	g.Granted = g.N
+	if g.Granted = g.N; g.N < 1 {
+		panic("a group of no request is asked about")
+	}
 	for i := range g.Counters {
 		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
 			g.At[i] = f.clock()
