@@ -55,9 +55,12 @@ type Cycle struct {
 	Draining  bool // the next answer is the last
 	Unread    bool // some received bytes have not been read
 	OnlyHead  bool // the request's method is HEAD
-	say       bool // send Connection: keep-alive, which HTTP/1.0 clients need
-	reader    http1.Reader
-	times     *Times
+	// Full is set by a caller that has enough to send: HandleData returns before the next
+	// request, and starts with Full unset.
+	Full   bool
+	say    bool // send Connection: keep-alive, which HTTP/1.0 clients need
+	reader http1.Reader
+	times  *Times
 }
 
 // New returns the Cycle of a connection that was opened at now.
@@ -68,10 +71,10 @@ func New(now time.Time, times *Times) Cycle {
 // HandleData reads b, the bytes received and not yet read, and returns how many it has
 // read. It calls handle for each head (which is in h), piece of a body and end, and for the
 // error of a malformed request, which handle answers after [Cycle.Refuse]. It stops in
-// state Asked.
+// state Asked, and when the Cycle is Full.
 func (c *Cycle) HandleData(now time.Time, b []byte, h *http1.Head, handle func(time.Time, http1.Event, error)) int {
 	n := 0
-	for c.State < Asked {
+	for c.Full = false; c.State < Asked && !c.Full; {
 		event, err := c.reader.Next(b[n:], h)
 		n += event.N
 		c.Unread = n < len(b)

@@ -63,8 +63,13 @@ func (s *Session) Deadline() time.Time { return s.cycle.Until }
 // be passed again after an answer.
 func (s *Session) Unread() bool { return s.cycle.More() }
 
+// Full reports whether HandleData has left bytes unread because enough is to be sent. They
+// must be passed again.
+func (s *Session) Full() bool { return s.cycle.Full && s.cycle.More() }
+
 // HandleData processes b, the bytes received and not yet read, and returns how many it
-// has read. It stops at the end of a request whose answer comes later.
+// has read. It stops at the end of a request whose answer comes later, and when the answers
+// to requests that came together exceed outMax: see Full.
 func (s *Session) HandleData(now time.Time, b []byte) int {
 	return s.cycle.HandleData(now, b, &s.env.head, s.handle)
 }
@@ -222,7 +227,12 @@ func (s *Session) write(now time.Time, a http1.Answer) {
 		s.body = nil
 	}
 	s.queued, e.Close = false, s.cycle.End(now)
+	s.cycle.Full = len(e.Out) > outMax
 }
+
+// outMax is how much a call of HandleData answers before it leaves further requests unread:
+// the answer to a short request may be a large document.
+const outMax = 64 << 10
 
 const (
 	// bodyBytesKept and partBytesKept bound the memory that an idle connection keeps for

@@ -83,3 +83,25 @@ func TestAnswerIsBounded(t *testing.T) {
 		t.Errorf("%d large ones are decided, want %d; the small one: %v", decided, want, groups[40].Err)
 	}
 }
+
+// Requests that come together are answered one after the other, and no more of them at once
+// than a few answers take: short requests have large answers.
+func TestPipelineIsBounded(t *testing.T) {
+	docs := &Documents{Named: map[string]store.Document{"d": {Version: 1, Body: make([]byte, 100<<10)}}}
+	env := &Env{Access: &Access{Open: true}, Documents: func() *Documents { return docs }, Count: func(API, int) {}}
+	now := time.Unix(1e9, 0)
+	const requests = 100
+	left := bytes.Repeat([]byte("GET /v1/documents/d HTTP/1.1\r\nHost: x\r\n\r\n"), requests)
+	s, answers := New(now, env, Peer{}), 0
+	for call := 0; call < requests && (call == 0 || s.Full()); call++ {
+		left = left[s.HandleData(now, left):]
+		if len(env.Out) > outMax+101<<10 {
+			t.Fatalf("call %d writes %d bytes", call, len(env.Out))
+		}
+		answers += bytes.Count(env.Out, []byte("HTTP/1.1 200 OK\r\n"))
+		env.Reset()
+	}
+	if answers != requests || len(left) > 0 {
+		t.Errorf("%d answers, %d bytes are unread", answers, len(left))
+	}
+}

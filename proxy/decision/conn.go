@@ -126,6 +126,9 @@ type conn struct {
 func (c *conn) Data(now time.Time, b []byte) int {
 	n := c.session.HandleData(now, b)
 	c.flush()
+	if c.session.Full() {
+		c.net.Pump()
+	}
 	return n
 }
 

@@ -141,6 +141,30 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
+// So are many requests that come together whose answers are larger than what is sent at once.
+func TestPipelineOfDocuments(t *testing.T) {
+	s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
+	defer s.Close()
+	body := []byte(`"` + strings.Repeat("x", 200<<10) + `"`)
+	if _, written, err := s.CompareAndSet("d", 0, body); err != nil || !written {
+		t.Fatal(err)
+	}
+	p := startOn(t, s, 0, new(Limits))
+	defer p.Drain(context.Background())
+	testkit.Eventually(t, "the document is shown", func() bool {
+		shown := p.documents.current.Load()
+		return shown != nil && shown.Named["d"].Version == 1
+	})
+	c := testkit.Dial(t, p.Addr().String())
+	const requests = 100
+	c.Send(strings.Repeat("GET /v1/documents/d HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n", requests))
+	for i := range requests {
+		if res, got := c.Answer("GET"); res.StatusCode != 200 || got != string(body) {
+			t.Fatalf("answer %d: %d, %d bytes", i, res.StatusCode, len(got))
+		}
+	}
+}
+
 // on asks a side on its loop.
 func on[T any](p *Port, ask func(now time.Time, r *side) T) T {
 	answer := make(chan T, 1)
