@@ -67,8 +67,8 @@ func (c *Command) follow(ctx context.Context, run *drive.Run) (interrupted bool)
 	}
 }
 
-// ending is what the program ends with. A test that was cut short or that the
-// generator spoilt says nothing about thresholds.
+// ending returns the error that the program ends with. The thresholds do not count for a test
+// that was interrupted, or in which the generator was too late.
 func ending(r *record.Result, interrupted bool) error {
 	switch {
 	case interrupted:

@@ -15,28 +15,26 @@ import (
 	"weir/loadgen/report"
 )
 
-// barPlaces is how wide the bar is that is drawn on a terminal.
+// barPlaces is the width of the bar drawn on a terminal.
 const barPlaces = 20
 
 const (
-	// sparkPlaces is how many seconds the rate of which is drawn behind the bar.
+	// sparkPlaces is the number of seconds whose rate is drawn behind the bar.
 	sparkPlaces = 24
-	// linesApart is how many seconds lie between two lines when there is no
-	// terminal.
+	// linesApart is the interval between two lines without a terminal, in seconds.
 	linesApart = 5
 )
 
-// A Display shows the progress of a run: on a terminal as one line that is
-// drawn over four times a second, otherwise as a line every five seconds, and
-// one for each phase.
+// A Display shows the progress of a run: on a terminal as one line that is redrawn four times a
+// second, otherwise as a line every five seconds, and one for each phase.
 //
-// Safe for concurrent use: a mutex lets one writer at the terminal at a time.
+// Safe for concurrent use: a mutex admits one writer to the terminal at a time.
 type Display struct {
 	out   io.Writer
 	width func() int // of the terminal; nil: there is none
 
 	mu    sync.Mutex
-	drawn bool // a line stands that must be drawn over
+	drawn bool // the terminal shows a line that must be replaced
 	phase record.Phase
 	calls int // of draw in this phase
 }
@@ -63,7 +61,7 @@ func (d *Display) every() time.Duration {
 	return time.Second
 }
 
-// draw shows s.
+// draw shows the status s.
 func (d *Display) draw(s *record.Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,7 +84,7 @@ func (d *Display) draw(s *record.Status) {
 	d.drawn = true
 }
 
-// clear takes the line away.
+// clear removes the progress line.
 func (d *Display) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,8 +98,8 @@ func (d *Display) clearLocked() {
 	}
 }
 
-// Over returns a handler that takes the progress line away before h writes, as
-// the log goes to the same terminal.
+// Over returns a handler that removes the progress line before h writes, because the log goes to
+// the same terminal.
 func (d *Display) Over(h slog.Handler) slog.Handler { return over{h, d} }
 
 type over struct {
@@ -109,7 +107,7 @@ type over struct {
 	display *Display
 }
 
-// Handle is part of slog.Handler.
+// Handle implements slog.Handler.
 func (o over) Handle(ctx context.Context, r slog.Record) error {
 	o.display.mu.Lock()
 	defer o.display.mu.Unlock()
@@ -117,12 +115,12 @@ func (o over) Handle(ctx context.Context, r slog.Record) error {
 	return o.Handler.Handle(ctx, r)
 }
 
-// WithAttrs is part of slog.Handler.
+// WithAttrs implements slog.Handler.
 func (o over) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return over{o.Handler.WithAttrs(attrs), o.display}
 }
 
-// WithGroup is part of slog.Handler.
+// WithGroup implements slog.Handler.
 func (o over) WithGroup(name string) slog.Handler {
 	return over{o.Handler.WithGroup(name), o.display}
 }

@@ -10,8 +10,7 @@ import (
 	"weir/loadgen/record"
 )
 
-// resultBytesMax bounds the file of a result. One of an hour has about a
-// megabyte.
+// resultBytesMax bounds the file of a result. The result of an hour has about one megabyte.
 const resultBytesMax = 64 << 20
 
 // Merge merges the results of generators that shared a schedule, which runs wrote with
@@ -30,7 +29,7 @@ func Merge(files []string, to Outputs) error {
 	if err != nil {
 		return &service.ExitError{Status: exitConfig, Err: err}
 	}
-	// One of the files may be the one to be written: it has been read.
+	// The output may be one of the input files, which have been read.
 	out, err := to.create()
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func (to Outputs) create() (outputs, error) {
 	}
 	if o.outcomes != nil {
 		o.lines = bufio.NewWriter(o.outcomes)
-		_, _ = o.lines.WriteString(record.LineHead) // Flush tells of errors
+		_, _ = o.lines.WriteString(record.LineHead) // Flush returns the error
 	}
 	return o, nil
 }
@@ -56,7 +56,7 @@ func (to Outputs) create() (outputs, error) {
 func (o *outputs) close() {
 	for _, f := range []*os.File{o.json, o.page, o.outcomes} {
 		if f != nil {
-			_ = f.Close() // what was to be written has been synced
+			_ = f.Close() // the content has been synced
 		}
 	}
 }
@@ -82,7 +82,7 @@ func writeAs(f *os.File, r *record.Result, form func(*record.Result) ([]byte, er
 		return err
 	}
 	if _, err := f.Write(b); err != nil {
-		return err // it names the file
+		return err // it contains the file name
 	}
 	return toDisk(f)
 }

@@ -9,7 +9,7 @@ import (
 	"weir/loadgen/report"
 )
 
-// livePage polls /test/status and draws what it says. It needs nothing else.
+// livePage polls /test/status and displays it. It loads nothing else.
 //
 //go:embed page.html
 var livePage string

@@ -43,14 +43,14 @@ func (r *Runs) Health() any {
 	}{"UP", running}
 }
 
-// notFound is the error of what is not there.
+// notFound returns an error that is answered 404.
 func notFound(problem string) error {
 	return service.WithStatus(http.StatusNotFound, errors.New(problem))
 }
 
 const noneYet = "no test has been run yet"
 
-// changed is the JSON of a start or stop.
+// changed is the JSON answer to a start or stop.
 type changed struct {
 	Status string `json:"status"`
 	TestID string `json:"testId"`
@@ -118,8 +118,8 @@ func (r *Runs) serveStatus(_ http.ResponseWriter, req *http.Request) (any, error
 
 func (r *Runs) serveResult(http.ResponseWriter, *http.Request) (any, error) { return r.finished() }
 
-// finished returns the result of the last test in the form for everybody. The error says
-// that there is none.
+// finished returns the result of the last test as shown by endpoints, without credentials. The
+// error means that there is none.
 func (r *Runs) finished() (*record.Result, error) {
 	run, running := r.Current()
 	switch {

@@ -32,11 +32,11 @@ func (c *conductor) conclude() {
 	last.Course = c.totals.Course()
 	c.status.Store(&last)
 	c.settings.Meters.show(&last)
-	c.tell()
+	c.logEnd()
 }
 
-// facts returns the result without counts, and how many requests were due up to CatchUp
-// before a stop.
+// facts returns the result without counts, and how many requests were due up to CatchUp before a
+// stop.
 func (c *conductor) facts() (r record.Result, settled uint64) {
 	length := c.plan.Schedule.Length()
 	r = record.Result{
@@ -49,7 +49,7 @@ func (c *conductor) facts() (r record.Result, settled uint64) {
 	}
 	if c.stopped.IsZero() {
 		r.Due = c.dueRows.Before(length)
-		r.TargetRps = float64(r.Due) / length.Seconds() // random arrivals are as many as they are
+		r.TargetRps = float64(r.Due) / length.Seconds() // the actual number, since random arrivals vary
 		settled = r.Due
 	} else {
 		r.End = record.EndStopped
@@ -57,7 +57,7 @@ func (c *conductor) facts() (r record.Result, settled uint64) {
 			length = min(max(0, c.stopped.Sub(c.start)), c.plan.Schedule.Length())
 		}
 		r.Elapsed = length.Seconds()
-		// Each loop went on sending until it heard of the stop.
+		// Each loop continued to send until it received the stop.
 		r.Due = c.counts.Sent + c.counts.Dropped() + c.counts.Unsent
 		settled = min(r.Due, c.settled)
 	}
@@ -73,8 +73,8 @@ func (c *conductor) lastFault() string {
 	return text
 }
 
-// tell logs the last lines of the run.
-func (c *conductor) tell() {
+// logEnd logs the last lines of the run.
+func (c *conductor) logEnd() {
 	r := c.result
 	if r.End == record.EndStopped {
 		c.log.Info(fmt.Sprintf("Load test stopped by user after %s. Sent %d requests.", brief(r.Elapsed), r.Sent))
@@ -87,9 +87,9 @@ func (c *conductor) tell() {
 	}
 }
 
-// tellPeak logs that a peak has started, at most once a second, and of several the last
+// logPeak logs that a peak has started, at most once a second, and of several the last
 // one.
-func (c *conductor) tellPeak(now time.Time) {
+func (c *conductor) logPeak(now time.Time) {
 	elapsed := c.untilStop(now.Sub(c.start))
 	if elapsed < c.peaksQuiet {
 		return

@@ -13,11 +13,11 @@ const (
 	// ticksPerSecond its inverse. Once a second they hand over their histograms.
 	tick           = 250 * time.Millisecond
 	ticksPerSecond = int(time.Second / tick)
-	// warmUpMax is how long the first connections are waited for, plus warmUpEach for
-	// each of them. Dials are faster, but not by much.
+	// warmUpMax plus warmUpEach per connection bounds the wait for the first connections. Dials
+	// are faster, but not by much.
 	warmUpMax  = time.Second
 	warmUpEach = 200 * time.Microsecond
-	// startAhead is how far ahead the start is set, so that all loops know it in time.
+	// startAhead is how far ahead the start is set, so that all loops know it before.
 	startAhead = 10 * time.Millisecond
 	// stopGrace is how long a stopped run waits for answers in flight.
 	stopGrace = 2 * time.Second
@@ -34,18 +34,18 @@ type conductor struct {
 
 	begun   time.Time // on the wall
 	start   time.Time
-	stopped time.Time // zero: not
+	stopped time.Time // zero: not stopped
 	ticks   int       // since the start
 
-	dueRows    pace.Counter  // of the rows of the series
-	dueSettled pace.Counter  // of what should have left
+	dueRows    pace.Counter  // counts the arrivals of the rows of the series
+	dueSettled pace.Counter  // counts the arrivals that should have been sent
 	settled    uint64        // due up to CatchUp before the stop
-	peaksFrom  time.Duration // peaks that start from here on were not told
-	peaksQuiet time.Duration // none is told before
+	peaksFrom  time.Duration // peaks from here on have not been logged
+	peaksQuiet time.Duration // no peak is logged before this time
 
 	counts   record.Counts // of the last tick
-	metered  record.Counts // told to the meters
-	warned   record.Counts // told to the log
+	metered  record.Counts // already added to the meters
+	warned   record.Counts // already logged
 	samples  []sample      // of the last second, oldest first
 	latency  record.Spread
 	lag      record.Spread
@@ -56,7 +56,7 @@ type conductor struct {
 	lines []byte // scratch, of outcomes
 }
 
-// handed is what one sender hands over when it is asked.
+// A handed is what one sender returns to the conductor.
 type handed struct {
 	loop           int
 	tally          *record.Tally // nil: counts only
@@ -139,9 +139,9 @@ func (c *conductor) warmUp() time.Duration {
 	return warmUpMax + time.Duration(first)*warmUpEach
 }
 
-// patience returns how long to wait for the first connections from now on. Others that
-// share the schedule begin at StartAt, so this generator must not be late because of its
-// connections.
+// patience returns how long to wait for the first connections from now on. Other generators that
+// share the schedule begin at StartAt, so this one must not wait for its connections longer than
+// that.
 func (c *conductor) patience(now time.Time) time.Duration {
 	most := c.warmUp()
 	if !c.plan.StartAt.IsZero() {
@@ -176,7 +176,7 @@ func (c *conductor) follow() {
 		case <-timer.C:
 			c.collect()
 			c.publish(time.Now())
-			c.tellPeak(time.Now())
+			c.logPeak(time.Now())
 			timer.Reset(time.Until(c.start.Add(time.Duration(c.ticks+1) * tick)))
 		case <-c.ended:
 			running--

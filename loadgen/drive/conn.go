@@ -29,8 +29,8 @@ type conn struct {
 	conn    *loop.Conn
 	session session.Session
 	index   uint64    // the arrival whose request was sent last
-	sent    uint8     // times that it was
-	place   int       // in sender.idle, -1 when not there
+	sent    uint8     // how often it was sent
+	place   int       // in sender.idle, or -1
 	used    bool      // a request was sent on it
 	since   time.Time // when it was opened or became idle last
 }
@@ -93,8 +93,8 @@ func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
 	s.turn(now)
 }
 
-// maybeReplace opens a connection in place of one that the target closed when idle, so
-// that later requests find the promised number.
+// maybeReplace opens a connection in place of one that the target closed when idle, so that the
+// configured number is available to later requests.
 func (s *sender) maybeReplace(now time.Time) {
 	if _, more := s.lane.Due(); more && !s.over && s.pool.Replace(now) {
 		s.dial(1)

@@ -40,8 +40,8 @@ const (
 	loopRate = 50_000
 	// connectionsMax bounds the connections when their number is chosen.
 	connectionsMax = 10_000
-	// dialsKept and dialsFresh bound a loop's concurrent dials: connections that are kept
-	// are opened now and then, others for each request.
+	// dialsKept and dialsFresh bound a loop's concurrent dials: connections that are kept are
+	// opened occasionally, others for each request.
 	dialsKept  = 64
 	dialsFresh = 1024
 	// descriptorReserve is kept free of connections to the target.
@@ -53,7 +53,7 @@ const (
 	lookupTimeout = 5 * time.Second
 )
 
-// LoopsMax is the greatest number of loops that a run uses.
+// LoopsMax returns the greatest number of loops that a run uses.
 func LoopsMax() int { return max(runtime.NumCPU(), 64) }
 
 // Settings are shared by all runs of a program.
@@ -88,8 +88,8 @@ type Run struct {
 
 	group   *loop.Group
 	senders []*sender
-	warm    chan int // loops whose first connections are there
-	ended   chan int // loops that have nothing left to do
+	warm    chan int // loops whose first connections are open
+	ended   chan int // loops that have finished
 
 	stop     chan struct{}
 	stopOnce sync.Once
@@ -123,7 +123,7 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(sources) > len(s.Sources) { // a limit by address sees several clients
+	if len(sources) > len(s.Sources) { // a limit by address then sees several clients
 		r.log.Info("Connections use several local addresses, because one does not have enough ports", "from", sources[0], "to", sources[len(sources)-1])
 	}
 	r.loops = chooseLoops(s.Loops, runtime.GOMAXPROCS(0), p)

@@ -81,7 +81,7 @@ func TestPeaks(t *testing.T) {
 		ms   int
 		want string // told by then
 	}{{299, ""}, {300, "0.3"}, {310, "0.3"}, {750, "0.3"}, {1299, "0.3"}, {1300, "0.3 1.1"}, {1899, "0.3 1.1"}, {2500, "0.3 1.1 1.5"}, {4000, "0.3 1.1 1.5"}} {
-		c.tellPeak(start.Add(time.Duration(step.ms) * time.Millisecond))
+		c.logPeak(start.Add(time.Duration(step.ms) * time.Millisecond))
 		var got []string
 		for line := range strings.Lines(told.String()) {
 			if _, rest, ok := strings.Cut(line, "Burst peak started at t="); ok && strings.Contains(rest, "(target RPS=50)") {

@@ -17,9 +17,9 @@ const (
 	// turnSends bounds the requests sent in one turn of the loop, so that answers that
 	// have arrived meanwhile are read in time for accurate time stamps.
 	turnSends = 64
-	// heartbeat is how often a loop wakes while requests wait for a connection, so that
-	// it notices its own pauses, and requests that have waited too long, even if nothing
-	// else happens.
+	// heartbeat is the interval at which a loop wakes while requests wait for a connection, so
+	// that it notices its own pauses, and requests that have waited too long, even without other
+	// events.
 	heartbeat = time.Millisecond
 	// queueAgeMax is how long a request may wait for a connection.
 	queueAgeMax = 10 * time.Second
@@ -53,22 +53,22 @@ type sender struct {
 	terms session.Terms
 
 	lane    pace.Lane
-	again   []arrival // to be sent a second time; they go first
-	scratch []byte    // the last request that was rendered
+	again   []arrival // to be sent again, before others
+	scratch []byte    // the request rendered last
 	pool    session.Pool
-	idle    []*conn // the one used last is used next: few connections stay warm
+	idle    []*conn // the connection used last is used next, so that few connections are in use
 	busy    int
 	peak    int
-	warmed  bool // the first connections are there, and the run knows
+	warmed  bool // the first connections are open, and the run was notified
 	started bool // the schedule has begun
-	stopped bool // it was cut short
-	over    bool // every request of this loop has ended
+	stopped bool // the schedule was ended early
+	over    bool // all requests of this loop have ended
 	start   time.Time
 	end     time.Time // of the schedule
 
 	alarm   *loop.Alarm
-	wakeAt  time.Time // what the alarm is set to; zero: nothing
-	rang    time.Time // when the alarm rang last
+	wakeAt  time.Time // the time that the alarm is set to; zero: it is not set
+	rang    time.Time // when the alarm last rang
 	onward  func(now time.Time)
 	resumed bool // onward is posted
 
@@ -164,8 +164,8 @@ func (s *sender) take(second bool) {
 	s.lane.Take()
 }
 
-// launch takes the next request and sends it, or has a connection dialled for it if each
-// request has its own. It returns the time then, and false if there is no connection.
+// launch takes the next request and sends it. If each request has its own connection, it dials
+// one instead. It returns the time of sending or dialling, and false if there is no connection.
 func (s *sender) launch(now time.Time, a arrival, second bool) (time.Time, bool) {
 	if !s.terms.KeepAlive {
 		if s.pool.Dial(now, s.pool.Dialing()+1) == 0 {
@@ -223,7 +223,7 @@ func (s *sender) note(now, due time.Time, fresh bool) {
 	s.meter.lag.Observe(lag)
 }
 
-// resume makes the loop look at its sockets and then continue sending.
+// resume schedules another turn after the loop has checked its sockets.
 func (s *sender) resume() {
 	if !s.resumed {
 		s.resumed = true
@@ -238,7 +238,7 @@ func (s *sender) starve(now time.Time) {
 	s.blame.Dry(now)
 	oldest := now.Add(-s.run.settings.queueAge)
 	if now.Sub(s.end) > s.terms.Timeout {
-		oldest = now // after the schedule none waits longer than for an answer
+		oldest = now // after the schedule a request waits no longer than for an answer
 	}
 	for range turnDrops {
 		a, _, ok := s.next(now)

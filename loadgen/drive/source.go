@@ -50,7 +50,7 @@ func ParseSources(text string) ([]netip.Addr, error) {
 	return all, nil
 }
 
-// ownAddress asks the kernel whether connections may start from a.
+// ownAddress checks that connections may start from a, by asking the kernel.
 func ownAddress(a netip.Addr) error {
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
 	if err != nil {
@@ -59,11 +59,11 @@ func ownAddress(a netip.Addr) error {
 	return c.Close()
 }
 
-// chooseSources returns the addresses from which connections to target ("host:port")
-// start; none leaves the choice to the kernel. Between two addresses there can be as many
-// connections as one has ports. If more are needed to a loopback target, all of
-// 127.0.0.0/8 belongs to this machine, and more addresses are used, for all shards, which
-// then are on this machine too. connections is 0 if their number was not given.
+// chooseSources returns the addresses from which connections to target ("host:port") start; none
+// leaves the choice to the kernel. Between two addresses there can be only as many connections as
+// one has ports. If a loopback target needs more, further addresses of 127.0.0.0/8 are used,
+// which all belong to this machine. They suffice for all shards, which then are on this machine
+// too. connections is 0 if their number was not given.
 func chooseSources(given []netip.Addr, target string, connections, shards int) ([]netip.Addr, error) {
 	to, err := netip.ParseAddrPort(target)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Peak is a part of a run in which the profile's rate is far above usual. It is the
-// ground truth for judging a limiter or a detector.
+// A Peak is a part of a run in which the profile's rate is far above normal. It is the ground
+// truth for evaluating a limiter or a detector.
 type Peak struct {
 	Start, End time.Duration
 	RPS        float64 // the highest rate in it, in arrivals per second

@@ -108,7 +108,7 @@ func clamp(v float64, most uint64) uint64 {
 	return min(uint64(min(v, math.MaxInt64)), most)
 }
 
-// rate is the rate at τ in arrivals per second.
+// rate returns the rate at τ in arrivals per second.
 func (s *stretch) rate(tau uint64) float64 {
 	if s.from|s.to == 0 {
 		return s.amount.float() / grainsPerArrival / (float64(s.length) / nanos)
@@ -146,7 +146,7 @@ func (b *builder) finish() []piece {
 	return append(b.pieces, piece{start: b.at, base: b.base})
 }
 
-// sum is a+b, or the greatest Duration.
+// sum returns a+b, or the greatest Duration if that is exceeded.
 func sum(a, b uint64) time.Duration {
 	s, carry := bits.Add64(a, b, 0)
 	if carry > 0 {

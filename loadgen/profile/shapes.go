@@ -34,7 +34,7 @@ func (c *checker) fault(param, format string, args ...any) {
 	c.faults = append(c.faults, strict.Fault{Path: param, Message: fmt.Sprintf(format, args...)})
 }
 
-// rate is rps in millionths; above zero.
+// rate converts rps, which must be above zero, to millionths of an arrival per second.
 func (c *checker) rate(param string, rps float64) uint64 {
 	if !(rps >= RateMin && rps <= RateMax) { // NaN is neither
 		c.fault(param, "must be a number from %g to %d, is %g", RateMin, RateMax, rps)
@@ -43,7 +43,7 @@ func (c *checker) rate(param string, rps float64) uint64 {
 	return uint64(math.Round(rps * micros))
 }
 
-// restingRate is rate for a parameter that may be zero.
+// restingRate is like rate for a parameter that may be zero.
 func (c *checker) restingRate(param string, rps float64) uint64 {
 	if rps != 0 && !(rps >= RateMin && rps <= RateMax) {
 		c.fault(param, "must be 0 or a number from %g to %d, is %g", RateMin, RateMax, rps)
@@ -52,7 +52,7 @@ func (c *checker) restingRate(param string, rps float64) uint64 {
 	return uint64(math.Round(rps * micros))
 }
 
-// span is a span of time given in seconds.
+// span converts a time in seconds.
 func (c *checker) span(param string, seconds float64) time.Duration {
 	if !(seconds >= spanMin.Seconds() && seconds <= spanMax.Seconds()) {
 		c.fault(param, "must be from %g to %g seconds, is %g", spanMin.Seconds(), spanMax.Seconds(), seconds)
@@ -61,7 +61,7 @@ func (c *checker) span(param string, seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds * nanos))
 }
 
-// restingSpan is span for a parameter that may be zero.
+// restingSpan is like span for a parameter that may be zero.
 func (c *checker) restingSpan(param string, seconds float64) time.Duration {
 	if seconds == 0 {
 		return 0

@@ -69,7 +69,7 @@ func NewSinusoid(s Sinusoid) (*Profile, error) {
 	})
 }
 
-// vertex is when chord k begins.
+// vertex returns the start of chord k.
 func vertex(period time.Duration, k, chords int) time.Duration {
 	hi, lo := bits.Mul64(uint64(period), uint64(k))
 	q, _ := bits.Div64(hi, lo, uint64(chords))
@@ -108,13 +108,13 @@ func quarterSine(amplitude uint64, n int) []uint64 {
 	return values
 }
 
-// mul is a·b, all in units of 2⁻⁶².
+// mul returns a·b, all in units of 2⁻⁶².
 func mul(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return hi<<2 | lo>>62
 }
 
-// sine is sin(x) for x up to π/2, both in units of 2⁻⁶², by its power series.
+// sine returns sin(x) for x up to π/2, both in units of 2⁻⁶², by its power series.
 func sine(x uint64) uint64 {
 	x2 := mul(x, x)
 	term, s := x, x

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Flood is an attack as seen by its target: quiet at MinRps and spikes alternate at
-// random. It starts quietly.
+// A Flood is an attack as seen by its target: spikes alternate at random with pauses at MinRps.
+// It starts with a pause.
 type Flood struct {
 	MinRps, MaxRps           float64
 	MaxSpikeDuration         float64 // seconds

@@ -152,7 +152,7 @@ func (p *player) until(end time.Duration, arrivals float64, line int) {
 	}
 }
 
-// playRows makes the pieces of rates or counts.
+// playRows appends the pieces of rates or counts.
 func (p *player) playRows(t *Trace) {
 	usual := usualStep(t.rows)
 	for i, r := range t.rows {
@@ -185,7 +185,7 @@ func usualStep(rows []row) time.Duration {
 	return steps[len(steps)/2]
 }
 
-// playSeconds makes the pieces of requests whose times are known to the second.
+// playSeconds appends the pieces of requests whose times are known to the second.
 func (p *player) playSeconds(seconds map[int64]int64) {
 	whole := make([]int64, 0, len(seconds))
 	for s := range seconds {
@@ -199,8 +199,8 @@ func (p *player) playSeconds(seconds map[int64]int64) {
 	}
 }
 
-// playArrivals makes the pieces of requests with their own times: Λ passes k + ½ when
-// request k comes. Requests at the same nanosecond are placed a nanosecond apart.
+// playArrivals appends the pieces of requests with exact times: Λ passes k + ½ at the time of
+// request k. Requests at the same nanosecond are placed a nanosecond apart.
 func (p *player) playArrivals(rows []row) {
 	scaled := Count(math.Round(p.scale * float64(One)))
 	window := 0 // the first row of the second before this one

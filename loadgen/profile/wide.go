@@ -11,7 +11,7 @@ type wide struct{ hi, lo uint64 }
 // A wider is an unsigned number of 192 bits, the most significant word first.
 type wider [3]uint64
 
-// product is a·b.
+// product returns a·b.
 func product(a, b uint64) wide {
 	hi, lo := bits.Mul64(a, b)
 	return wide{hi, lo}
@@ -23,7 +23,7 @@ func (a wide) plus(b wide) wide {
 	return wide{hi, lo}
 }
 
-// minus is a−b; b is not greater.
+// minus returns a−b. b must not exceed a.
 func (a wide) minus(b wide) wide {
 	lo, borrow := bits.Sub64(a.lo, b.lo, 0)
 	hi, _ := bits.Sub64(a.hi, b.hi, borrow)
@@ -34,10 +34,10 @@ func (a wide) less(b wide) bool { return a.hi < b.hi || a.hi == b.hi && a.lo < b
 
 func (a wide) zero() bool { return a.hi|a.lo == 0 }
 
-// float is a rounded to a float.
+// float returns a rounded to a float64.
 func (a wide) float() float64 { return float64(a.hi)*(1<<64) + float64(a.lo) }
 
-// times is a·m.
+// times returns a·m.
 func (a wide) times(m uint64) wider {
 	h1, l1 := bits.Mul64(a.hi, m)
 	h0, l0 := bits.Mul64(a.lo, m)
@@ -45,14 +45,14 @@ func (a wide) times(m uint64) wider {
 	return wider{h1 + carry, mid, l0}
 }
 
-// div is a/m rounded down, and the rest.
+// div returns the quotient a/m, rounded down, and the remainder.
 func (a wide) div(m uint64) (wide, uint64) {
 	hi, r := bits.Div64(0, a.hi, m)
 	lo, r := bits.Div64(r, a.lo, m)
 	return wide{hi, lo}, r
 }
 
-// over is how often b goes into a, at most 2⁶⁴−1; b is not zero.
+// over returns the quotient a/b, rounded down, at most 2⁶⁴−1. b must not be zero.
 func (a wide) over(b wide) uint64 {
 	if b.hi == 0 {
 		q, _ := a.div(b.lo)
@@ -71,7 +71,7 @@ func (a wide) over(b wide) uint64 {
 	return q
 }
 
-// narrow is a without its first word, which is zero.
+// narrow returns a without its first word, which must be zero.
 func (a wider) narrow() wide { return wide{a[1], a[2]} }
 
 func (a wider) less(b wider) bool {
@@ -81,7 +81,7 @@ func (a wider) less(b wider) bool {
 	return wide{a[1], a[2]}.less(wide{b[1], b[2]})
 }
 
-// div is a/m rounded down, and the rest; the answer is known to fit.
+// div returns the quotient a/m, rounded down, and the remainder. The quotient must fit.
 func (a wider) div(m uint64) (wide, uint64) {
 	_, r := bits.Div64(0, a[0], m)
 	hi, r := bits.Div64(r, a[1], m)
