@@ -21,7 +21,7 @@ const aheadMax = time.Hour
 // ErrAway means that the store is unavailable.
 var ErrAway = errors.New("the store is unavailable")
 
-// A place says where the latest known change is.
+// A place is where the latest known change is.
 type place uint8
 
 const (
@@ -87,16 +87,16 @@ type Held struct {
 	Stored    bool // in the store, not only in this proxy; false for the settings
 }
 
-// A document is one document of the store, which may be unavailable, and the T that it
-// puts in force here. It knows the latest change, and synchronizes store and proxy: see
+// A document is one document of the store, which may be unavailable, and the T that it puts in
+// force on this proxy. It has the latest known change, and synchronizes store and proxy: see
 // [document.Observe].
 //
-// Safe for concurrent use: readers load one pointer; mu admits one writer at a time.
-// Unexported methods need mu, except change, follow and those for metrics.
+// Safe for concurrent use: readers load one pointer; mu admits one writer at a time. Unexported
+// methods need mu, except change, follow and those for metrics.
 type document[T any] struct {
-	// OnChange, if not nil, is called after each change of what is in force, one call at
-	// a time, by whoever made the change. It is set before any other use and must not
-	// call a method that changes something.
+	// OnChange, if not nil, is called after each change of what is in force, one call at a time,
+	// on the goroutine that made the change. It is set before any other use and must not call a
+	// method that changes something.
 	OnChange func()
 	// InMemory says that the content of the store ends with this process. It is set
 	// before any other use.
@@ -163,13 +163,13 @@ func (d *document[T]) changed() {
 	}
 }
 
-// A basis says what a change is based on.
+// A basis is what a change is based on.
 type basis struct {
 	ifMatch    int64 // the version in force here; -1: any, including what another proxy has just written
 	storedOnly bool  // change nothing while the store is unavailable
 }
 
-// change is write for callers that do not hold mu. It returns what is then in force.
+// change calls write for callers that do not hold mu. It returns what is in force afterwards.
 func (d *document[T]) change(now time.Time, on basis, propose func(at time.Time) (*entry, error)) (*T, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,8 +222,8 @@ func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) 
 	return ErrConflict
 }
 
-// stamp returns the date of a change made now: later than that of the change before it,
-// whatever the clocks of those who made the two say.
+// stamp returns the date of a change made now. It is later than the date of the previous change,
+// even if that is ahead of this proxy's clock.
 func (d *document[T]) stamp(now time.Time) time.Time {
 	at := now.UTC().Round(0) // as stored: without the monotonic clock reading
 	if d.known != nil && !at.After(d.known.UpdatedAt) {
@@ -272,8 +272,8 @@ func (d *document[T]) settle(now time.Time, doc store.Document) error {
 	return nil
 }
 
-// take processes the content of the store. It may change what is in force, and never
-// changes the store. The error says why the document is unreadable.
+// take compares the content of the store with what is known, and puts a later change in force. It
+// never changes the store. The error says why the document is unreadable.
 func (d *document[T]) take(now time.Time, doc store.Document) (finding, error) {
 	d.first, d.looked, d.seen = !d.looked, true, doc.Version
 	if doc.Version == 0 {

@@ -25,9 +25,8 @@ type limitsAnswer struct {
 	Note      string `json:"note,omitempty"` // of POST: numbers without effect
 }
 
-// storedWord returns what answers say about where a configuration is: true if the store
-// has it, "memory" if that store is in this process and ends with it, false if only this
-// proxy has it.
+// storedWord returns the value of stored in answers: true if the store has the configuration,
+// "memory" if that store is in this process and ends with it, false if only this proxy has it.
 func storedWord(stored, inMemory bool) any {
 	if stored && inMemory {
 		return "memory"
@@ -56,9 +55,9 @@ func (l *Limits) answer(w http.ResponseWriter, a *Active, err error) (*limitsAns
 	return l.answerOf(a), nil
 }
 
-// withStatus returns the error of a change or a reload with the status of its answer. For
-// others [service.StatusOf] knows it: an error that merely wraps a fault concerns the
-// stored document or a file, not the request.
+// withStatus returns the error of a change or a reload with the status of its answer.
+// [service.StatusOf] knows the status of other errors. An error that merely wraps a fault is
+// about the stored document or a file, not about the request.
 func withStatus(err error) error {
 	_, byFile := errors.AsType[*RulesFileError](err)
 	_, ofFile := errors.AsType[*fileError](err)

@@ -20,10 +20,10 @@ import (
 // A KeyStore counts keys. Rules are named by id, including rule.Global, and keys have the
 // form that rules give them: see [keys.AppendPart].
 type KeyStore interface {
-	// Top returns the keys of a rule that were seen most and refused most lately.
+	// Top returns the keys of a rule that were recently seen most, and refused most.
 	Top(rule string) (busiest, refused sketch.View)
-	// Forget makes a key as new, for all proxies, and reports whether it was not before.
-	// The error means that the store is unavailable.
+	// Forget makes a key as new, for all proxies, and reports whether that changed anything. The
+	// error means that the store is unavailable.
 	Forget(rule string, key []byte) (changed bool, err error)
 	// Add gives a key n permits back, but no more than a new key has, for all proxies,
 	// and reports whether the key could use any. The error means that the store is
@@ -43,7 +43,7 @@ const (
 	// keysDefault and keysMax bound how many keys of each kind are listed.
 	keysDefault = 20
 	keysMax     = 1000
-	// addMax bounds what is given at once; every limit is smaller.
+	// addMax bounds the permits given at once; every limit is smaller.
 	addMax = 1 << 53
 )
 
@@ -175,7 +175,7 @@ func partsOf(set *rule.Set, id string) (parts []keys.Part, ok bool) {
 	return nil, false
 }
 
-// edited is the result of forgetting a key or adding to it.
+// edited is the result of an edit of a key.
 type edited struct {
 	Rule    string    `json:"rule"`
 	Key     []*string `json:"key"`

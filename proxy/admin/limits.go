@@ -18,14 +18,14 @@ import (
 // ruleID is the id of the global rule.
 const ruleID = "global"
 
-// Sources of a limit configuration.
+// The sources of a limit configuration.
 const (
 	SourceDefault = "default" // the settings
 	SourceAPI     = "api"
 	SourceAdvisor = "advisor"
 )
 
-// ErrConflict means that another writer was first.
+// ErrConflict means that another writer has changed the configuration first.
 var ErrConflict = errors.New("the configuration has changed meanwhile; read it again and retry")
 
 // ErrPinned means that the configuration is pinned, and the advisor may not change it.
@@ -49,10 +49,10 @@ func (a *Active) sameChange(b *Active) bool {
 	return a.UpdatedAt.Equal(b.UpdatedAt) && a.Source == b.Source && a.Config == b.Config && a.Pinned == b.Pinned
 }
 
-// Limits keeps the limit configuration. The store shares it with all proxies, and may be
-// unavailable: then this proxy goes on alone, and the two are synchronized when the store
-// is back. Of two configurations the one changed later wins; see [Limits.Observe]. While
-// no change is known the settings are in force.
+// Limits keeps the limit configuration. The store shares it with all proxies. While the store is
+// unavailable this proxy continues with its own, and the two are synchronized when the store is
+// back. Of two configurations the one changed later wins; see [Limits.Observe]. While no change
+// is known the settings are in force.
 //
 // Safe for concurrent use, like its document.
 type Limits struct {
@@ -149,8 +149,7 @@ func (l *Limits) Delete(now time.Time, ifMatch int64) (*Active, error) {
 	return l.alter(now, basis{ifMatch: ifMatch}, func(*Active) (*Active, error) { return l.fromDefaults(now) })
 }
 
-// alter stores what next makes of the configuration in force, dates it and puts it in
-// force.
+// alter puts in force and stores the configuration that next returns for the current one.
 func (l *Limits) alter(now time.Time, on basis, next func(old *Active) (*Active, error)) (*Active, error) {
 	return l.change(now, on, func(at time.Time) (*entry, error) {
 		a, err := next(l.Active())
@@ -183,8 +182,8 @@ func (l *Limits) Reload(now time.Time) (*Active, error) {
 	return l.Active(), nil
 }
 
-// Share synchronizes the configuration with the store until ctx ends. The store reports
-// what others write; what could not be written is tried again every pause.
+// Share synchronizes the configuration with the store until ctx ends. The store reports the
+// changes of other proxies; changes that could not be written are retried every pause.
 func (l *Limits) Share(ctx context.Context, shared store.Store, pause time.Duration) {
 	l.follow(ctx, shared, pause)
 }

@@ -37,12 +37,11 @@ type ActiveRules struct {
 	Clients int // number of clients in CLIENTS_FILE
 }
 
-// Rules keeps the rules in force. They are those of RULES_FILE; without it the store
-// shares them with all proxies, like the limit configuration: see [Limits.Observe]. In
-// either case CLIENTS_FILE has the limits of single clients.
+// Rules keeps the rules in force. They are those of RULES_FILE; without it the store shares them
+// with all proxies, like the limit configuration: see [Limits.Observe]. In both cases
+// CLIENTS_FILE has the limits of individual clients.
 //
-// Invalid input changes nothing: a set is made from rules and clients as a whole, or not
-// at all.
+// Invalid input changes nothing: a set is made from rules and clients as a whole, or not at all.
 //
 // Safe for concurrent use: readers load one pointer; mu admits one writer at a time.
 type Rules struct {

@@ -113,7 +113,7 @@ func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 	if err == nil {
 		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body) // the client may have left
+		_, _ = w.Write(body) // the client may have disconnected
 		return
 	}
 	err = withStatus(err)

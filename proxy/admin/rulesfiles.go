@@ -68,7 +68,7 @@ func (r *Rules) refresh(now time.Time) {
 	}
 }
 
-// rereadFiles is readFiles for rules that are in force. The error is a *fileError.
+// rereadFiles calls readFiles for rules that are in force. The error is a *fileError.
 func (r *Rules) rereadFiles(now time.Time) (changed bool, err error) {
 	changed, e := r.readFiles(now)
 	r.fileIgnored.Store(e)

@@ -8,9 +8,9 @@ import (
 	"weir/proxy/store"
 )
 
-// Share keeps the rules up to date with files and store until ctx ends. Files are read
-// again when they change. The store reports what other proxies write, and what could not
-// be written there is tried again every pause.
+// Share keeps the rules up to date with files and store until ctx ends. Files are read again when
+// they change. The store reports the changes of other proxies; changes that could not be written
+// are retried every pause.
 func (r *Rules) Share(ctx context.Context, shared store.Store, pause time.Duration) {
 	r.watchFiles(ctx)
 	if r.docs != nil {

@@ -18,15 +18,16 @@ func StoreHealth(s store.Store) any {
 	return storeHealth{"UP", s.Name()}
 }
 
-// rulesHealth is the rules' part of /actuator/health. Everybody may read it, so the
-// details are only in the log.
+// rulesHealth is the rules' part of /actuator/health. That endpoint is open, so the details are
+// only in the log.
 type rulesHealth struct {
 	Status   string `json:"status"`
 	Setting  string `json:"setting,omitempty"`  // setting whose file is ignored
 	Document string `json:"document,omitempty"` // document of the store that is ignored
 }
 
-// Health is DOWN while the last reload has failed and older rules stay in force.
+// Health returns the rules' health: DOWN if the last reload has failed and older rules stay in
+// force.
 func (r *Rules) Health() any {
 	if e := r.fileIgnored.Load(); e != nil {
 		return rulesHealth{Status: "DOWN", Setting: e.name}

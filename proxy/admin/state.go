@@ -16,7 +16,7 @@ import (
 // are added under the same version; it ignores them.
 const stateVersion = 1
 
-// State is what a proxy has only in memory and hands to its successor.
+// State is the part of a proxy's state that is only in memory and is passed to its successor.
 //
 // Immutable.
 type State struct {

@@ -17,8 +17,8 @@ import (
 // ConfigName is the document with the limit configuration.
 const ConfigName = "ratelimiter:config"
 
-// stored is the JSON of that document. It starts with fields that differ in every change,
-// by which a store may notice one.
+// stored is the JSON of that document. Its first fields differ in every change, so that a store
+// can detect a change by the first bytes.
 type stored struct {
 	UpdatedAt time.Time    `json:"updatedAt"`
 	Config    limit.Config `json:"config"`

@@ -9,11 +9,11 @@ import (
 	"weir/internal/http1"
 )
 
-// Access says which requests are allowed.
+// Access determines which requests are allowed.
 //
 // Immutable after New.
 type Access struct {
-	Token    string // token for asking; empty: none is required
+	Token    string // token required for asking; empty: none
 	Verified bool   // asking requires Token or a trusted certificate
 	Local    bool   // the port is reachable only from this machine, and every asker may describe requests
 	Open     bool   // asking needs no Token

@@ -179,8 +179,8 @@ func (s *Session) allow(now time.Time, fields []byte) {
 	s.write(now, http1.Answer{Status: s.checked.form.allow})
 }
 
-// deny refuses it. The status may be replaced for an asker that supports only 403; a
-// field then has the original one.
+// deny refuses the described request. For an asker that supports only 403 the status is replaced,
+// and a field has the original one.
 func (s *Session) deny(now time.Time, a http1.Answer) {
 	e := s.env
 	e.extra = append(e.extra[:0], a.Extra...)

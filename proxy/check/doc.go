@@ -1,5 +1,5 @@
-// Package check is one connection of the decision port as a state machine: requests come
-// in as bytes, asks and answers go out.
+// Package check is one connection of the decision port as a state machine: its input are the
+// bytes of requests, its output asks to the store and the bytes of answers.
 //
 // A Session handles events and leaves the effects to apply in the Env of its loop:
 //
@@ -8,11 +8,11 @@
 //	 HandleEdited ─▶ │         │ ─▶ Env.Out   bytes to send
 //	  HandleDrain ─▶ └─────────┘ ─▶ Env.Close how to close, if at all
 //
-// Answers leave in the order of the requests: while one waits no further byte is read.
+// Answers are in the order of the requests: while one waits, no further byte is read.
 //
 //	idle ──▶ head ──▶ body ──▶ asked ──▶ idle    or, after the last answer, closing
 //	75 s     10 s     10 s      –
 //
-// When the store answers an ask later, its Done is called on the loop. It ends the
-// exchange and then calls Env.Answered. The store bounds how long that takes.
+// If the store answers an ask later, the ask's Done is called on the loop. It ends the exchange
+// and then calls Env.Answered. The store bounds how long that takes.
 package check

@@ -24,7 +24,8 @@ type RateLimit struct {
 	Counts   *envoy.Counts
 	// Domains returns the limits in force, or nil if none were loaded.
 	Domains func() *descriptor.Domains
-	// Failed counts a request that was not decided because of itself, or of the store.
+	// Failed counts a request that was not decided, because of the request or, if stores is true,
+	// because of the store.
 	Failed func(stores bool)
 	// Took counts a request and its duration, by the clock of the loop's turns.
 	Took func(time.Duration)
@@ -42,7 +43,7 @@ type limited struct {
 	closed bool // the store is unavailable and refuses
 }
 
-// take takes the store's answer to one of the asks.
+// take handles the store's answer to one of the asks.
 func (l *limited) take(index int, ans *store.Answer) { l.closed = !l.Take(index, ans) || l.closed }
 
 // takeLimited returns a limited for a request.
@@ -56,7 +57,7 @@ func (e *Env) takeLimited() *limited {
 	return new(limited)
 }
 
-// giveLimited keeps the session's for reuse.
+// giveLimited returns the session's limited for reuse.
 func (e *Env) giveLimited(s *Session) {
 	if s.limited.Forget() && len(e.limited) < pendingKept {
 		e.limited = append(e.limited, s.limited)
@@ -94,7 +95,7 @@ func (s *Session) limit(now time.Time) {
 	s.giveBack(now)
 }
 
-// limitEnds ends such a request.
+// limitEnds ends a request of Envoy's rate limit service.
 func (s *Session) limitEnds(now time.Time) {
 	s.env.RateLimit.Took(now.Sub(s.limited.began))
 	s.env.giveLimited(s)
@@ -107,7 +108,7 @@ func (s *Session) faulty(now time.Time, problem, path string) {
 	s.failAt(now, 400, problem, path)
 }
 
-// giveBack gives hits back, one key after another, and then asks.
+// giveBack gives back hits, one key after another, and then asks the store.
 func (s *Session) giveBack(now time.Time) {
 	l := s.limited
 	if l.gave == len(l.Gives) {

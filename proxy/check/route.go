@@ -10,7 +10,7 @@ import (
 	"weir/proxy/store"
 )
 
-// A route is the meaning of a path.
+// A route is what a path is for.
 type route uint8
 
 const (
@@ -88,7 +88,7 @@ func (s *Session) health(now time.Time) {
 	s.write(now, a)
 }
 
-// decide asks the store the questions of a sidecar.
+// decide asks the store about the question of a sidecar.
 func (s *Session) decide(now time.Time) {
 	e, q := s.env, &s.env.question
 	if err := q.Parse(s.body); err != nil {
@@ -109,8 +109,8 @@ func (s *Session) decide(now time.Time) {
 	}
 }
 
-// askAll asks the store. take is given the answers that are there at once; it reports whether
-// all are.
+// askAll asks the store. It calls take for the answers that the store returns at once, and
+// reports whether these are all.
 func (s *Session) askAll(now time.Time, asks []store.Ask, take func(index int, ans *store.Answer)) bool {
 	e := s.env
 	s.waits = 0

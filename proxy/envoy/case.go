@@ -15,7 +15,8 @@ import (
 const (
 	// descriptorsMax bounds the descriptors of a request.
 	descriptorsMax = 256
-	// togetherMax bounds the limits that are decided together; more are decided separately.
+	// togetherMax bounds the limits that are decided together. If there are more, each is decided
+	// separately.
 	togetherMax = 8
 	// keptMax bounds the descriptors, and the entries of each, whose memory is reused.
 	keptMax = 16
@@ -35,8 +36,8 @@ type Settings struct {
 	Families  decide.Families // of fields for the client
 }
 
-// A Refused says why a request is not decided, in the words of envoyproxy/ratelimit if there
-// are any.
+// A Refused is why a request is not decided, in the words of envoyproxy/ratelimit if it has the
+// same error.
 type Refused struct {
 	Path    string // of the invalid part; empty: the whole request
 	Message string
@@ -60,13 +61,13 @@ type Case struct {
 	Request  rls.Request
 	Response rls.Response // after Judge; borrowed until Open
 
-	// Asks are the questions to the store.
+	// Asks are the asks for the store.
 	Asks []store.Ask
-	// Gives are the keys that get hits back.
+	// Gives are the keys to which hits are given back.
 	Gives []Give
 	// Refused copies and remembers a refusal, and returns its id; nil: refusals have no ids.
 	Refused func(now time.Time, r *decide.Refusal) (id []byte)
-	// Apart says that there are more limits than can be decided together.
+	// Apart says that the request has more limits than can be decided together.
 	Apart bool
 
 	settings *Settings
@@ -79,7 +80,7 @@ type Case struct {
 	fields   clientFields
 }
 
-// A Give has the hits that a key gets back.
+// A Give is a number of hits to give back to a key.
 type Give struct {
 	Rule string
 	Key  []byte // borrowed
@@ -95,7 +96,7 @@ type asked struct {
 	rule      string
 	key       [2]int // range in Case.keys
 	hits      int64
-	stops     bool // a look that is refused if nothing is left
+	stops     bool // charges nothing, and is refused if nothing is left
 	series    *Series
 
 	ask, counter int // indexes in Asks, and in the ask

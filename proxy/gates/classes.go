@@ -8,26 +8,26 @@ import (
 	"weir/proxy/rule"
 )
 
-// Classes are the priority classes that metrics tell apart: the first ones that were
-// ever in force. Their numbers stay the same, so that counters do.
+// Classes are the priority classes that metrics distinguish: the first ones that were ever in
+// force. A class keeps its number, so that counters stay valid.
 //
 // Safe for concurrent use: mu guards the names.
 type Classes struct {
 	mu    sync.Mutex
-	names []string // by number, but for the last one's
+	names []string // by number, without that of classOthers
 }
 
 const (
-	// ClassDefault is the class of requests of which no rule tells the class, and
-	// classOthers that of classes beyond ClassesMax.
+	// ClassDefault is the class of requests for which no rule states a class, and classOthers that
+	// of classes beyond ClassesMax.
 	ClassDefault, defaultClass = 0, "default"
 	classOthers, otherClasses  = ClassesMax - 1, "other"
-	// deferredClass is that of requests that were stored.
+	// deferredClass is the class of stored requests.
 	deferredClass = "deferred"
 	ClassesMax    = 16
 )
 
-// number returns the number of a class. One without a name is the default.
+// number returns the number of a class; without a name it is ClassDefault.
 func (c *Classes) number(name string) uint8 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *Classes) number(name string) uint8 {
 	return uint8(i)
 }
 
-// Deferred returns the number of the class of requests that were stored.
+// Deferred returns the number of the class of stored requests.
 func (c *Classes) Deferred() uint8 { return c.number(deferredClass) }
 
 // Name returns the name of a class.
@@ -73,7 +73,7 @@ type LoopClasses struct {
 	byRank []uint8
 }
 
-// Of returns the number of the class of a request to which these rules of a set apply.
+// Of returns the number of the class of a request to which the given rules of a set apply.
 func (c *LoopClasses) Of(set *rule.Set, rank int, hits []rule.Hit) uint8 {
 	if !slices.ContainsFunc(hits, func(h rule.Hit) bool { return h.Rule.Priority.Classes != nil }) {
 		return ClassDefault

@@ -8,20 +8,20 @@ import (
 	"weir/proxy/gate"
 )
 
-// A Gate is that of one target, for all loops.
+// A Gate is the gate of one target, shared by all loops.
 //
 // Safe for concurrent use: mu guards the machine, everything else is an atomic word.
 type Gate struct {
 	gate.Places
-	Waiting atomic.Int64              // exchanges that were to go there, and wait for a place at any target
-	Shed    [ClassesMax]atomic.Uint64 // by class: exchanges that waited for a place in vain
+	Waiting atomic.Int64              // exchanges for this target that wait for a place at any target
+	Shed    [ClassesMax]atomic.Uint64 // by class: exchanges that were shed
 
 	mu      sync.Mutex
-	machine *gate.Gate // nil: the target was never asked
+	machine *gate.Gate // nil: no request was sent to the target yet
 }
 
-// Begin has the gate learn, if it does not yet. A target that is never asked needs no
-// machine: a name may have more addresses than are ever asked.
+// Begin creates the machine if there is none. Targets without requests need none: a name may have
+// more addresses than are ever used.
 func (g *Gate) Begin(cfg gate.Config) {
 	if g.Limit() > 0 {
 		return
@@ -34,7 +34,7 @@ func (g *Gate) Begin(cfg gate.Config) {
 	}
 }
 
-// lateMost is how many answers a loop keeps for later at most.
+// lateMost bounds the answers that a loop keeps for later.
 const lateMost = 16
 
 // Late are the answers that a loop has not reported yet, because another one was reporting.
@@ -42,8 +42,8 @@ const lateMost = 16
 // Owned by its loop.
 type Late []gate.Answer
 
-// Answered records an answer. A loop that finds another one there comes back
-// with its next answer, so that loops do not wait for each other.
+// Answered records an answer. If another loop is recording one, the answer is kept in late until
+// the next call, so that loops do not wait for each other.
 func (g *Gate) Answered(now time.Time, a *gate.Answer, late *Late) {
 	if !g.mu.TryLock() {
 		if len(*late) < lateMost {
@@ -68,7 +68,7 @@ func (g *Gate) Answered(now time.Time, a *gate.Answer, late *Late) {
 	}
 }
 
-// Look returns what the gate knows; the zero Look: the target was never asked.
+// Look returns the state of the gate. It is zero if no request was sent to the target yet.
 func (g *Gate) Look() (l gate.Look) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

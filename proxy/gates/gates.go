@@ -10,29 +10,28 @@ import (
 	"weir/proxy/roster"
 )
 
-// Settings say how targets are protected from more requests at a time than they can
-// take.
+// Settings configure how targets are protected from more concurrent requests than they can serve.
 type Settings struct {
 	Mode     gate.Mode
-	Wait     time.Duration // for a place at a target that is long, see upstream.Line; 0: none
+	Wait     time.Duration // a wait for a place from this time on is long, see upstream.Line; 0: requests do not wait
 	SLO      time.Duration // 95th percentile of answer times that clients expect; 0: unknown
 	Min, Max int           // bounds of the limit for a target, 0: those of package gate
 }
 
-// Config is what Gates are made of.
+// A Config configures Gates.
 type Config struct {
 	Settings
-	Bounds  gate.Config // of the limit for a target
+	Bounds  gate.Config // of the limit for each target
 	Targets *roster.List
-	Of      func(*roster.Target) *Gate // nil: there is none
+	Of      func(*roster.Target) *Gate // the gate of a target; nil: it has none
 	Classes *Classes
-	Log     *slog.Logger // of targets that become slow; not nil with a gate
+	Log     *slog.Logger // for targets that become slow; not nil with a gate
 }
 
-// Gates are those of all targets.
+// Gates are the gates of all targets.
 //
 // Immutable.
 type Gates struct{ cfg Config }
 
-// New returns the gates.
+// New returns the gates configured by cfg.
 func New(cfg Config) *Gates { return &Gates{cfg: cfg} }

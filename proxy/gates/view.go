@@ -10,20 +10,20 @@ import (
 	"weir/proxy/roster"
 )
 
-// A state is what is told of a gate.
+// A state is the reported state of a gate.
 type state struct {
-	limit, least     int // 0: the target was not asked yet
+	limit, least     int // 0: no request was sent to the target yet
 	inFlight         int
 	waiting          int64
 	shed             uint64
 	baseline, median time.Duration
-	waits            float64 // share of the answer time
-	down             bool    // refuses nearly everything
+	waits            float64 // share of the answer time that is waiting
+	down             bool    // the target refuses nearly all requests
 	cuts             [gate.Reasons]uint64
 	last             []gate.Cut
 }
 
-// state returns how the gate of a target is.
+// state returns the state of the gate of a target.
 func (g *Gates) state(spec *roster.Target) (st state) {
 	of := g.cfg.Of(spec)
 	if of == nil {
@@ -41,33 +41,33 @@ func (g *Gates) state(spec *roster.Target) (st state) {
 	return st
 }
 
-// A Report is GET /config/gate.
+// A Report is the answer to GET /config/gate.
 type Report struct {
 	Mode    string   `json:"mode"`
-	Wait    float64  `json:"wait"`          // seconds: for a place, from which it is long, see upstream.Line; 0: nobody waits
+	Wait    float64  `json:"wait"`          // seconds: a wait for a place from this time on is long, see upstream.Line; 0: requests do not wait
 	SLO     float64  `json:"slo,omitempty"` // seconds: the 95th percentile that clients expect
-	Count   int      `json:"count"`         // of the targets asked for
-	Targets []Status `json:"targets"`       // the first of them: those that shed most, then in the order of the list
+	Count   int      `json:"count"`         // of the targets that match the request
+	Targets []Status `json:"targets"`       // those that shed most first, then in the order of the list
 }
 
-// A Status is what the gate of one target knows. Times are seconds.
+// A Status is the state of the gate of one target. Times are in seconds.
 type Status struct {
 	Number   int               `json:"number"` // as in GET /config/targets
 	URL      string            `json:"target"`
 	Address  string            `json:"address"`
-	Limit    int               `json:"limit"`    // 0: it was not asked yet
-	LimitMin int               `json:"limitMin"` // below which it never falls
+	Limit    int               `json:"limit"`    // 0: no request was sent to the target yet
+	LimitMin int               `json:"limitMin"` // lower bound of the limit
 	InFlight int               `json:"inFlight"`
 	Waiting  int64             `json:"waiting"`
 	Shed     uint64            `json:"shed"`
 	Baseline float64           `json:"baseline"` // median answer time without a queue
 	Median   float64           `json:"median"`
-	Share    float64           `json:"waitingShare"` // of the answer time that is waiting in the target
+	Share    float64           `json:"waitingShare"` // share of the answer time that is waiting in the target
 	Cuts     map[string]uint64 `json:"cuts"`
-	Last     []Cut             `json:"lastCuts"` // the last few, oldest first
+	Last     []Cut             `json:"lastCuts"` // the latest reductions, oldest first
 }
 
-// A Cut is a fall of a limit.
+// A Cut is a reduction of a limit.
 type Cut struct {
 	At       time.Time `json:"at"`
 	From     int       `json:"from"`
@@ -82,8 +82,8 @@ func CutOf(c *gate.Cut) Cut {
 	return Cut{c.At.UTC(), c.From, c.To, c.Why.String(), c.Median.Seconds(), c.Baseline.Seconds()}
 }
 
-// Report tells how the gates of at most limit targets are: of the one with that URL,
-// address or number, or of any when target is empty.
+// Report returns the state of the gates of at most limit targets: of the one with the given URL,
+// address or number, or of any if target is empty.
 func (g *Gates) Report(target string, limit int) Report {
 	r := Report{Mode: g.cfg.Mode.String(), Wait: g.cfg.Wait.Seconds(), SLO: g.cfg.SLO.Seconds(), Targets: []Status{}}
 	if g.cfg.Mode == gate.Off {

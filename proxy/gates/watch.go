@@ -11,35 +11,35 @@ import (
 )
 
 const (
-	// backAfter is how long nothing may be held back from a target until it is told to
-	// be back.
+	// backAfter is how long no request may have waited for a target before the target is reported
+	// to be back.
 	backAfter = 5 * time.Second
-	// gateLinesMax is how many lines a second there may be about gates, and one more.
+	// gateLinesMax bounds the lines about gates per second, apart from one that counts the omitted
+	// ones.
 	gateLinesMax = 20
 )
 
-// A Watch logs when targets become slow, when that gets much worse, and when they
-// are back.
+// A Watch logs when targets become slow, when that gets much worse, and when they are back.
 //
 // Owned by one goroutine.
 type Watch struct {
 	log     *slog.Logger
 	shadow  bool
 	targets map[*roster.Target]*watched
-	lines   int // in this second
+	lines   int // logged in this second
 	dropped int
 }
 
-// A watched is a target as it was a second ago.
+// A watched is the state of a target a second ago.
 type watched struct {
 	state
-	since time.Time // of the bad time that was told; zero: there is none
-	told  int       // limit in the last line
-	calm  time.Time // since when nothing was held back
-	shed  uint64    // before the bad time
+	since     time.Time // beginning of the reported bad time; zero: none
+	lastLimit int       // limit in the last line
+	calm      time.Time // since when no request has waited
+	shed      uint64    // requests shed before the bad time
 }
 
-// Look looks at all gates.
+// Look looks at all gates. It is called once a second.
 func (w *Watch) Look(now time.Time, g *Gates) {
 	if g.cfg.Mode == gate.Off {
 		return
@@ -59,7 +59,7 @@ func (w *Watch) Look(now time.Time, g *Gates) {
 	}
 }
 
-// note logs what is new of a target. Those that were never asked are not kept.
+// note logs changes of a target. Targets that have received no request are not kept.
 func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
 	t := w.targets[spec]
 	if t == nil {
@@ -83,7 +83,7 @@ func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
 	case !bad && (fell && g.limit < before.limit || g.shed > before.shed):
 		t.since, t.shed = now, before.shed
 		w.slower(t, spec, &before)
-	case bad && fell && g.limit <= t.told/2:
+	case bad && fell && g.limit <= t.lastLimit/2:
 		w.slower(t, spec, &before)
 	case bad && now.Sub(t.calm) >= backAfter:
 		w.line(w.log.Info, "Target is back", spec, "limit", g.limit, "p50", rounded(g.median), "baseline", rounded(g.baseline),
@@ -92,7 +92,7 @@ func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
 	}
 }
 
-// slower tells that a target cannot take what it is asked, and why.
+// slower logs that a target cannot serve the offered load, and why.
 func (w *Watch) slower(t *watched, spec *roster.Target, before *state) {
 	message := "Target cannot take all requests, the rest is shed"
 	switch {
@@ -101,11 +101,11 @@ func (w *Watch) slower(t *watched, spec *roster.Target, before *state) {
 	case t.cuts[gate.Errors] > before.cuts[gate.Errors]:
 		message = "Target refuses requests, fewer requests at a time"
 	}
-	t.told = t.limit
+	t.lastLimit = t.limit
 	w.line(w.log.Warn, message, spec, "limit", t.limit, "was", before.limit, "p50", rounded(t.median), "baseline", rounded(t.baseline))
 }
 
-// line logs about a target, unless there was much to be told this second.
+// line logs about a target, unless the bound for this second is reached.
 func (w *Watch) line(log func(string, ...any), message string, spec *roster.Target, values ...any) {
 	if w.lines++; w.lines > gateLinesMax {
 		w.dropped++
@@ -130,7 +130,7 @@ func (w *Watch) flush() {
 	w.lines, w.dropped = 0, 0
 }
 
-// rounded is d to two digits.
+// rounded returns d rounded to two digits.
 func rounded(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0

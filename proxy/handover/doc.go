@@ -2,9 +2,8 @@
 // that a restart loses no connection: none is refused, and none that waits to be accepted
 // is reset.
 //
-// The running process offers its sockets. The successor takes them, starts to accept on
-// them and says that it is ready. Then the old process stops accepting and finishes its
-// requests:
+// The running process offers its sockets. The successor takes them, starts to accept on them and
+// reports that it is ready. Then the old process stops accepting and finishes its requests:
 //
 //	offered, err := handover.Offer(name, files, state, taken)  // the old process, always
 //

@@ -19,7 +19,8 @@ var ErrNoOffer = errors.New("no process offers its sockets")
 //
 // Owned by its caller.
 type Taken struct {
-	// Sockets are in the order of the offer; their addresses say which is which. They belong to the caller after Ready.
+	// Sockets are in the order of the offer; their addresses identify them. They belong to the
+	// caller after Ready.
 	Sockets []net.Listener
 	// State is that of the running process (see Offer). It is empty if there is none, or
 	// if that process is of an older version.
@@ -119,7 +120,7 @@ func (t *Taken) Close() {
 	}
 }
 
-// listeners makes net.Listeners from the descriptors, which it takes over.
+// listeners returns a net.Listener for each of the descriptors, and closes these.
 func listeners(fds []int) (all []net.Listener, err error) {
 	for i, fd := range fds {
 		f := os.NewFile(uintptr(fd), fmt.Sprintf("socket %d", i+1))

@@ -14,8 +14,8 @@ import (
 // sizeDefault is how many decisions of one kind a loop keeps.
 const sizeDefault = 4096
 
-// A decisionID identifies a decision. It is random, so that nobody can derive the id of
-// another client's decision from their own.
+// A decisionID identifies a decision. It is random, so that a client cannot derive the id of
+// another client's decision from its own.
 type decisionID [12]byte
 
 // A Memory keeps the latest decisions of one kind (D) of one loop, so that a decision id
