@@ -14,7 +14,7 @@ const (
 	crowdMin = 5 * time.Minute
 	// gapMax is the longest pause after which what was learned is kept.
 	gapMax = 35 * 24 * time.Hour
-	// oldMax is how much older than its proxy's newest a snapshot may be to be answered.
+	// oldMax is how much older than its proxy's newest snapshot one may be and still be answered.
 	oldMax = time.Minute
 	// aheadMin and backMin are how many snapshots of another time are needed to accept
 	// it.
@@ -34,14 +34,14 @@ const (
 	rulingOther                // an unrelated time is accepted
 )
 
-// A clock determines the current time from the times of the snapshots alone. Another time
-// is accepted when enough snapshots in a row agree on it, or more proxies than those in
-// the current time.
+// A clock determines the current time only from the times of the snapshots. Another time is
+// accepted when enough snapshots in a row agree on it, or when more proxies report it than the
+// current time.
 //
 // Owned by its Core.
 type clock struct {
-	strangers []stranger // one per proxy, the one heard last at the end
-	run       int        // how many came without one of the current time in between
+	strangers []stranger // one per proxy, the last one to report at the end
+	run       int        // how many reported without a snapshot of the current time in between
 	since     time.Time  // time of the first of them
 }
 
@@ -91,8 +91,8 @@ func (c *clock) interrupt(s *Snapshot) {
 	c.strangers = slices.DeleteFunc(c.strangers, func(o stranger) bool { return o.name == s.Instance })
 }
 
-// believed records a snapshot of another time and reports whether enough agree on it. If
-// so, the clock starts anew.
+// believed records a snapshot of another time and reports whether enough snapshots agree on it.
+// If so, the clock starts anew with that time.
 func (c *clock) believed(s *Snapshot, f *fleet, reach time.Duration, enough int) bool {
 	if !c.agrees(s, reach) {
 		*c = clock{}
@@ -115,7 +115,7 @@ func (c *clock) believed(s *Snapshot, f *fleet, reach time.Duration, enough int)
 	return true
 }
 
-// agrees reports whether s continues the stranger heard last.
+// agrees reports whether s continues the time of the stranger that reported last.
 func (c *clock) agrees(s *Snapshot, reach time.Duration) bool {
 	if len(c.strangers) == 0 {
 		return true

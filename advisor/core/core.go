@@ -32,7 +32,7 @@ type Snapshot struct {
 	GateShare float64 // share of the interval in which gates held requests back
 }
 
-// A Result says how a snapshot was handled.
+// A Result is how a snapshot was handled.
 type Result uint8
 
 const (
@@ -61,7 +61,7 @@ type Reply struct {
 	Points  []policy.Point        // AnswerStep apart, up to AnswerHorizon
 	Newest  time.Time             // the newest snapshot before this one
 	Changed *Change               // nil unless the recommendation has changed; a copy for the caller
-	Sharers int                   // number of proxies with stores of their own that share the limit; 0: it is not divided
+	Sharers int                   // number of proxies with stores of their own between which the limit is divided; 0: it is not divided
 	Anew    bool                  // another time was accepted, and what was known is lost
 	Err     error                 // if the snapshot is refused
 }
@@ -72,7 +72,7 @@ const (
 	AnswerStep    = time.Minute
 )
 
-// A Core holds all that the advisor knows, and decides.
+// A Core has everything that the advisor knows, and decides.
 //
 // Owned by one goroutine.
 type Core struct {

@@ -26,7 +26,7 @@ const (
 // errFull means that there is no room for another proxy.
 var errFull = errors.New("1000 proxies report already; give each an instance name that does not change")
 
-// A member is one proxy.
+// A member is one proxy that reports.
 type member struct {
 	Name string `json:"name"`
 	// The newest snapshot.
@@ -155,7 +155,7 @@ func (f *fleet) others(except func(name string) bool) (n int, shortest, longest 
 	return n, shortest, longest
 }
 
-// room makes room for another member.
+// room removes a silent member if there is no room for another one.
 func (f *fleet) room() error {
 	if len(f.Members) < membersMax {
 		return nil

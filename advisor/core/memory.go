@@ -77,7 +77,7 @@ type Tuning struct {
 	Policy   policy.Settings
 }
 
-// zone is the name of the time zone.
+// zone returns the name of the time zone.
 func (t *Tuning) zone() string {
 	if t.Forecast.Location == nil {
 		return time.UTC.String()
@@ -149,7 +149,7 @@ const (
 	everyMax   = 5 * time.Minute
 )
 
-// foresee lets the forecast learn from a round.
+// foresee adds a round to the forecast.
 func (m *memory) foresee(sum *policy.Snapshot) {
 	m.slot.requests += sum.Observed * sum.Interval.Seconds()
 	m.slot.span += sum.Interval

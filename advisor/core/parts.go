@@ -56,7 +56,7 @@ type Damage struct {
 	Err     error
 }
 
-// Error says what was lost and why.
+// Error returns the lost part, the cause, and what is used instead.
 func (d *Damage) Error() string {
 	return fmt.Sprintf("the part %s cannot be read, %s: %v", d.Part, d.Instead, d.Err)
 }

@@ -123,7 +123,7 @@ func (t *track) encode() ([]byte, error) {
 
 var errTrack = errors.New("not a track of this version")
 
-// decodeTrack is the inverse of encode.
+// decodeTrack decodes the bytes of encode.
 func decodeTrack(b []byte) (*track, error) {
 	t := newTrack()
 	if len(b) == 0 || b[0] != trackVersion {

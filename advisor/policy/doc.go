@@ -5,12 +5,12 @@
 // answered, what its gate did, which limit is in force) and an [Outlook] (quantiles of
 // the future demand), and returns a [Recommendation].
 //
-//   - The belief (capacity.go) is a distribution over what the target can take. While
-//     the gate binds that is measured; else answers only bound it. The proof is the
-//     highest rate that the target has answered well; a day halves it.
+//   - The belief (capacity.go) is a distribution over the target's capacity. While a gate
+//     holds requests back the capacity is measured; otherwise answers only bound it. The
+//     proof is the highest rate that the target has answered well, with a half-life of a day.
 //   - The ceiling (ceiling.go) is the limit of a target behind a gate: a little above
-//     what the target can take. The gate reacts within a few answers; while it is idle
-//     there is no queue. Answer times are not used, as they mix all routes.
+//     its capacity. The gate reacts within a few answers; while it is idle there is no
+//     queue. Answer times are not used, because they mix all routes.
 //   - The guard (guard.go) finds the limit of a target without a gate, from the answer
 //     times and errors of the last interval.
 //
@@ -18,14 +18,15 @@
 //
 // Whatever the input, a recommendation
 //
-//   - lies in [Settings.LimitMin, Settings.LimitMax], which win over all else;
+//   - lies in [Settings.LimitMin, Settings.LimitMax], which take precedence over all else;
 //   - rises to no more than the larger of the hint and twice the proven rate (no more can
-//     be proven than is let in), by no more than a factor of two, and only after answers
-//     that say that the target is well. What a fault has cost comes back, up to the limit
-//     before it;
-//   - falls by half at most, and only because the target suffers or is known to take less;
+//     be proven than is admitted), by no more than a factor of two, and only after answers
+//     that show a healthy target. A limit that was lowered because of a fault is restored,
+//     up to the limit before the fault;
+//   - falls by half at most, and only because the target is overloaded or its known capacity
+//     is lower;
 //   - is the limit in force when that did not decide ([Snapshot.Mode]), when it is off, and
-//     when the snapshot cannot have happened;
+//     when the snapshot is impossible;
 //   - has the algorithm in force, finite numbers, and counts in whole permits;
 //   - depends on the settings, the state and the two arguments only.
 //

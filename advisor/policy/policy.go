@@ -174,7 +174,7 @@ func (p *Policy) learn(r reading) {
 		g.over()
 	}
 	if r.rate < p.st.Advised.Rate()*(1-deadBand) {
-		g.over() // somebody has lowered the limit: the former one must not return
+		g.over() // another writer has lowered the limit: the former one must not return
 	}
 	p.st.Count++
 	p.st.At = r.At

@@ -159,7 +159,7 @@ func (k *keeper) trouble(fault error) {
 	}
 }
 
-// health is DOWN while what is learned would not survive a restart.
+// health returns the keeper's health: DOWN while new knowledge would not survive a restart.
 func (k *keeper) health() any {
 	status := "UP"
 	if k.troubled.Load() {

@@ -28,7 +28,7 @@ func newMind(t core.Tuning) *mind {
 	return &mind{core: core.New(t), fitted: func(time.Duration) {}}
 }
 
-// with lets f read or change the core. f must not keep it.
+// with calls f to read or change the core, with the lock held. f must not keep the core.
 func (m *mind) with(f func(c *core.Core)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,8 +48,8 @@ func (m *mind) post(s *core.Snapshot) (r core.Reply, stack string) {
 	return m.take(s)
 }
 
-// take is post for callers that hold mu. A panic costs an answer, not the program: the
-// limit in force stays.
+// take is like post for callers that hold mu. If it panics, the answer is that the limit in force
+// stays, and the program continues.
 func (m *mind) take(s *core.Snapshot) (r core.Reply, stack string) {
 	defer func() {
 		if fault := recover(); fault != nil {

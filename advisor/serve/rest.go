@@ -84,7 +84,7 @@ func newPredicted(at time.Time, step time.Duration, points []policy.Point) *pred
 	return p
 }
 
-// adviceJSON is the answer to a snapshot that was not refused.
+// adviceJSON returns the answer to a snapshot that was not refused.
 func adviceJSON(r *core.Reply) advised {
 	return advised{
 		Limit: r.Limit, Predicted: r.Advice.PredictedRPS, ValidFor: r.Advice.ValidFor.Seconds(),
@@ -142,7 +142,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	s.posts.Observe(time.Since(start))
 }
 
-// speak logs what is worth logging.
+// speak logs the notable results of a snapshot.
 func (s *Server) speak(snap *core.Snapshot, r *core.Reply, stack string) {
 	switch {
 	case r.Result == core.Failed:

@@ -55,7 +55,7 @@ func ParseDist(word string) (Dist, error) {
 // MarshalText implements encoding.TextMarshaler.
 func (d Dist) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText is ParseDist.
+// UnmarshalText parses the word of a distribution; see [ParseDist].
 func (d *Dist) UnmarshalText(text []byte) (err error) {
 	*d, err = ParseDist(string(text))
 	return err

@@ -57,7 +57,7 @@ func (c *conn) Closed(time.Time, error) {
 	c.shard.server.left()
 }
 
-// serve has the session's request answered and reports whether it was answered at once.
+// serve starts to answer the session's request, and reports whether it was answered at once.
 func (c *conn) serve(now time.Time) bool {
 	switch c.shard.shared.Ask {
 	case session.AskService:

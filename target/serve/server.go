@@ -125,7 +125,7 @@ func (s *Server) wait() int64 {
 	return 0
 }
 
-// accept is the loop.AcceptFunc.
+// accept handles a new connection; it is a loop.AcceptFunc.
 func (s *Server) accept(now time.Time, lc *loop.Conn) loop.Handler {
 	s.open.Add(1)
 	if s.draining.Load() { // the session would not be drained
@@ -135,7 +135,7 @@ func (s *Server) accept(now time.Time, lc *loop.Conn) loop.Handler {
 	return newConn(now, s.shards[lc.Loop().Index()], lc)
 }
 
-// left handles the end of a connection.
+// left handles the close of a connection.
 func (s *Server) left() {
 	if s.open.Add(-1) > 0 {
 		return

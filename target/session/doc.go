@@ -1,5 +1,5 @@
-// Package session is the server side of one connection to the target. A Session is called with
-// what happened and puts its effects into the Shared of its loop:
+// Package session is the server side of one connection to the target. A Session handles events
+// and puts its effects into the Shared of its loop:
 //
 //	   HandleData ─▶ ┌─────────┐ ─▶ Out       bytes to send
 //	 HandleAnswer ─▶ │         │ ─▶ Ask       who must answer this request
@@ -9,9 +9,9 @@
 //	                      │
 //	                      └─────▶ Deadline()  when to call HandleExpired
 //
-// Answers are sent in the order of the requests (RFC 9112 section 9.3.2): while one waits for its
-// answer, no further byte is read. A rim that can answer at once does so between two calls of
-// HandleData, so that the answers to pipelined requests become one write.
+// Answers are sent in the order of the requests (RFC 9112 section 9.3.2): while a request waits
+// for its answer, no further byte is read. If the rim can answer at once it does so between two
+// calls of HandleData, so that the answers to pipelined requests become one write.
 //
 // The states of a Session and their timeouts:
 //

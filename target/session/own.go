@@ -14,8 +14,8 @@ type ownRequest struct {
 }
 
 // newOwnRequest returns a request with the head h. It leaves out the fields of framing and
-// connection; raw adds the length of the decoded body. Fields named by Connection are kept, because
-// otherwise a client could hide fields that say who has forwarded the request.
+// connection; raw adds the length of the decoded body. Fields named by Connection are kept,
+// because otherwise a client could hide the fields of proxies that have forwarded the request.
 func newOwnRequest(h *http1.Head) *ownRequest {
 	o := &ownRequest{head: http1.AppendForwardLine(nil, h)}
 	if len(h.Host) > 0 {

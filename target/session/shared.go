@@ -7,7 +7,7 @@ import (
 	"weir/internal/http1"
 )
 
-// An Ask says which answer a Session waits for.
+// An Ask is the answer that a Session waits for.
 type Ask uint8
 
 const (
@@ -62,7 +62,7 @@ type Exchange struct {
 type Shared struct {
 	// Out must be sent before anything else is done.
 	Out []byte
-	// Ask says which answer is needed now.
+	// Ask is the answer that is needed now.
 	Ask Ask
 	// Raw is, with AskOwn, one complete request with a Content-Length. It is valid until the
 	// Session is called again.
