@@ -35,7 +35,7 @@ func checkAccess(c *config.Config) error {
 	return nil
 }
 
-// accessFault says that the access log cannot be written.
+// accessFault returns the error that the access log cannot be written.
 func accessFault(name string, err error) error {
 	return &service.SettingError{Name: "ACCESS_LOG", Value: name, Problem: "cannot be written: " + err.Error(), Allowed: "stdout, or a file in a folder that exists"}
 }

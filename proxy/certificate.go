@@ -17,12 +17,12 @@ type pairFiles struct {
 	expiry    string // metric with the time of expiry
 }
 
-// dataPair is the certificate of the data port.
+// dataPair returns the settings of the certificate of the data port.
 func dataPair(c *config.Config) pairFiles {
 	return pairFiles{"TLS", c.Edge.CertFile, c.Edge.KeyFile, "ratelimiter_certificate_expiry_timestamp_seconds"}
 }
 
-// decisionPair is the certificate of the decision port.
+// decisionPair returns the settings of the certificate of the decision port.
 func decisionPair(c *config.Config) pairFiles {
 	return pairFiles{"DECISION_TLS", c.Decision.CertFile, c.Decision.KeyFile, "ratelimiter_decision_certificate_expiry_timestamp_seconds"}
 }

@@ -67,7 +67,7 @@ func checkRules(c *config.Config, templates *admin.Templates) error {
 	return err
 }
 
-// fileFault says that the file named by a setting cannot be used.
+// fileFault returns the error that the file named by a setting cannot be used.
 func fileFault(setting, file string, err error) error {
 	return &service.SettingError{Name: setting, Value: file, Problem: "cannot be used: " + err.Error(), Allowed: "a PEM file of certificates"}
 }

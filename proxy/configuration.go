@@ -119,8 +119,8 @@ func (cfg *configuration) memory() *simredis.Documents {
 	return nil
 }
 
-// onReload makes SIGHUP read again: templates of refusals, the CA files of targets, and
-// rules, clients and limits that come from files or from a store that others write to.
+// onReload makes SIGHUP read these again: templates of refusals, the CA files of targets, and
+// rules, clients and limits that come from files or from a store that other proxies write to.
 func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire.Front) {
 	shared := cfg.memory() == nil
 	if c.Refusal.Templates != "" { // before the rules, which refer to templates

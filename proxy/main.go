@@ -50,7 +50,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	defer taken.Close() // no effect once the predecessor has let go
+	defer taken.Close() // no effect once the predecessor has yielded the sockets
 	templates, err := admin.NewTemplates(c.Refusal.Templates)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // what goes on until all connections have ended
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends when all connections have ended
 	defer stop()
 	access, err := openAccess(e, c)
 	if err == nil {
@@ -106,7 +106,7 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 	case <-taken:
 		log.Info("A successor has taken the port over")
 		cfg.finish = handOverWithin
-		socks.stopAdmin() // the successor answers there from now on
+		socks.stopAdmin() // from now on the successor answers there
 	}
 	leave() // a draining proxy applies no recommendations
 	e.Health.Drain()

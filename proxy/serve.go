@@ -71,13 +71,13 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	cfg.onReload(e, c, front)
 	e.Health.Component("rules", func() any { return cfg.rules.Health() })
 	e.Health.Component("store", func() any { return admin.StoreHealth(cfg.store) })
-	tellTargets(e, c, front)
+	reportTargets(e, c, front)
 	e.Health.SetReady(true)
 	return front, nil
 }
 
-// readiness returns what is called when it changes whether any target can be reached. It
-// is nil if there are no targets.
+// readiness returns the function to call when it changes whether any target can be reached, or
+// nil if there are no targets.
 func readiness(e *service.Env, c *config.Config) func(bool) {
 	if len(c.Targets) == 0 {
 		return nil
@@ -85,8 +85,8 @@ func readiness(e *service.Env, c *config.Config) func(bool) {
 	return e.Health.SetReady
 }
 
-// tellTargets adds the state of the targets to the health report, if there are any.
-func tellTargets(e *service.Env, c *config.Config, front *wire.Front) {
+// reportTargets adds the state of the targets to the health report, if there are any.
+func reportTargets(e *service.Env, c *config.Config, front *wire.Front) {
 	if len(c.Targets) > 0 {
 		e.Health.Component("targets", func() any { return admin.TargetsHealth(front.Targets.Up()) })
 	}

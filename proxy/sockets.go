@@ -31,7 +31,7 @@ type sockets struct {
 	taken *handover.Taken
 }
 
-// takeOver asks a running proxy for its sockets if TAKEOVER says so. It returns nil if no
+// takeOver requests the sockets of a running proxy, if TAKEOVER is set. It returns nil if no
 // proxy runs.
 func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.Taken, error) {
 	if !c.Edge.Takeover {
@@ -90,8 +90,8 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Taken) (*sock
 	return s, nil
 }
 
-// nameOf returns the name by which the proxies on one port find each other. The port is a
-// number: otherwise opening it has failed before.
+// nameOf returns the name by which the proxies on one port find each other. The port must be a
+// number; otherwise opening it has failed before.
 func nameOf(port string) string {
 	n, _ := strconv.Atoi(port)
 	return handover.Name(n)
@@ -221,7 +221,7 @@ func (s *sockets) offer(e *service.Env, front *wire.Front, state func() []byte) 
 	_, port, _ := net.SplitHostPort(e.Addr)
 	offered, err := handover.Offer(nameOf(port), files, state, func() { close(coming) })
 	if err != nil {
-		// The proxy serves all the same; a successor has to wait for its end.
+		// The proxy serves nevertheless; a successor has to wait until it ends.
 		e.Logger("Proxy").Warn("This proxy cannot be taken over from", "error", err)
 		return coming, func() {}, nil
 	}

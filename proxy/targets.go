@@ -39,7 +39,7 @@ func newTargets(c *config.Config) (*targets, error) {
 	return t, nil
 }
 
-// readTrust reads the authorities again. The caller holds mu, or nobody else knows t yet.
+// readTrust reads the authorities again. The caller holds mu, or t is not shared yet.
 func (t *targets) readTrust() error {
 	if t.caFile == "" {
 		t.secure = make(map[string]*tls.Config)
@@ -52,8 +52,8 @@ func (t *targets) readTrust() error {
 	return err
 }
 
-// make makes targets. Those with one name share a TLS configuration until the authorities
-// change. The caller holds mu.
+// make returns the targets of a list. Targets with the same name share a TLS configuration until
+// the authorities change. The caller holds mu.
 func (t *targets) make(list []config.Target) (made []*roster.Target, err error) {
 	for _, one := range list {
 		w := &roster.Target{URL: one.URL, Addr: one.Addr, Host: one.Host}
@@ -87,7 +87,8 @@ func (t *targets) reload(front *wire.Front) error {
 	return err
 }
 
-// replace makes the given URLs the front's targets.
+// replace replaces the front's targets by the given URLs. An error is about the URL with the
+// returned index.
 func (t *targets) replace(front *wire.Front, asked []string) (int, error) {
 	var list []config.Target
 	for i, url := range asked {
@@ -135,7 +136,7 @@ func (t *targets) list() []config.Target {
 	return t.settings
 }
 
-// start makes the targets that the proxy starts with.
+// start returns the targets that the proxy starts with.
 func (t *targets) start() ([]*roster.Target, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -21,8 +21,8 @@ type Rails struct {
 
 // A Position is the starting point of a recommendation.
 type Position struct {
-	Config   limit.Config // in force, valid
-	Switched time.Time    // when its algorithm took the place of another; zero: long ago
+	Config   limit.Config // configuration in force; valid
+	Switched time.Time    // when its algorithm was put in force; zero: long ago
 }
 
 // A Rail is a bound that a recommendation may cross.
@@ -43,13 +43,13 @@ func (r Rail) String() string {
 // MarshalText returns [Rail.String].
 func (r Rail) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// A Verdict says what to do with a recommendation.
+// A Verdict is the decision about a recommendation.
 type Verdict struct {
-	Config  limit.Config // to be put in force: with the fields of its algorithm alone
+	Config  limit.Config // to put in force, with the fields of its algorithm alone
 	From    float64      // the sustained rate in force; off: infinite
-	To      float64      // the one to be put in force
-	Asked   float64      // the one recommended
-	Cap     float64      // with Bounds or Burst: what is in place of what was asked, permits or permits per second
+	To      float64      // the sustained rate to put in force
+	Asked   float64      // the recommended sustained rate
+	Cap     float64      // with Bounds or Burst: the bound applied instead of the recommended value, in permits or permits per second
 	Crossed []Rail       // in the order of the list above
 	Same    bool         // Config is in force already
 }
@@ -110,7 +110,7 @@ func (r Rails) Judge(now time.Time, at Position, wanted limit.Config) (Verdict, 
 	if lim.Algorithm() == limit.Off {
 		return Verdict{}, errOff
 	}
-	// Off and what a person has set outside the bounds count as the bound.
+	// Off counts as the bound, and so does a limit outside the bounds that was set manually.
 	from := r.clamp(v.From)
 	low, high := max(r.Min, from/r.Step), min(r.Max, from*r.Step)
 	to := r.clamp(v.Asked)

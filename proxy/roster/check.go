@@ -103,7 +103,7 @@ type checked struct {
 // checkTimeoutMax bounds one check, as does the interval.
 const checkTimeoutMax = 5 * time.Second
 
-// down reports whether checks say that a target is down.
+// down reports whether the checks have found a target to be down.
 func (ch *checks) down(spec *Target) bool {
 	v, _ := ch.verdict(spec)
 	return v == upstream.CheckedDown
@@ -119,7 +119,7 @@ func (ch *checks) verdict(spec *Target) (v upstream.Verdict, cause string) {
 	return v, ""
 }
 
-// follow makes the given list the targets that are checked.
+// follow sets the targets to check.
 func (ch *checks) follow(list []*Target) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

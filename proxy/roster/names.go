@@ -53,7 +53,7 @@ func newNames(lookup LookupFunc, interval time.Duration) *names {
 	return &names{lookup: lookup, interval: interval, changed: make(chan struct{}, 1), known: make(map[string]*name)}
 }
 
-// follow makes names those of the declared targets.
+// follow sets the names to those of the declared targets.
 func (n *names) follow(declared []*Target) {
 	known := make(map[string]*name)
 	for _, t := range declared {
@@ -170,7 +170,7 @@ func routed(addrs []netip.Addr) []netip.Addr {
 		return errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EADDRNOTAVAIL)
 	})
 	if len(with) == 0 {
-		return addrs // a connect will show
+		return addrs // connecting to them will fail
 	}
 	return with
 }

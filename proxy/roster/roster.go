@@ -16,11 +16,11 @@ import (
 	"weir/proxy/upstream"
 )
 
-// Config configures a List.
+// A Config configures a List.
 type Config struct {
 	Loops          Loops
 	Log            *slog.Logger
-	Named          bool          // metrics and health name targets by address instead of number, since not everybody can read them
+	Named          bool          // metrics and health name targets by address instead of number, because access to them is restricted
 	CheckPath      string        // path of active checks; empty: none
 	CheckInterval  time.Duration // between two checks
 	LookupInterval time.Duration // between two lookups of the targets' names; 0: each connect looks names up
@@ -58,7 +58,7 @@ func New(cfg Config) *List {
 	return &List{cfg: cfg, checks: checks{path: cfg.CheckPath, interval: cfg.CheckInterval}, names: newNames(cfg.Lookup, cfg.LookupInterval)}
 }
 
-// Run probes, checks and resolves until ctx ends.
+// Run probes, checks and resolves targets until ctx ends.
 func (l *List) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { every.Pause(ctx.Done(), probePause, func(time.Time) { l.probe() }) })
@@ -82,8 +82,8 @@ func (l *List) Set(list []*Target) {
 	l.setSpecs()
 }
 
-// setSpecs makes the declared targets, with the current addresses of their names, the
-// targets in force. The caller holds mu.
+// setSpecs puts the declared targets in force, with the current addresses of their names. The
+// caller holds mu.
 func (l *List) setSpecs() {
 	before := make(map[identity]*Target, len(l.specs))
 	for _, t := range l.specs {

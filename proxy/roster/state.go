@@ -66,7 +66,7 @@ func (l *List) Up() map[string]bool {
 
 // A Status is the status of one target over all loops.
 type Status struct {
-	Number      int    `json:"number"` // names it in metrics and health if everybody may read those
+	Number      int    `json:"number"` // names it in metrics and health if access to these is open
 	URL         string `json:"url"`
 	Address     string `json:"address"`         // that is connected to; the name until it is resolved
 	Status      string `json:"status"`          // up, probing, ejected, down; draining after leaving the list

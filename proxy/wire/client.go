@@ -64,13 +64,13 @@ func (c *client) Expired(now time.Time) {
 	c.apply(now)
 }
 
-// End passes on that the client sends no more.
+// End reports to the session that the client has finished sending.
 func (c *client) End(now time.Time, unread int) {
 	c.s.HandleClientEnd(now, unread)
 	c.apply(now)
 }
 
-// Writable has more of a streamed answer read.
+// Writable resumes reading of a streamed answer.
 func (c *client) Writable(now time.Time) {
 	c.s.HandleClientFull(now, false)
 	c.apply(now)
@@ -256,8 +256,8 @@ func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 	c.enter(now, how == exchange.AcquireFresh)
 }
 
-// enter asks the chosen target for a connection; fresh excludes reused ones. From then on
-// the exchange has a place at the target.
+// enter requests a connection to the chosen target; fresh excludes reused ones. From then on the
+// exchange has a place at the target.
 func (c *client) enter(now time.Time, fresh bool) {
 	t := c.at.Value
 	if t.gated() && !c.wait.Streams() {
@@ -278,7 +278,7 @@ func (c *client) enter(now time.Time, fresh bool) {
 	}
 }
 
-// unavailable gives up a target that has no connection for the exchange.
+// unavailable handles that the chosen target has no connection for the exchange.
 func (c *client) unavailable(now time.Time, why exchange.Fault) {
 	c.notice.gaveUp = c.at.Value.spec.Addr
 	c.leave()
@@ -309,7 +309,7 @@ func (c *client) choose(now time.Time) bool {
 	return true
 }
 
-// leave gives up the target without a verdict about its health.
+// leave leaves the target without a verdict about its health.
 func (c *client) leave() {
 	if c.at != nil {
 		if c.upstream == nil {
@@ -350,7 +350,7 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	c.at = nil
 }
 
-// serve gives the session a connection to the target.
+// serve passes a connection to the target to the session.
 func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
 	if reused && c.delivery != nil && c.delivery.Once {
 		c.enter(now, true) // in the place of u, which may still be open when the new one is
@@ -371,8 +371,8 @@ func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
 	}
 }
 
-// release gives up the connection to the target. A connection that is being closed stays
-// in the pool's count until it has closed.
+// release handles that the session no longer needs its connection. A connection that is being
+// closed stays in the pool's count until it has closed.
 func (c *client) release(now time.Time, how exchange.Release) {
 	u := c.upstream
 	if u == nil {

@@ -31,8 +31,8 @@ type Delivery struct {
 	Trusted  bool
 	HoldMax  time.Duration // how long to wait when a limit refuses and would admit the request within that time
 	BytesMax int           // bound on the part of the answer's body that is kept
-	// Once: it is not sent again when its result is unknown, so it gets a new connection. One
-	// that has served before the target may be closing.
+	// Once says that the request is not sent again when its result is unknown. Therefore it gets a
+	// new connection: the target may be closing one that was used before.
 	Once bool
 	// Done is called once, on an event loop, unless the delivery was withdrawn.
 	Done func(now time.Time, d *Delivered)
@@ -42,13 +42,13 @@ type Delivery struct {
 // A Delivered is the result of a Delivery.
 type Delivered struct {
 	Refused bool          // by a limit, or for lack of room in the proxy; nothing was sent
-	After   time.Duration // when to try again: if not refused, the target's Retry-After
+	After   time.Duration // when to try again; if not refused, the target's Retry-After
 	Sent    bool          // part of the request may have reached the target
 	Fault   string        // why there is no answer
 	Result  deferred.Result
 }
 
-// unableFor is the pause of a delivery for which no decision or no place could be had.
+// unableFor is the pause of a delivery for which there was no decision or no place.
 const unableFor = time.Second
 
 // setDeferring prepares the loop for storing and delivering requests, if a queue is
@@ -75,9 +75,8 @@ func (s *side) setDeferring() {
 	}
 }
 
-// askForDelivery is ask for deliveries. While the shared store is unavailable and lets
-// everything pass, the local store decides, so that a backlog does not reach the target
-// all at once.
+// askForDelivery is like ask, for deliveries. While the shared store is unavailable and admits
+// everything, the local store decides, so that a backlog does not reach the target all at once.
 func (s *side) askForDelivery(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	c := x.Owner.(*client)
 	if s.local != nil && s.front.cfg.Store.Mode() == store.FailOpen {
@@ -92,8 +91,8 @@ func (s *side) askForDelivery(now time.Time, x *exchange.Exchange, ask *store.As
 	return true
 }
 
-// decidedForDelivery passes on an answer that came later. If the store has become
-// unavailable meanwhile, it refuses; the next ask goes to the local store.
+// decidedForDelivery handles an answer that came later. If the store has become unavailable
+// meanwhile, the request is refused; the next ask goes to the local store.
 func (c *client) decidedForDelivery(now time.Time, ans *store.Answer) {
 	if c.closed {
 		return

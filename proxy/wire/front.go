@@ -44,7 +44,7 @@ const (
 	waitersMax    = 4096 // default of Config.WaitersPerLoop
 )
 
-// Config configures a Front.
+// A Config configures a Front.
 type Config struct {
 	Addr    string         // to listen on
 	Sockets []net.Listener // handed-over sockets to accept on, that of Addr first
@@ -68,7 +68,7 @@ type Config struct {
 	Store            store.Store                       // makes the decisions
 	Defer            Defer                             // stores refused requests; nil if there is no queue
 	Finish           func()                            // returns when deliveries have ended; Drain calls it before it stops the loops; nil if there are none
-	Local            store.Store                       // decides about deliveries while Store lets everything pass
+	Local            store.Store                       // decides about deliveries while Store admits everything
 	Own              func(f *Front) *service.Endpoints // makes the proxy's own endpoints
 	Log              *slog.Logger                      // for refusals of the limiter
 	GateLog          *slog.Logger                      // for targets that become slow; required with a gate

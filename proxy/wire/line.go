@@ -54,12 +54,12 @@ func (t *target) binds() bool {
 	return limit > 0 && limit < t.side.front.connsPerTarget
 }
 
-// bounded reports whether that limit is enforced.
+// bounded reports whether this limit is enforced.
 func (t *target) bounded() bool { return t.binds() && t.side.front.cfg.Gate.Mode == gate.On }
 
-// free returns how many places the loop may still take at the target. It is negative
-// after the limit has fallen. A loop that has ejected the target is passed no places by the
-// others; it may have one all the same, to find out whether the target is back.
+// free returns how many places the loop may still take at the target. It is negative after the
+// limit has fallen. A loop that has ejected the target gets no places from the others; it may
+// still have one, to test whether the target is back.
 func (t *target) free() int {
 	inFlight := t.pool.InFlight()
 	free := t.side.connsPerTarget - inFlight
@@ -181,7 +181,7 @@ func (t *target) freed() {
 	}
 }
 
-// serveLine is what freed schedules.
+// serveLine is the function that freed schedules.
 func (t *target) serveLine(now time.Time) {
 	t.called.Store(false)
 	t.note(now) // other loops see whether this loop uses the target
@@ -200,8 +200,8 @@ func (c *client) cancel(now time.Time) {
 	c.leave()
 }
 
-// gateLate is called when an exchange has waited its time for a place. The exchange keeps
-// waiting if only a crowd delays it, and is shed otherwise.
+// gateLate is called when an exchange has waited its time for a place. If the wait is caused by a
+// burst the exchange keeps waiting, otherwise it is shed.
 func (c *client) gateLate(now time.Time) bool {
 	if !c.gateBy {
 		return false
@@ -250,7 +250,7 @@ func (t *target) serveNext(now time.Time) {
 // has passed: an ejection ended, or a reservation expired.
 const lineLook = 100 * time.Millisecond
 
-// lookAfterLine schedules that check while there are waiters.
+// lookAfterLine schedules this check while there are waiters.
 func (s *side) lookAfterLine(now time.Time) {
 	if s.lineLooks || s.line.Len() == 0 {
 		return

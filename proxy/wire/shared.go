@@ -7,8 +7,8 @@ import (
 	"weir/proxy/store"
 )
 
-// ask asks the store for a session of this side. Asks may be batched; answers that come
-// later wake the loop once per batch.
+// ask asks the store for a session of this side. Asks may be batched; later answers wake the loop
+// once per batch.
 func (s *side) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	c := x.Owner.(*client)
 	c.asked = time.Since(s.front.began)

@@ -28,14 +28,14 @@ type target struct {
 
 	roster.View
 
-	gate    *gates.Gate // shared by all loops
-	late    gates.Late  // answers not yet reported to the gate
-	told    gate.Use    // the loop's use as last reported to the gate
-	part    int         // the loop's places of the gate's limit
-	partOf  int         // when it was this
-	waiting int         // exchanges that chose this target and wait for a place at any target
-	serve   func(now time.Time)
-	called  atomic.Bool // serve is scheduled
+	gate     *gates.Gate // shared by all loops
+	late     gates.Late  // answers not yet reported to the gate
+	reported gate.Use    // the loop's use as last reported to the gate
+	part     int         // the loop's places of the gate's limit
+	partOf   int         // the gate's limit from which part was computed
+	waiting  int         // exchanges that chose this target and wait for a place at any target
+	serve    func(now time.Time)
+	called   atomic.Bool // serve is scheduled
 
 	since atomic.Int64 // time of the last change of the numbers, see micros; 0: never
 }
@@ -132,9 +132,9 @@ func (t *target) note(now time.Time) {
 	publish(&t.Waiting, int64(has.Waiting))
 	publish(&t.Streams, int64(has.Streams))
 	publish(&t.Held, int64(t.waiting))
-	if has != t.told {
-		t.gate.Change(t.told, has)
-		t.told = has
+	if has != t.reported {
+		t.gate.Change(t.reported, has)
+		t.reported = has
 	}
 	publish(&t.Status, int64(t.at.Status(now)))
 	publish(&t.Ejections, int64(t.at.Ejections()))
@@ -163,7 +163,7 @@ func publish(v *atomic.Int64, n int64) {
 	}
 }
 
-// retire takes the target out of use. Exchanges in flight go on.
+// retire stops using the target. Exchanges in flight continue.
 func (t *target) retire(now time.Time) {
 	t.side.targets.Retire(t.at)
 	for _, u := range t.pool.Retire() {
@@ -283,7 +283,7 @@ func (u *upstreamConn) Closed(now time.Time, err error) {
 	t.forget()
 }
 
-// free gives the connection to a waiter or back to the pool.
+// free passes the connection to a waiter or returns it to the pool.
 func (u *upstreamConn) free(now time.Time) {
 	t := u.target
 	if u.old(now) {
@@ -306,8 +306,8 @@ func (u *upstreamConn) free(now time.Time) {
 	t.note(now)
 }
 
-// rest records that the connection is idle from now on. A deadline that is set stays, as it
-// comes early enough: Expired looks how long the connection has been idle.
+// rest records that the connection is idle from now on. A deadline that is set is not changed,
+// because it is early enough: Expired checks how long the connection has been idle.
 func (u *upstreamConn) rest(now time.Time) {
 	u.rested = now
 	if !u.timed {

@@ -33,7 +33,7 @@ func (ls loops) each(do func(s *side, now time.Time)) {
 	}
 }
 
-// setTargets makes list the loop's targets.
+// setTargets replaces the loop's targets by list.
 func (s *side) setTargets(now time.Time, list []*roster.Target, gates map[*roster.Target]*gates.Gate) {
 	there := make(map[*roster.Target]bool, len(list))
 	for _, at := range slices.Clone(s.targets.Targets()) {
@@ -65,7 +65,7 @@ func (s *side) streamsPerTarget() int {
 	return max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare))
 }
 
-// publish makes the loop's targets visible to others.
+// publish makes the loop's targets visible to other goroutines.
 func (s *side) publish() {
 	seen := make(map[*roster.Target]*target, len(s.targets.Targets()))
 	for _, at := range s.targets.Targets() {
@@ -77,7 +77,7 @@ func (s *side) publish() {
 // loops are the proxy's sides, for the roster.
 type loops []*side
 
-// SetTargets makes list the targets of all loops.
+// SetTargets replaces the targets of all loops by list. It returns when every loop has it.
 func (ls loops) SetTargets(list []*roster.Target) {
 	of := make(map[*roster.Target]*gates.Gate, len(list))
 	for _, spec := range list {

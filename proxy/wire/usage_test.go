@@ -41,8 +41,8 @@ func TestUsage(t *testing.T) {
 		now = now.Add(step.after)
 		at.spend(now)
 		has := gate.Use{Short: step.busy - step.streams, Streams: step.streams}
-		at.gate.Change(at.told, has)
-		at.told = has
+		at.gate.Change(at.reported, has)
+		at.reported = has
 		at.Busy.Store(int64(step.busy))
 		at.Streams.Store(int64(has.Streams))
 		at.gate.SetLimit(step.limit)

@@ -32,7 +32,7 @@ const (
 	idlePerHost    = 4
 )
 
-// Config configures a Client.
+// A Config configures a Client.
 type Config struct {
 	Hosts    *callback.Hosts
 	Secret   callback.Secret
