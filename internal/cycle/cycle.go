@@ -59,6 +59,7 @@ type Cycle struct {
 	// request, and starts with Full unset.
 	Full   bool
 	say    bool // send Connection: keep-alive, which HTTP/1.0 clients need
+	cut    bool // the request is answered before its end
 	reader http1.Reader
 	times  *Times
 }
@@ -111,7 +112,7 @@ func (c *Cycle) begin(now time.Time, h *http1.Head) {
 		c.Began = now
 	}
 	c.State, c.Until = Body, now.Add(max(c.times.Body, c.times.Piece))
-	c.KeepAlive, c.say, c.OnlyHead = h.KeepAlive, h.KeepAlive && h.Minor == 0, h.Method == http1.HEAD
+	c.KeepAlive, c.say, c.OnlyHead, c.cut = h.KeepAlive, h.KeepAlive && h.Minor == 0, h.Method == http1.HEAD, false
 }
 
 // AppendContinue appends 100 for a client that still waits for it (RFC 9110 section 10.1.1).
@@ -134,8 +135,8 @@ func (c *Cycle) Drain() (idle bool) {
 	return c.State == Idle && !c.Unread
 }
 
-// Refuse makes the next answer the last, because it is sent before the end of the request:
-// what follows may be the rest of it.
+// Refuse makes the next answer, which may come later, the last, because it is sent before the
+// end of the request: what follows may be the rest of it.
 func (c *Cycle) Refuse(now time.Time) {
 	if c.State == Idle {
 		c.Began = now
@@ -143,7 +144,7 @@ func (c *Cycle) Refuse(now time.Time) {
 	if c.State != Body { // the method is unknown
 		c.OnlyHead = false
 	}
-	c.KeepAlive, c.say, c.Unread = false, false, true
+	c.KeepAlive, c.say, c.cut = false, false, true
 }
 
 // Plain reports whether the answer needs no field of the connection.
@@ -167,7 +168,7 @@ func (c *Cycle) End(now time.Time) Close {
 	case c.KeepAlive:
 		c.State, c.Until = Idle, now.Add(c.times.Idle)
 		return CloseNone
-	case c.Unread:
+	case c.Unread || c.cut:
 		c.Close()
 		return CloseLinger // closing with unread bytes sends a reset, which may discard the answer
 	}

@@ -104,7 +104,7 @@ func (s *Session) handleHead(now time.Time) {
 	}
 	if s.route == routeCheck { // its body is never read
 		if h.Framing != http1.BodyNone {
-			s.cycle.KeepAlive, s.cycle.Unread = false, true
+			s.cycle.Refuse(now)
 		}
 		s.check(now, h)
 		return

@@ -3,11 +3,14 @@ package check
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
+	"weir/internal/cycle"
 	"weir/internal/testkit"
 	"weir/proxy/asks"
+	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -103,5 +106,32 @@ func TestPipelineIsBounded(t *testing.T) {
 	}
 	if answers != requests || len(left) > 0 {
 		t.Errorf("%d answers, %d bytes are unread", answers, len(left))
+	}
+}
+
+// The body of a described request is not read. The connection that it comes over is closed such
+// that an asker which still sends it gets the answer, also when the store answers later.
+func TestCheckWithBody(t *testing.T) {
+	l := testkit.Must(limit.NewFixed(5, time.Hour))(t)
+	policy := decide.NewPolicy("global", l)
+	var later store.Done
+	env := &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy }, Trusted: func(netip.Addr) bool { return false },
+		Count: func(API, int) {}, Answers: decide.Answers{Style: new(decide.Style)}, Answered: func(time.Time, *Session) {}}
+	granted := &store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 5, Remaining: 4}}}
+	now := time.Unix(1e9, 0)
+	for _, at := range []string{"at once", "later"} {
+		env.Ask = func(_ time.Time, _ *store.Ask, ans *store.Answer, done store.Done) bool {
+			*ans, later = *granted, done
+			return at == "at once"
+		}
+		s := New(now, env, Peer{})
+		s.HandleData(now, []byte("POST /check/path/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"))
+		if at == "later" {
+			later(now, granted)
+		}
+		if !bytes.HasPrefix(env.Out, []byte("HTTP/1.1 200 OK\r\n")) || env.Close != cycle.CloseLinger {
+			t.Errorf("answered %s: %q, close %d", at, env.Out, env.Close)
+		}
+		env.Reset()
 	}
 }
