@@ -13,7 +13,7 @@ import (
 //
 //	u8 version, the fields of the entry in their order, u32 CRC-32C of all before
 //
-// Numbers are big-endian, texts have a u32 length before them, times are i64 µs since the
+// Numbers are big-endian, texts are preceded by a u32 length, times are i64 µs since the
 // epoch with 0 for the zero time. Each entry has exactly one form.
 const entryVersion = 1
 
@@ -27,7 +27,7 @@ const (
 	flagsEnd
 )
 
-// The errors of bytes that are no entry.
+// The errors of ParseEntry.
 var (
 	ErrVersion = errors.New("the entry is of a version that this program does not know")
 	ErrDamaged = errors.New("the entry is damaged")
@@ -47,7 +47,7 @@ func AppendEntry(out []byte, e *Entry) []byte {
 	for _, t := range [...]time.Time{e.Accepted, e.Expires, e.Due, e.Last.At} {
 		out = binary.BigEndian.AppendUint64(out, uint64(Micros(t)))
 	}
-	remote, _ := e.Remote.MarshalBinary() // never fails
+	remote, _ := e.Remote.MarshalBinary() // cannot fail
 	out = appendBytes(out, remote)
 	out = appendText(out, e.Rule)
 	out = appendText(out, e.Line)
@@ -96,7 +96,7 @@ func appendText(out []byte, text string) []byte {
 	return append(binary.BigEndian.AppendUint32(out, uint32(len(text))), text...)
 }
 
-// Micros is a time in µs since the epoch, 0 for the zero time.
+// Micros returns a time in µs since the epoch, or 0 for the zero time.
 func Micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -112,7 +112,7 @@ func Instant(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// ParseEntry reads what AppendEntry writes; the entry shares no memory with data. Its error is
+// ParseEntry parses what AppendEntry writes. The entry shares no memory with data. The error is
 // ErrVersion or ErrDamaged.
 func ParseEntry(data []byte) (*Entry, error) {
 	switch {
@@ -151,8 +151,8 @@ func ParseEntry(data []byte) (*Entry, error) {
 	return e, nil
 }
 
-// A reader takes fields off bytes. Once they have not sufficed, failed is set and all
-// that is read is empty.
+// A reader reads fields from bytes. When there are too few, failed is set, and everything read
+// from then on is empty.
 type reader struct {
 	left   []byte
 	failed bool
@@ -192,10 +192,10 @@ func (r *reader) field() []byte {
 
 func (r *reader) text() string { return string(r.field()) }
 
-// bytes returns a copy; nil when there are none.
+// bytes returns a copy of the next field, or nil if it is empty.
 func (r *reader) bytes() []byte { return append([]byte(nil), r.field()...) }
 
-// remote reads an address that is in its only form.
+// remote reads an address, and fails unless it is in its canonical form.
 func (r *reader) remote(addr *netip.AddrPort) {
 	data := r.field()
 	if addr.UnmarshalBinary(data) != nil {

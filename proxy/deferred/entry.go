@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// An ID names an entry: 128 random bits, so that it cannot be guessed.
+// An ID identifies an entry. It has 128 random bits, so that it cannot be guessed.
 type ID [16]byte
 
-// idText writes an ID as 26 characters that are safe in a path.
+// idText encodes an ID as 26 characters that are safe in a path.
 var idText = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// errID is the error of a text that is no ID.
+// errID is the error of a text that is not an ID.
 var errID = errors.New("must be 26 of the characters 0-9 and a-z without i, l, o, u")
 
-// String returns the text of the ID as it is in paths, JSON and logs.
+// String returns the ID as text, as used in paths, JSON and logs.
 func (id ID) String() string { return idText.EncodeToString(id[:]) }
 
-// ParseID reads what String writes; each ID has exactly one text.
+// ParseID parses the text of String. Each ID has exactly one text.
 func ParseID(text string) (id ID, err error) {
 	if len(text) != 26 {
 		return id, errID
@@ -30,53 +30,53 @@ func ParseID(text string) (id ID, err error) {
 	return id, nil
 }
 
-// A Hash is a SHA-256; all zero means that there is none.
+// A Hash is a SHA-256. The zero Hash means that there is none.
 type Hash [32]byte
 
-// An Order says which entries of a line may be delivered at the same time.
+// An Order determines which entries of a line may be delivered at the same time.
 type Order uint8
 
 const (
-	OrderKey  Order = iota // one after the other, in the order in which they were accepted
-	OrderNone              // several at a time
+	OrderKey  Order = iota // one after another, in the order of acceptance
+	OrderNone              // several at a time, in any order
 )
 
-// An Entry is a request that is delivered later, and what has become of it. Its times have
+// An Entry is a request that is delivered later, with its state and result. Its times are in
 // whole microseconds.
 type Entry struct {
 	ID       ID
-	Rule     string // the rule whose line it waits in
-	Line     string // the rule's key; empty when the rule counts all requests alike
+	Rule     string // id of the rule in whose line it waits
+	Line     string // the rule's key; empty if the rule has one counter for all requests
 	Order    Order
-	Parallel int // OrderNone: how many of the line may be delivered at a time; at least 1
+	Parallel int // OrderNone: how many entries of the line may be delivered at the same time; at least 1
 
 	Accepted time.Time
 	Expires  time.Time
-	Remote   netip.AddrPort // of the client; not valid: no client has sent it
-	TLS      bool           // the client's connection
-	Trusted  bool           // a trusted proxy has sent the request for the client
+	Remote   netip.AddrPort // address of the client; invalid: the entry is not from a client
+	TLS      bool           // the client's connection used TLS
+	Trusted  bool           // the request was sent by a trusted proxy
 
-	// Scope is of the rule, its key, method, path and Idempotency-Key; without that key it is
-	// zero, and the entry is never delivered again after it may have reached the target.
-	// Fingerprint is of method, target and body.
+	// Scope is the hash of the rule, its key, method, path and Idempotency-Key. Without an
+	// Idempotency-Key it is zero, and the entry is never delivered again after it may have reached
+	// the target. Fingerprint is the hash of method, target and body.
 	Scope       Hash
 	Fingerprint Hash
 
-	Head     []byte // as parsed
+	Head     []byte // request line and fields, as parsed
 	Body     []byte
-	Callback string // a URL, or empty
+	Callback string // URL to call back; empty: none
 
 	State    State
-	Due      time.Time // waiting: not delivered before
-	Attempts int       // that have ended, or were cut off by a crash
+	Due      time.Time // waiting: not delivered before this time
+	Attempts int       // number of attempts that have ended, or were cut off by a crash
 	Last     Last
-	Result   *Result // of the target's last answer; nil: none
+	Result   *Result // the target's last answer; nil: none
 }
 
-// Keyed says whether the request has an Idempotency-Key, so that it may be sent again.
+// Keyed reports whether the request has an Idempotency-Key, so that it may be sent again.
 func (e *Entry) Keyed() bool { return e.Scope != Hash{} }
 
-// AtOnce is how many entries of the line may be delivering at a time.
+// AtOnce returns how many entries of the line may be delivering at the same time.
 func (e *Entry) AtOnce() int {
 	if e.Order == OrderKey {
 		return 1
@@ -84,7 +84,7 @@ func (e *Entry) AtOnce() int {
 	return max(1, min(e.Parallel, parallelMax))
 }
 
-// Size is how many bytes the entry counts for in the bounds of a queue.
+// Size returns the number of bytes for which the entry counts in the bounds of a queue.
 func (e *Entry) Size() int64 {
 	n := len(e.Rule) + len(e.Line) + len(e.Head) + len(e.Body) + len(e.Callback) + len(e.Last.Error) + entryOverhead
 	if e.Result != nil {
@@ -93,21 +93,21 @@ func (e *Entry) Size() int64 {
 	return int64(n)
 }
 
-// entryOverhead is about what a queue keeps of an entry beside its texts.
+// entryOverhead is about the size of an entry in a queue without its texts, in bytes.
 const entryOverhead = 256
 
-// Last is how the last attempt ended.
+// Last is the outcome of the last attempt.
 type Last struct {
 	At     time.Time
 	Status int    // of the target's answer; 0: none
-	Error  string // empty when there is an answer
+	Error  string // empty if there was an answer
 }
 
-// A Result is the target's answer as it is kept.
+// A Result is the target's answer as stored.
 type Result struct {
 	Status    int
 	Head      []byte // as parsed
 	Body      []byte
-	Bytes     int64 // of the whole body
-	Truncated bool  // Body is only its beginning
+	Bytes     int64 // length of the whole body
+	Truncated bool  // Body is only the beginning
 }

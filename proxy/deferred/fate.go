@@ -2,7 +2,7 @@ package deferred
 
 import "sync/atomic"
 
-// A Fate says whether a delivery goes on or was withdrawn before anything of it was sent; it
+// A Fate records whether a delivery continues or was withdrawn before any part of it was sent. It
 // changes once.
 //
 // Safe for concurrent use: it is one atomic number.
@@ -14,11 +14,12 @@ const (
 	withdrawn
 )
 
-// Withdraw takes the delivery back, unless it goes on already, and reports whether it did: then
-// nothing is sent.
+// Withdraw withdraws the delivery, so that nothing is sent, unless it already continues. It
+// reports whether it was withdrawn.
 func (f *Fate) Withdraw() bool { return f.is.CompareAndSwap(undecided, withdrawn) }
 
-// GoesOn reports whether the delivery goes on. From then on it cannot be withdrawn.
+// GoesOn makes the delivery continue unless it was withdrawn, and reports whether it continues.
+// It cannot be withdrawn afterwards.
 func (f *Fate) GoesOn() bool {
 	return f.is.CompareAndSwap(undecided, goesOn) || f.is.Load() == goesOn
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Sites are the URLs of proxies of which each has a queue of its own, this proxy's first. The
-// last bytes of an ID tell which of them has the entry. Nil: IDs do not tell.
+// Sites are the URLs of proxies that each have a queue of their own, with this proxy's first. The
+// last bytes of an ID identify the proxy that has the entry. With nil Sites, IDs identify none.
 //
 // Immutable after ParseSites.
 type Sites []site
@@ -24,7 +24,7 @@ type site struct {
 // sitesMax bounds Sites.
 const sitesMax = 64
 
-// ParseSites reads a list of URLs.
+// ParseSites parses a comma-separated list of URLs.
 func ParseSites(text string) (s Sites, err error) {
 	marks := make(map[[2]byte]string)
 	for one := range strings.SplitSeq(text, ",") {
@@ -47,15 +47,15 @@ func ParseSites(text string) (s Sites, err error) {
 	return s, nil
 }
 
-// Mark makes id one of this proxy.
+// Mark marks id as one of this proxy.
 func (s Sites) Mark(id *ID) {
 	if len(s) > 0 {
 		copy(id[len(id)-len(s[0].mark):], s[0].mark[:])
 	}
 }
 
-// Others reports whether host, as in a request, is that of the URL of another proxy: whoever asks
-// this proxy under it shows that its own URL is not the first.
+// Others reports whether the host of a request is that of another proxy's URL: then the URL of
+// this proxy is not the first in the list.
 func (s Sites) Others(host string) bool {
 	return slices.ContainsFunc(s[min(1, len(s)):], func(one site) bool {
 		scheme, own, _ := strings.Cut(one.url, "://")
@@ -64,7 +64,8 @@ func (s Sites) Others(host string) bool {
 	})
 }
 
-// Elsewhere returns the URL of the proxy that has the entry; empty: it is this one, or not known.
+// Elsewhere returns the URL of the proxy that has the entry. It is empty if that is this proxy,
+// or unknown.
 func (s Sites) Elsewhere(id ID) string {
 	for i, one := range s {
 		if [2]byte(id[len(id)-len(one.mark):]) == one.mark && i > 0 {

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// A State is where an entry is on its way.
+// A State is the state of an entry.
 type State uint8
 
 const (
 	Waiting    State = iota // in its line
-	Delivering              // claimed: the target may have it or not
-	Done                    // the target gave a final answer
-	Failed                  // given up after the last attempt, or the answer was final and bad
-	Expired                 // its time passed before it could be delivered
-	Unknown                 // sent, no answer, and sending again was not safe
-	Cancelled               // by its client, or by an operator
+	Delivering              // claimed; the target may or may not have received it
+	Done                    // the target gave a final, good answer
+	Failed                  // given up after the last attempt, or the final answer was an error
+	Expired                 // it expired before it could be delivered
+	Unknown                 // sent without an answer, and it was not safe to send it again
+	Cancelled               // by its client or an operator
 	statesEnd
 )
 
-// StatesCount is how many states there are.
+// StatesCount is the number of states.
 const StatesCount = int(statesEnd)
 
 var stateNames = [...]string{"waiting", "delivering", "done", "failed", "expired", "unknown", "cancelled"}
@@ -32,7 +32,7 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// ParseState returns the state called name.
+// ParseState returns the state with that name.
 func ParseState(name string) (State, error) {
 	for s, n := range stateNames {
 		if n == name {
@@ -42,17 +42,17 @@ func ParseState(name string) (State, error) {
 	return 0, fmt.Errorf("must be one of %s, is %q", strings.Join(stateNames[:], ", "), name)
 }
 
-// Final says whether the entry has left its line.
+// Final reports whether the entry has left its line.
 func (s State) Final() bool { return s >= Done && s < statesEnd }
 
-// Dead says whether an operator may play the entry again.
+// Dead reports whether an operator may retry the entry.
 func (s State) Dead() bool { return s == Failed || s == Expired || s == Unknown || s == Cancelled }
 
-// May says whether an entry may go from s to another state:
+// May reports whether an entry may change from s to another state:
 //
 //	waiting    ─▶ delivering, cancelled
-//	delivering ─▶ waiting (retried, refused, or its lease passed), done, failed, expired, unknown
-//	failed, expired, unknown, cancelled ─▶ waiting (played again)
+//	delivering ─▶ waiting (retried, refused, or its lease expired), done, failed, expired, unknown
+//	failed, expired, unknown, cancelled ─▶ waiting (retried by an operator)
 func (s State) May(to State) bool {
 	switch s {
 	case Waiting:

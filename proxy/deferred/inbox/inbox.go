@@ -1,5 +1,5 @@
-// Package inbox keeps what waits to be written to a queue of deferred requests, bounded, and knows
-// whether the queue can be written.
+// Package inbox is a bounded list of the ops that wait to be written to a queue of deferred
+// requests. It also records whether the queue can be written.
 package inbox
 
 import (
@@ -11,7 +11,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-// Bounds of what waits. A put beyond is answered Unstored.
+// Bounds of the list. A put beyond them is answered Unstored.
 const (
 	most      = 16384
 	bytesMost = 64 << 20
@@ -19,9 +19,9 @@ const (
 
 // A Box keeps ops until the writer takes them.
 //
-// Safe for concurrent use: mu guards all but wake.
+// Safe for concurrent use: mu guards all fields except wake.
 type Box[T any] struct {
-	wake chan struct{} // has room for one
+	wake chan struct{} // capacity 1
 
 	mu      sync.Mutex
 	waiting []item[T]
@@ -41,7 +41,7 @@ func New[T any]() *Box[T] {
 	return &Box[T]{wake: make(chan struct{}, 1), storing: make(map[deferred.Hash]struct{})}
 }
 
-// Wake receives after something was added, and after Ring.
+// Wake returns a channel that receives after something was added, and after Ring.
 func (b *Box[T]) Wake() <-chan struct{} { return b.wake }
 
 // Ring wakes the writer.
@@ -52,8 +52,9 @@ func (b *Box[T]) Ring() {
 	}
 }
 
-// Put adds a put, unless there is no room or the queue cannot be written. Until Stored, puts with
-// the same Scope are answered Storing; ok is false when one was answered.
+// Put adds a put. If there is no room, or the queue cannot be written, it is answered Unstored;
+// until Stored is called for it, other puts with the same Scope are answered Storing. ok is false
+// if the put was answered.
 func (b *Box[T]) Put(op T, p *deferred.Put) (ok bool) {
 	refused, ok := b.offer(op, p)
 	if !ok {
@@ -82,12 +83,12 @@ func (b *Box[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok bool)
 	return refused, true
 }
 
-// Unstored says that a put could not be written, and why.
+// Unstored returns the result of a put that could not be written because of why.
 func Unstored(why error) deferred.Stored {
 	return deferred.Stored{Outcome: deferred.Unstored, Err: why}
 }
 
-// Stored ends a put that was added.
+// Stored answers a put that was added.
 func (b *Box[T]) Stored(p *deferred.Put, s deferred.Stored) {
 	b.mu.Lock()
 	delete(b.storing, p.Entry.Scope)
@@ -95,7 +96,7 @@ func (b *Box[T]) Stored(p *deferred.Put, s deferred.Stored) {
 	p.Done(s)
 }
 
-// Add adds an op for which there is always room. Its error is deferred.ErrClosed.
+// Add adds an op to which the bounds do not apply. The error is deferred.ErrClosed.
 func (b *Box[T]) Add(op T, bytes int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,8 +113,8 @@ func (b *Box[T]) add(op T, bytes int) {
 	b.Ring()
 }
 
-// Return adds an op again that was taken and not written, also to a box that is closed. It does
-// not wake the writer, who does it.
+// Return adds an op again that was taken and not written, even if the box is closed. It does not
+// wake the writer, because the writer calls it.
 func (b *Box[T]) Return(op T, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,10 +122,11 @@ func (b *Box[T]) Return(op T, bytes int) {
 	b.bytes += bytes
 }
 
-// All takes all out.
+// All removes and returns all ops.
 func (b *Box[T]) All() []T { return b.Take(math.MaxInt, math.MaxInt) }
 
-// Take takes at most so many ops and bytes out, the first added first, but at least one op.
+// Take removes and returns ops in the order in which they were added: at most most ops and
+// bytesMost bytes, but at least one op.
 func (b *Box[T]) Take(most, bytesMost int) (ops []T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,7 +143,7 @@ func (b *Box[T]) Take(most, bytesMost int) (ops []T) {
 	return ops
 }
 
-// Break notes why the queue cannot be written, and returns why it could not be before.
+// Break records why the queue cannot be written, and returns the previous reason.
 func (b *Box[T]) Break(why error) (before error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,13 +151,13 @@ func (b *Box[T]) Break(why error) (before error) {
 	return before
 }
 
-// Mend notes that the queue can be written, and wakes the writer.
+// Mend records that the queue can be written, and wakes the writer.
 func (b *Box[T]) Mend() {
-	_ = b.Break(nil) // the writer knows it
+	_ = b.Break(nil) // the previous reason is known
 	b.Ring()
 }
 
-// Close has nothing more be added, wakes the writer, and reports whether it did so first.
+// Close prevents further additions, wakes the writer, and reports whether the box was open.
 func (b *Box[T]) Close() (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,17 +166,17 @@ func (b *Box[T]) Close() (first bool) {
 	return first
 }
 
-// Closed reports whether nothing is added any more.
+// Closed reports whether the box is closed.
 func (b *Box[T]) Closed() bool { return b.Err() == deferred.ErrClosed }
 
-// Broken is why the queue cannot be written, also when it is closed; nil: it can.
+// Broken returns why the queue cannot be written, even if the box is closed, or nil.
 func (b *Box[T]) Broken() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.broken
 }
 
-// Err is deferred.ErrClosed, or why the queue cannot be written; nil: it can.
+// Err returns deferred.ErrClosed, or why the queue cannot be written, or nil.
 func (b *Box[T]) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-// Due is when the first of the line is due that e would be in; zero: there is none.
+// Due returns when the first entry of e's line is due, or zero if the line is empty.
 func (x *Index) Due(e *deferred.Entry) time.Time {
 	n := x.findLine(e)
 	if n == 0 {
@@ -15,7 +15,7 @@ func (x *Index) Due(e *deferred.Entry) time.Time {
 	return time.UnixMicro(x.items.at(x.lines.at(n).head).Wake)
 }
 
-// Bound returns the first bound that p, with size bytes, would exceed.
+// Bound returns the first bound that p, with the given size in bytes, would exceed.
 func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, size int64) deferred.Bound {
 	e := &p.Entry
 	switch {
@@ -46,11 +46,11 @@ func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, size int64) defe
 	return deferred.NoBound
 }
 
-// A share is what one client or one line may have.
+// A share is the maximum of one client or one line.
 type share struct{ entries, bytes int64 }
 
-// exceeded says whether one that has entries already may not have bytes with another. The first
-// is always let in.
+// exceeded reports whether a client or line that has the given entries, and would have the given
+// bytes with another one, exceeds its share. The first entry is always allowed.
 func (s share) exceeded(entries int32, bytes int64) bool {
 	return entries > 0 && (int64(entries) >= s.entries || bytes > s.bytes)
 }

@@ -12,41 +12,41 @@ import (
 	"weir/proxy/deferred"
 )
 
-// A brief is the half of a SHA-256, as the key of a map.
+// A brief is half of a SHA-256, used as the key of a map.
 type brief [16]byte
 
-// An Item is what memory has of an entry in a line.
+// An Item is the part of an entry in a line that is kept in memory.
 type Item struct {
 	ID         deferred.ID
 	Seq        uint64
-	Wake       int64 // µs: when it is due or expires, whichever is first
+	Wake       int64 // µs: when it is due or expires, whichever comes first
 	accepted   int64 // µs
 	scope      uint64
 	next, prev uint32
 	line       uint32
 	client     uint32
-	nth        uint32 // of those that the line ever had; it may begin again at 0
+	nth        uint32 // number within its line, by order of acceptance; it may wrap around
 	Size       uint32
 	Delivering bool
-	unlinked   bool // out of its line; forgotten when that is durable
+	unlinked   bool // removed from its line; Forget follows when that is durable
 }
 
-// A line is the open entries of one key of a rule, the first accepted first.
+// A line has the open entries of one key of a rule, in the order of acceptance.
 type line struct {
 	key        brief
 	rule       uint32
 	head, tail uint32
 	entries    int32
-	last       uint32 // nth of the last added
-	parallel   int32  // how many of the first may be delivering
-	slot       int32  // in its rule's heap, from 1; 0: not there
-	keyed      bool   // not of all requests alike
-	at         int64  // µs: when the first of those that may be claimed is due
-	served     int64  // µs: when one left or was put off, so that lines take turns
+	last       uint32 // nth of the item added last
+	parallel   int32  // how many of the first items may be delivering at the same time
+	slot       int32  // position in its rule's heap, from 1; 0: not in the heap
+	keyed      bool   // the rule has a key; false: it has one line for all requests
+	at         int64  // µs: when the first item that may be claimed is due
+	served     int64  // µs: when an item last left or was postponed, so that lines take turns
 	bytes      int64
 }
 
-// A client is one address that has open entries.
+// A client is an address that has open entries.
 type client struct {
 	addr    [16]byte
 	entries int32
@@ -62,27 +62,27 @@ type Rule struct {
 	due dueHeap
 }
 
-// An Index is what memory has of all entries in lines.
+// An Index has all entries in lines.
 //
 // Not safe for concurrent use.
 type Index struct {
 	Open  int    // entries in lines
-	Bytes int64  // of all entries, final ones too
-	Seen  int64  // µs: the latest time that was seen
-	Last  uint64 // the largest sequence number that was given
+	Bytes int64  // of all entries, including final ones
+	Seen  int64  // µs: the latest time seen
+	Last  uint64 // the largest sequence number assigned
 
 	items   slab[Item]
 	lines   slab[line]
 	clients slab[client]
 	rules   []*Rule
 
-	// gaps are, for lines that have such, the nth of items that left from between others, in order.
+	// gaps has, by line, the nth of items that were removed from the middle of the line, in order.
 	gaps map[uint32][]uint32
 
 	byID, byScope    table // of items
 	byLine, byClient table
 	byRule           map[string]uint32
-	seed             maphash.Seed // clients choose their addresses
+	seed             maphash.Seed // random, because clients choose their addresses
 }
 
 // New returns an index without entries.
@@ -95,7 +95,7 @@ func New() *Index {
 	return x
 }
 
-// IDs, scopes and keys of lines are random bits or those of a SHA-256.
+// IDs, scopes and keys of lines are random bits or hashes, so they need no further hashing.
 
 func hashID(id deferred.ID) uint64 {
 	return binary.LittleEndian.Uint64(id[8:]) ^ binary.LittleEndian.Uint64(id[:8])
@@ -105,10 +105,10 @@ func hashScope(scope deferred.Hash) uint64 { return binary.LittleEndian.Uint64(s
 
 func hashBrief(key brief) uint64 { return binary.LittleEndian.Uint64(key[:]) }
 
-// Rule returns the rule called name.
+// Rule returns the rule with that name.
 func (x *Index) Rule(name string) *Rule { return x.rules[x.rule(name)] }
 
-// Rules returns all rules; they must not be changed.
+// Rules returns all rules. The caller must not modify them.
 func (x *Index) Rules() []*Rule { return x.rules }
 
 // RuleOf returns the name of the rule of item number i.
@@ -117,7 +117,7 @@ func (x *Index) RuleOf(i uint32) string { return x.rules[x.lines.at(x.items.at(i
 // At returns item number i.
 func (x *Index) At(i uint32) *Item { return x.items.at(i) }
 
-// rule returns the number of the rule called name.
+// rule returns the number of the rule with that name, and adds the rule if it is new.
 func (x *Index) rule(name string) uint32 {
 	i, ok := x.byRule[name]
 	if !ok {
@@ -128,7 +128,8 @@ func (x *Index) rule(name string) uint32 {
 	return i
 }
 
-// Count adds n entries like e, with size bytes each, to what its rule has in its state.
+// Count adds n entries like e, each of the given size in bytes, to the counts of its rule and
+// state.
 func (x *Index) Count(e *deferred.Entry, size int64, n int) {
 	c := &x.rules[x.rule(e.Rule)].States[e.State]
 	c.Entries += n
@@ -136,7 +137,7 @@ func (x *Index) Count(e *deferred.Entry, size int64, n int) {
 	x.Bytes += int64(n) * size
 }
 
-// Add puts an entry at the end of its line and returns its position there.
+// Add appends an entry to its line and returns its position there.
 func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
 	x.Count(e, size, 1)
 	x.Last = max(x.Last, seq)
@@ -174,22 +175,22 @@ func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
 	return int(l.entries)
 }
 
-// wake is when a waiting entry has to be claimed.
+// wake returns when a waiting entry must be claimed.
 func wake(e *deferred.Entry) int64 { return min(e.Due.UnixMicro(), e.Expires.UnixMicro()) }
 
-// lineKey tells lines apart.
+// lineKey returns the key that identifies a line.
 func lineKey(rule, key string) brief {
 	sum := sha256.Sum256(append(append(append(make([]byte, 0, 128), rule...), 0), key...))
 	return brief(sum[:16])
 }
 
-// findLine returns the number of e's line; 0 for none.
+// findLine returns the number of e's line, or 0.
 func (x *Index) findLine(e *deferred.Entry) uint32 {
 	key := lineKey(e.Rule, e.Line)
 	return x.byLine.find(hashBrief(key), func(i uint32) bool { return x.lines.at(i).key == key })
 }
 
-// findClient returns the number of the client with an address; 0 for none.
+// findClient returns the number of the client with that address, or 0.
 func (x *Index) findClient(addr netip.Addr) uint32 {
 	if !addr.IsValid() {
 		return 0
@@ -208,7 +209,8 @@ func (x *Index) lineOf(e *deferred.Entry) uint32 {
 	return i
 }
 
-// clientOf returns the number of a client's address; 0 for none.
+// clientOf returns the number of the client with that address, and adds the client if it is new.
+// It is 0 without an address.
 func (x *Index) clientOf(addr netip.Addr) uint32 {
 	if !addr.IsValid() {
 		return 0
@@ -222,8 +224,8 @@ func (x *Index) clientOf(addr netip.Addr) uint32 {
 	return i
 }
 
-// Unlink takes item number i out of its line, whose entry is e until now. It can still be found
-// with Named until Forget.
+// Unlink removes item number i, whose entry so far is e, from its line. Named finds it until
+// Forget.
 func (x *Index) Unlink(i uint32, e *deferred.Entry) {
 	x.Count(e, int64(x.items.at(i).Size), -1)
 	x.Open--
@@ -252,7 +254,7 @@ func (x *Index) Unlink(i uint32, e *deferred.Entry) {
 	}
 }
 
-// leave takes an item from its client's.
+// leave removes an item from the counts of its client.
 func (x *Index) leave(it *Item) {
 	if it.client == 0 {
 		return
@@ -266,13 +268,13 @@ func (x *Index) leave(it *Item) {
 	}
 }
 
-// Forget has an unlinked item no longer be found.
+// Forget removes an unlinked item.
 func (x *Index) Forget(i uint32) {
 	x.byID.remove(i)
 	x.items.remove(i)
 }
 
-// Named returns the number of the item called id, also of one that is unlinked; 0 for none.
+// Named returns the number of the item with that ID, even if it is unlinked, or 0.
 func (x *Index) Named(id deferred.ID) uint32 {
 	if i := x.Find(id); i != 0 {
 		return i
@@ -280,12 +282,12 @@ func (x *Index) Named(id deferred.ID) uint32 {
 	return x.byID.find(hashID(id), func(i uint32) bool { return x.items.at(i).ID == id })
 }
 
-// Scoped returns the number of the item whose entry seems to have the scope; 0 for none.
+// Scoped returns the number of an item whose entry probably has the scope, or 0.
 func (x *Index) Scoped(scope deferred.Hash) uint32 {
 	return x.byScope.find(hashScope(scope), func(uint32) bool { return true })
 }
 
-// Find returns the number of the entry called id that is in a line; 0 for none.
+// Find returns the number of the item with that ID that is in a line, or 0.
 func (x *Index) Find(id deferred.ID) uint32 {
 	return x.byID.find(hashID(id), func(i uint32) bool { return x.items.at(i).ID == id && !x.items.at(i).unlinked })
 }
@@ -303,7 +305,7 @@ func (x *Index) Delivering() (all []uint32) {
 	return all
 }
 
-// Position returns the place of item number i in its line, from 1.
+// Position returns the position of item number i in its line, counted from 1.
 func (x *Index) Position(i uint32) (n int) {
 	if i == 0 || x.items.at(i).unlinked {
 		return 0
@@ -313,8 +315,8 @@ func (x *Index) Position(i uint32) (n int) {
 	return 1 + int(it.nth-head) - before(x.gaps[it.line], head, it.nth)
 }
 
-// leaveGap notes that an item has left its line, so that the places of others can be found without
-// going through the line. A line with more gaps than items is numbered anew.
+// leaveGap records that an item has left its line, so that positions can be computed without
+// walking along the line. A line with more gaps than items is renumbered.
 func (x *Index) leaveGap(it *Item) {
 	l, gaps := x.lines.at(it.line), x.gaps[it.line]
 	switch {
@@ -326,7 +328,7 @@ func (x *Index) leaveGap(it *Item) {
 	case it.prev != 0:
 		head := x.items.at(l.head).nth
 		gaps = slices.Insert(gaps, before(gaps, head, it.nth), it.nth)
-	default: // those behind it are at the head now
+	default: // the items behind it are now at the head
 		head := x.items.at(l.head).nth
 		gaps = gaps[before(gaps, it.nth, head):]
 	}
@@ -337,7 +339,7 @@ func (x *Index) leaveGap(it *Item) {
 	}
 }
 
-// number numbers the items of a line without gaps.
+// number renumbers the items of a line without gaps.
 func (x *Index) number(l *line) {
 	l.last = 0
 	for i := l.head; i != 0; i = x.items.at(i).next {
@@ -346,14 +348,14 @@ func (x *Index) number(l *line) {
 	}
 }
 
-// before is how many gaps of a line are before nth, counted from head on.
+// before returns how many gaps of a line are before nth, counted from head.
 func before(gaps []uint32, head, nth uint32) int {
 	n, _ := slices.BinarySearchFunc(gaps, nth-head, func(gap, at uint32) int { return cmp.Compare(gap-head, at) })
 	return n
 }
 
-// Update makes item number i, which is not counted, what its entry is now with size bytes. Its line
-// counts as served at now.
+// Update sets item number i, which must not be counted, to the state of its entry, with the given
+// size in bytes. Its line counts as served at now.
 func (x *Index) Update(now int64, i uint32, e *deferred.Entry, size int64) {
 	x.Count(e, size, 1)
 	it := x.items.at(i)
@@ -369,7 +371,7 @@ func (x *Index) Update(now int64, i uint32, e *deferred.Entry, size int64) {
 	x.schedule(it.line)
 }
 
-// Stats returns what there is of each rule.
+// Stats returns the content for each rule.
 func (x *Index) Stats() []deferred.RuleStats {
 	out := make([]deferred.RuleStats, len(x.rules))
 	for i, r := range x.rules {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// schedule works out when line number n has an entry to be claimed, and has the heap know.
+// schedule computes when line number n has an entry to claim, and updates the heap.
 func (x *Index) schedule(n uint32) {
 	l := x.lines.at(n)
 	at := int64(math.MaxInt64)
@@ -31,8 +31,8 @@ func (x *Index) schedule(n uint32) {
 	}
 }
 
-// Pick returns the next item that is due, of other rules than those in except, and marks it as
-// delivering; 0: none is.
+// Pick returns the number of the next item that is due, and marks it as delivering. It skips the
+// rules in except. It returns 0 if no item is due.
 func (x *Index) Pick(now int64, except []string) uint32 {
 	n := x.first(except)
 	if n == 0 || x.lines.at(n).at > now {
@@ -52,7 +52,8 @@ func (x *Index) Pick(now int64, except []string) uint32 {
 	panic("bug: a line is due without an entry that is")
 }
 
-// Next is when the first line is due, of other rules than those in except; zero: none will be.
+// Next returns when the first line is due, without the rules in except, or zero if no line will
+// be.
 func (x *Index) Next(except []string) time.Time {
 	if n := x.first(except); n != 0 {
 		return time.UnixMicro(x.lines.at(n).at)
@@ -60,8 +61,7 @@ func (x *Index) Next(except []string) time.Time {
 	return time.Time{}
 }
 
-// first is the number of the line that is due first, of other rules than those in except; 0: there
-// is none.
+// first returns the number of the line that is due first, without the rules in except, or 0.
 func (x *Index) first(except []string) (first uint32) {
 	for _, r := range x.rules {
 		if len(r.due.lines) == 0 || slices.Contains(except, r.Name) {
@@ -74,8 +74,8 @@ func (x *Index) first(except []string) (first uint32) {
 	return first
 }
 
-// StepBack has what was to be at a time be as long from now as it was from the latest time
-// seen: the clock was set back.
+// StepBack moves the times of all items when the clock was set back: what was due in some time
+// from the latest time seen is due in the same time from now.
 func (x *Index) StepBack(now int64) {
 	for n := range x.allLines {
 		x.lines.at(n).served = 0
@@ -88,7 +88,7 @@ func (x *Index) StepBack(now int64) {
 	x.Reschedule()
 }
 
-// allLines yields the numbers of all lines, in no order that matters.
+// allLines yields the numbers of all lines, in any order.
 func (x *Index) allLines(yield func(n uint32) bool) {
 	for _, n := range x.byLine.slots {
 		if n != 0 && !yield(n) {
@@ -97,38 +97,38 @@ func (x *Index) allLines(yield func(n uint32) bool) {
 	}
 }
 
-// Reschedule has changes of rules take effect.
+// Reschedule applies changes of rules to all lines.
 func (x *Index) Reschedule() {
 	for n := range x.allLines {
 		x.schedule(n)
 	}
 }
 
-// A dueHeap has the lines of one rule that have an entry to be claimed, the first due first.
+// A dueHeap has the lines of one rule that have an entry to claim, the first due first.
 type dueHeap struct {
 	of    *slab[line]
 	lines []uint32
 }
 
-// Len is part of heap.Interface.
+// Len implements heap.Interface.
 func (h *dueHeap) Len() int { return len(h.lines) }
 
-// Less is part of heap.Interface.
+// Less implements heap.Interface.
 func (h *dueHeap) Less(i, j int) bool { return h.of.at(h.lines[i]).at < h.of.at(h.lines[j]).at }
 
-// Swap is part of heap.Interface.
+// Swap implements heap.Interface.
 func (h *dueHeap) Swap(i, j int) {
 	h.lines[i], h.lines[j] = h.lines[j], h.lines[i]
 	h.of.at(h.lines[i]).slot, h.of.at(h.lines[j]).slot = int32(i)+1, int32(j)+1
 }
 
-// Push is part of heap.Interface.
+// Push implements heap.Interface.
 func (h *dueHeap) Push(n any) {
 	h.lines = append(h.lines, n.(uint32))
 	h.of.at(n.(uint32)).slot = int32(len(h.lines))
 }
 
-// Pop is part of heap.Interface.
+// Pop implements heap.Interface.
 func (h *dueHeap) Pop() any {
 	n := h.lines[len(h.lines)-1]
 	h.lines = h.lines[:len(h.lines)-1]

@@ -1,11 +1,11 @@
 package lines
 
-// slabChunk is how many values of a slab are allocated together, so that a slab grows
-// without being copied.
+// slabChunk is how many values of a slab are allocated together, so that a slab grows without
+// copying.
 const slabChunk = 1 << 10
 
-// A slab keeps values under small numbers from 1 on; 0 stands for none. Values hold no
-// pointers, so that the garbage collector passes them over.
+// A slab keeps values under small numbers, counted from 1; 0 means none. Values contain no
+// pointers, so the garbage collector does not scan them.
 //
 // Not safe for concurrent use.
 type slab[T any] struct {
@@ -28,10 +28,10 @@ func (s *slab[T]) add() uint32 {
 	return s.used
 }
 
-// at returns the value number i.
+// at returns value number i.
 func (s *slab[T]) at(i uint32) *T { return &s.chunks[i/slabChunk][i%slabChunk] }
 
-// remove has the value number i be zero and its number used again.
+// remove clears value number i and frees its number.
 func (s *slab[T]) remove(i uint32) {
 	var zero T
 	*s.at(i) = zero

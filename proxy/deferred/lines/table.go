@@ -1,17 +1,16 @@
 package lines
 
-// A table finds values of a slab by a hash: it holds their numbers, 4 bytes each and as much room
-// again, where a map would hold their keys as well. It is an open-addressed hash table.
+// A table finds values of a slab by a hash. It is an open-addressed hash table of their numbers,
+// with 4 bytes each and as much free space, while a map would also hold the keys.
 //
 // Not safe for concurrent use.
 type table struct {
-	slots  []uint32 // 0: free; a power of two
+	slots  []uint32 // 0: free; the length is a power of two
 	used   int
-	hashOf func(i uint32) uint64 // never changes for a value that is in the table
+	hashOf func(i uint32) uint64 // must not change for a value in the table
 }
 
-// find returns the number of the value that has a hash and is the one that is looked for; 0 for
-// none.
+// find returns the number of the value with that hash for which is returns true, or 0.
 func (t *table) find(hash uint64, is func(i uint32) bool) uint32 {
 	if len(t.slots) == 0 {
 		return 0
@@ -24,7 +23,7 @@ func (t *table) find(hash uint64, is func(i uint32) bool) uint32 {
 	return 0
 }
 
-// add puts in number i, which is not there.
+// add adds number i, which must not be in the table.
 func (t *table) add(i uint32) {
 	if 4*(t.used+1) > 3*len(t.slots) {
 		old := t.slots
@@ -39,7 +38,8 @@ func (t *table) add(i uint32) {
 	t.place(i)
 }
 
-// remove takes out number i if it is there, and moves up what could not be found any more.
+// remove removes number i, if it is in the table, and moves following entries so that they can
+// still be found.
 func (t *table) remove(i uint32) {
 	if len(t.slots) == 0 {
 		return

@@ -1,4 +1,5 @@
-// Package seal encrypts what queues keep of deferred requests, which hold credentials of clients.
+// Package seal encrypts what queues store of deferred requests, which contain credentials of
+// clients.
 package seal
 
 import (
@@ -17,19 +18,19 @@ import (
 // KeyBytes is the length of a key.
 const KeyBytes = 32
 
-// ErrSealed is the error of bytes that were not written with the key.
+// ErrSealed is the error of a value that was not encrypted with the key.
 var ErrSealed = errors.New("it is not encrypted with this key")
 
-// A Sealer encrypts values with AES-256-GCM, or leaves them as they are without a key. What is
-// written under one name cannot be read under another.
+// A Sealer encrypts values with AES-256-GCM; without a key it leaves them unchanged. A value that
+// was encrypted under one name cannot be decrypted under another.
 //
 // Immutable after New.
 type Sealer struct {
 	aead cipher.AEAD
-	key  []byte // of digests
+	key  []byte // for digests
 }
 
-// New returns the sealer of a key; without one it leaves values as they are.
+// New returns a sealer with the given key. If the key is empty it leaves values unchanged.
 func New(key []byte) (Sealer, error) {
 	if len(key) == 0 {
 		return Sealer{}, nil
@@ -49,7 +50,7 @@ func New(key []byte) (Sealer, error) {
 // Encrypts reports whether there is a key.
 func (s Sealer) Encrypts() bool { return s.aead != nil }
 
-// Seal returns a value as it is written.
+// Seal returns a value in the form in which it is stored.
 func (s Sealer) Seal(plain []byte, name []byte) []byte {
 	if s.aead == nil {
 		return plain
@@ -59,7 +60,7 @@ func (s Sealer) Seal(plain []byte, name []byte) []byte {
 	return s.aead.Seal(out, out, plain, name)
 }
 
-// Open is the inverse of Seal. Its error is ErrSealed.
+// Open is the inverse of Seal. The error is ErrSealed.
 func (s Sealer) Open(value []byte, name []byte) ([]byte, error) {
 	if s.aead == nil {
 		return value, nil
@@ -75,14 +76,14 @@ func (s Sealer) Open(value []byte, name []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// A Name stands for a text in tables and indexes; all zero means that there is none.
+// A Name represents a text in tables and indexes. The zero Name means that there is none.
 type Name [16]byte
 
-// Names are what a queue compares of an entry.
+// Names are the parts of an entry that a queue compares.
 type Names struct {
 	Line   Name
-	Client Name // zero: no client has sent it
-	Scope  Name // zero: it has no Idempotency-Key, and no Print
+	Client Name // zero: the entry is not from a client
+	Scope  Name // zero: it has no Idempotency-Key; then Print is zero too
 	Print  Name
 }
 
@@ -100,7 +101,7 @@ func (s Sealer) Names(e *deferred.Entry) (n Names) {
 }
 
 // Digest returns a number for texts that are compared but never read back, such as the keys of
-// rules. Who does not have the key cannot find a text by trying.
+// rules. Without the key it is not possible to find a text by trying.
 func (s Sealer) Digest(texts ...string) (digest Name) {
 	h := hmac.New(sha256.New, s.key)
 	for _, text := range texts {
