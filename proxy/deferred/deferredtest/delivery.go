@@ -14,7 +14,7 @@ func putRead(t *testing.T, p Place) {
 	e := keyed(w.entry("shop"), 1, 1)
 	e.Trusted = true
 	e.TLS, e.Callback, e.Order, e.Parallel = true, "https://x/", deferred.OrderNone, 8
-	e.State, e.Attempts, e.Last = deferred.Failed, 7, deferred.Last{Status: 500} // these are ignored
+	e.State, e.Attempts, e.Last = deferred.Failed, 7, deferred.Last{Status: 500} // ignored
 	w.accept(e)
 	for range 2 {
 		got, position := w.read(e.ID, deferred.Waiting)
@@ -41,9 +41,9 @@ func orderByKey(t *testing.T, p Place) {
 		ids = append(ids, e.ID)
 	}
 	first := w.claims(ids[0])[ids[0]]
-	w.claims() // one at a time
+	w.claims() // no second one is claimed
 	w.settled(deferred.Settlement{Lease: first.Lease, To: deferred.Waiting, Due: w.now.Add(time.Second), Attempt: true})
-	w.claims() // the second does not overtake
+	w.claims() // the second does not overtake the first
 	w.pass(time.Second)
 	for i, id := range ids {
 		w.again(i%2 == 0)
@@ -68,7 +68,7 @@ func noOrder(t *testing.T, p Place) {
 	w.claims(ids[3])
 	w.settled(deferred.Settlement{Lease: claimed[ids[0]].Lease, To: deferred.Failed, Attempt: true, Keep: time.Hour})
 	w.claims(ids[4])
-	// Played again in a line that has ended, they are delivered together as before.
+	// After a retry in a line that has ended, they are delivered at the same time as before.
 	ids = nil
 	for range 3 {
 		e := w.entry("other")
@@ -98,7 +98,7 @@ func due(t *testing.T, p Place) {
 	w.claims()
 	w.pass(time.Microsecond)
 	c := w.claims(e.ID)[e.ID]
-	// A delivery that the limit has refused is no attempt, a retry is one.
+	// A delivery that the limit has refused is no attempt; a retry is one.
 	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: w.now.Add(time.Second)})
 	if got, _ := w.read(e.ID, deferred.Waiting); got.Attempts != 0 || !got.Due.Equal(w.now.Add(time.Second)) {
 		t.Fatalf("refused: %d attempts, due %v", got.Attempts, got.Due)
@@ -129,7 +129,7 @@ func endings(t *testing.T, p Place) {
 		if !alike(&deferred.Entry{Result: got.Result}, &deferred.Entry{Result: result}) || got.Last != s.Last || got.Attempts != 1 || position != 0 {
 			t.Fatalf("%s at %d: %+v, %+v, %d attempts", to, position, got.Result, got.Last, got.Attempts)
 		}
-		if to != deferred.Done && string(got.Body) != string(e.Body) { // it may be played again
+		if to != deferred.Done && string(got.Body) != string(e.Body) { // it may be retried by an operator
 			t.Fatalf("%s has the body %q", to, got.Body)
 		}
 	}
@@ -145,7 +145,8 @@ func lines(t *testing.T, p Place) {
 	w.claims(a, b, w.accept(other))
 }
 
-// leftOut wants entries of some rules to wait, and those of others not to wait for them.
+// leftOut expects that entries of the excluded rules wait, and that those of other rules do not
+// wait for them.
 func leftOut(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
 	of := func(rule string, after time.Duration) deferred.ID {
@@ -199,7 +200,8 @@ func leases(t *testing.T, p Place) {
 	w.settled(deferred.Settlement{Lease: claimed[renewed].Lease, To: deferred.Done, Keep: time.Hour})
 }
 
-// keepsLeases wants leases to last while their owner has the queue: the clock may be set forward.
+// keepsLeases expects that leases do not expire while their owner has the queue open: the clock
+// may be set forward.
 func (w *world) keepsLeases() {
 	w.t.Helper()
 	plain, withKey := w.accept(w.entry("plain")), w.accept(keyed(w.entry("key"), 1, 1))
@@ -258,7 +260,7 @@ func crashDelivering(t *testing.T, p Place) {
 func expiry(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
 	first, second := w.entry("shop"), w.entry("shop")
-	first.Due = w.now.Add(2 * time.Hour) // later than it expires
+	first.Due = w.now.Add(2 * time.Hour) // later than its expiry
 	w.accept(first)
 	w.accept(second)
 	w.pass(time.Hour)
@@ -268,7 +270,7 @@ func expiry(t *testing.T, p Place) {
 	}
 	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Expired, Keep: time.Hour})
 	w.read(first.ID, deferred.Expired)
-	// It was never sent, so it is not unknown after a crash.
+	// It was never sent, so it is not Unknown after a crash.
 	w.claims(second.ID)
 	w.again(true)
 	if !p.Reopens() {
@@ -292,10 +294,10 @@ func clockBack(t *testing.T, p Place) {
 	if len(got) == 0 || got[len(got)-1].Entry.ID != young {
 		t.Fatalf("claimed %d entries, and not the one put after the clock was set back", len(got))
 	}
-	w.pass(25 * time.Hour) // at the latest when the clock is there again
+	w.pass(25 * time.Hour) // at the latest when the clock has reached the previous time again
 	w.settled(deferred.Settlement{Lease: got[len(got)-1].Lease, To: deferred.Done, Keep: time.Hour})
 	seen := map[deferred.ID]bool{}
-	if p.Reopens() { // the lease has not passed
+	if p.Reopens() { // the lease has not expired
 		w.settled(deferred.Settlement{Lease: claimed[delivering].Lease, To: deferred.Waiting, Due: w.now})
 	}
 	for _, c := range w.claim(10) {
@@ -306,7 +308,7 @@ func clockBack(t *testing.T, p Place) {
 	}
 }
 
-// alike says whether two entries are the same in all that is kept.
+// alike reports whether two entries are equal in everything that is stored.
 func alike(a, b *deferred.Entry) bool {
 	return bytes.Equal(deferred.AppendEntry(nil, a), deferred.AppendEntry(nil, b))
 }

@@ -1,3 +1,3 @@
-// Package deferredtest holds what every deferred.Queue promises as tests: [Run] plays them
+// Package deferredtest contains tests of what every deferred.Queue guarantees: [Run] runs them
 // against one.
 package deferredtest

@@ -31,7 +31,7 @@ func edits(t *testing.T, p Place) {
 	}
 	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Failed, Attempt: true, Last: deferred.Last{Status: 400}, Keep: time.Hour})
 	w.pass(10 * time.Minute)
-	want(deferred.Retry, first, nil) // behind the third
+	want(deferred.Retry, first, nil) // now behind the third
 	if e, position := w.read(first, deferred.Waiting); position != 2 || e.Attempts != 0 || !e.Expires.Equal(w.now.Add(time.Hour)) || len(e.Body) == 0 {
 		t.Fatalf("played again at %d, %d attempts, expires %v, body %q", position, e.Attempts, e.Expires, e.Body)
 	}
@@ -45,7 +45,7 @@ func edits(t *testing.T, p Place) {
 	want(deferred.Retry, first, deferred.ErrState)
 	want(deferred.Drop, first, nil)
 	want(deferred.Drop, first, deferred.ErrNotFound)
-	w.accept(keyed(w.entry("shop"), 1, 2)) // what is dropped is forgotten
+	w.accept(keyed(w.entry("shop"), 1, 2)) // a dropped entry is deleted
 }
 
 func editsOfMany(t *testing.T, p Place) {

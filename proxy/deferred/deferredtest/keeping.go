@@ -35,10 +35,10 @@ func same(t *testing.T, p Place) {
 	check("done,", deferred.Done)
 	w.again(false)
 	check("closed,", deferred.Done)
-	w.accept(keyed(w.entry("shop"), 2, 1)) // another scope
+	w.accept(keyed(w.entry("shop"), 2, 1)) // a different scope
 	w.pass(time.Minute + time.Second)
 	w.claim(10)
-	w.accept(keyed(w.entry("shop"), 1, 2)) // it is forgotten
+	w.accept(keyed(w.entry("shop"), 1, 2)) // it was deleted
 }
 
 func sameAtOnce(t *testing.T, p Place) {
@@ -63,7 +63,8 @@ func sameAtOnce(t *testing.T, p Place) {
 	}
 }
 
-// fills puts entries until one finds no room for a reason, and wants n to be accepted.
+// fills puts n entries, which must be accepted, and then one that must be refused because of
+// bound.
 func (w *world) fills(n int, bound deferred.Bound, next func() deferred.Entry, perKey int) {
 	w.t.Helper()
 	for range n {
@@ -76,7 +77,7 @@ func (w *world) fills(n int, bound deferred.Bound, next func() deferred.Entry, p
 	}
 }
 
-// leave has one entry be done.
+// leave makes one entry Done.
 func (w *world) leave() {
 	w.t.Helper()
 	c := w.claim(1)
@@ -116,7 +117,7 @@ func boundBytes(t *testing.T, p Place) {
 	small := keyed(w.entry(""), 1, 1)
 	w.accept(small)
 	big := keyed(next(), 1, 1)
-	if s := w.put(big, 0); s.Outcome != deferred.Duplicate { // it needs no room
+	if s := w.put(big, 0); s.Outcome != deferred.Duplicate { // a duplicate needs no room
 		t.Errorf("the same request in a full queue: %s", s.Outcome)
 	}
 }
@@ -150,13 +151,13 @@ func boundShare(t *testing.T, p Place) {
 	w.again(true)
 	w.fills(0, deferred.BoundShare, of("a", ""), 0)
 	w.fills(0, deferred.BoundShare, of("", "10.1.1.1:2"), 0)
-	for range 6 { // all requests alike: no share
+	for range 6 { // lines without a key have no share
 		w.accept(w.entry(""))
 	}
 }
 
-// An entry that follows another has room when the queue is full, and one without a client counts
-// for none.
+// An entry with Follows is accepted when the queue is full, and one without a client counts for
+// no client.
 func follows(t *testing.T, p Place) {
 	limits := roomy
 	limits.Entries, limits.Bytes, limits.Share = 40, 40_000, 0.1
@@ -173,7 +174,7 @@ func follows(t *testing.T, p Place) {
 		w.q.Put(w.now, &put)
 		return testkit.Receive(t, done, "the end of a put")
 	}
-	for range 4 { // each has a client of its own
+	for range 4 { // each from a different client
 		w.accept(w.entry("a"))
 	}
 	w.fills(36, deferred.BoundEntries, func() deferred.Entry { return w.entry("") }, 0)
@@ -239,8 +240,8 @@ func closed(t *testing.T, p Place) {
 	}
 }
 
-// closedWhileStoring closes a queue that has much to store: each put is answered once, and what is
-// accepted is there.
+// closedWhileStoring closes a queue that has much to store: each put is answered once, and every
+// accepted entry is in the queue afterwards.
 func closedWhileStoring(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
 	const n = 500

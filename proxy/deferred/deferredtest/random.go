@@ -9,24 +9,24 @@ import (
 	"weir/proxy/deferred"
 )
 
-// A history is what a random script has done, to be compared with what the queue says.
+// A history is what a random script has done, to compare with the content of the queue.
 type history struct {
 	*world
 	rng      *rand.Rand
 	accepted []deferred.Entry
-	ended    map[deferred.ID]deferred.State // as they were settled
-	sent     map[deferred.ID]int            // claims that were not given back
+	ended    map[deferred.ID]deferred.State // the state with which they were settled
+	sent     map[deferred.ID]int            // number of claims that were not given back
 	held     []held
 }
 
-// A held is an entry under a lease.
+// A held is an entry with a lease.
 type held struct {
 	deferred.Claimed
 	until time.Time
 }
 
-// randomScript plays a script of puts, claims, settlements, cancellations, crashes and jumps of
-// time, and wants what was accepted to be what there is.
+// randomScript runs a script of puts, claims, settlements, cancellations, crashes and jumps of
+// time, and expects the queue to contain exactly what was accepted.
 func randomScript(t *testing.T, p Place, seed uint64) {
 	h := &history{
 		world: newWorld(t, p, roomy), rng: rand.New(rand.NewPCG(seed, 20)),
@@ -111,7 +111,7 @@ func (h *history) settleOne() {
 	switch {
 	case err != nil && h.place.Reopens():
 		h.t.Fatalf("settle %s: %v", c.Entry.ID, err)
-	case err != nil: // the lease has passed
+	case err != nil: // the lease has expired
 	case to == deferred.Waiting:
 		h.sent[c.Entry.ID]-- // it was not sent
 	default:
@@ -119,7 +119,7 @@ func (h *history) settleOne() {
 	}
 }
 
-// end notes the end of an entry, which has one.
+// end records the final state of an entry, which must not have one yet.
 func (h *history) end(id deferred.ID, state deferred.State) {
 	h.t.Helper()
 	if was, ended := h.ended[id]; ended {
@@ -128,7 +128,7 @@ func (h *history) end(id deferred.ID, state deferred.State) {
 	h.ended[id] = state
 }
 
-// finish compares what was accepted with what there is.
+// finish compares what was accepted with the content of the queue.
 func (h *history) finish() {
 	h.t.Helper()
 	sum, listed := 0, 0

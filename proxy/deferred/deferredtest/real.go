@@ -10,10 +10,10 @@ import (
 	"weir/proxy/deferred"
 )
 
-// Roomy are limits that nothing reaches.
+// Roomy are limits that no test reaches.
 var Roomy = deferred.Limits{Entries: 1 << 20, Bytes: 8 << 30, Share: 1, DeadKeep: time.Hour}
 
-// Order returns a new entry as of now, without a key.
+// Order returns a new entry without an Idempotency-Key, accepted now.
 func Order(line string) deferred.Entry {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	e := deferred.Entry{
@@ -24,14 +24,14 @@ func Order(line string) deferred.Entry {
 	return e
 }
 
-// WithKey gives an entry a scope of its own.
+// WithKey returns the entry with a scope that no other entry has.
 func WithKey(e deferred.Entry) deferred.Entry {
 	e.Scope = deferred.Hash(append(e.ID[:], e.ID[:]...))
 	e.Fingerprint = deferred.Hash{1}
 	return e
 }
 
-// PutAll puts entries, and returns where it is told what came of them.
+// PutAll puts entries, and returns a channel that receives the results.
 func PutAll(q deferred.Queue, entries ...deferred.Entry) <-chan deferred.Stored {
 	stored := make(chan deferred.Stored, len(entries))
 	for _, e := range entries {
@@ -40,10 +40,10 @@ func PutAll(q deferred.Queue, entries ...deferred.Entry) <-chan deferred.Stored 
 	return stored
 }
 
-// Put waits for what comes of a put.
+// Put puts an entry and returns the result.
 func Put(q deferred.Queue, e deferred.Entry) deferred.Stored { return <-PutAll(q, e) }
 
-// Settle waits for what comes of a settlement.
+// Settle settles an entry and returns the result.
 func Settle(t testing.TB, q deferred.Queue, c deferred.Claimed, to deferred.State) error {
 	t.Helper()
 	done := make(chan error, 1)

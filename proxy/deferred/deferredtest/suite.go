@@ -8,11 +8,10 @@ import (
 	"weir/proxy/deferred/seal"
 )
 
-// scripts is how many random scripts are played.
+// scripts is the number of random scripts.
 const scripts = 10
 
-// Run plays what every queue promises, with and without encryption, each part on a place of its
-// own.
+// Run tests what every queue guarantees, with and without encryption, each part at a new place.
 func Run(t *testing.T, place func(t *testing.T, key []byte) Place) {
 	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, seal.KeyBytes)} {
 		t.Run(name, func(t *testing.T) {

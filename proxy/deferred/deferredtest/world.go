@@ -13,14 +13,15 @@ import (
 	"weir/proxy/deferred"
 )
 
-// A Place is where a queue is kept.
+// A Place is where a queue is stored.
 type Place interface {
-	// Open opens the queue, again after it was closed or has crashed.
+	// Open opens the queue, also after it was closed or has crashed.
 	Open(t testing.TB, now time.Time, limits deferred.Limits) deferred.Queue
-	// Crash ends a queue so that nothing more is written.
+	// Crash ends a queue so that it writes nothing more.
 	Crash(t testing.TB, q deferred.Queue)
-	// Reopens says whether the queue belongs to who has opened it: opening it again takes back what
-	// was being delivered, and nothing else does. Else leases pass.
+	// Reopens reports whether the queue belongs to the process that has opened it: then opening it
+	// again takes back the entries that were being delivered, and leases do not expire. Otherwise
+	// leases expire.
 	Reopens() bool
 }
 
@@ -35,10 +36,10 @@ type world struct {
 	serial int
 }
 
-// start is when worlds begin.
+// start is the time at which worlds begin.
 var start = time.Date(2026, 11, 23, 6, 0, 0, 0, time.UTC)
 
-// roomy are limits that nothing reaches.
+// roomy are limits that most tests do not reach.
 var roomy = deferred.Limits{Entries: 100_000, Bytes: 1 << 30, Share: 1, DeadKeep: 168 * time.Hour}
 
 func newWorld(t *testing.T, place Place, limits deferred.Limits) *world {
@@ -50,7 +51,7 @@ func newWorld(t *testing.T, place Place, limits deferred.Limits) *world {
 
 func (w *world) open() { w.q = w.place.Open(w.t, w.now, w.limits) }
 
-// again ends the queue and opens it again.
+// again closes the queue, or makes it crash, and opens it again.
 func (w *world) again(crash bool) {
 	w.t.Helper()
 	if crash {
@@ -76,13 +77,13 @@ func (w *world) entry(line string) deferred.Entry {
 	return e
 }
 
-// keyed gives an entry a scope and a fingerprint.
+// keyed returns the entry with a scope and a fingerprint.
 func keyed(e deferred.Entry, scope, print byte) deferred.Entry {
 	e.Scope, e.Fingerprint = deferred.Hash{scope, 1}, deferred.Hash{print, 2}
 	return e
 }
 
-// put waits for what comes of a put.
+// put puts an entry and returns the result.
 func (w *world) put(e deferred.Entry, perKey int) deferred.Stored {
 	w.t.Helper()
 	return testkit.Receive(w.t, w.putting(e, perKey), "the end of a put")
@@ -117,7 +118,7 @@ func (w *world) claim(n int) []deferred.Claimed {
 	return claimed
 }
 
-// claims wants exactly these entries to be claimed, in any order of lines.
+// claims expects that exactly these entries are claimed, in any order of lines.
 func (w *world) claims(want ...deferred.ID) map[deferred.ID]deferred.Claimed {
 	w.t.Helper()
 	got := make(map[deferred.ID]deferred.Claimed)
@@ -143,7 +144,7 @@ func (w *world) settle(s deferred.Settlement) error {
 	return testkit.Receive(w.t, done, "the end of a settlement")
 }
 
-// settled wants a settlement to succeed.
+// settled expects a settlement to succeed.
 func (w *world) settled(s deferred.Settlement) {
 	w.t.Helper()
 	if err := w.settle(s); err != nil {
@@ -151,7 +152,7 @@ func (w *world) settled(s deferred.Settlement) {
 	}
 }
 
-// read wants an entry to be in a state.
+// read expects an entry to be in a state.
 func (w *world) read(id deferred.ID, want deferred.State) (*deferred.Entry, int) {
 	w.t.Helper()
 	e, position, err := w.q.Read(w.ctx, id)
@@ -164,7 +165,7 @@ func (w *world) read(id deferred.ID, want deferred.State) (*deferred.Entry, int)
 	return e, position
 }
 
-// edit does something to one entry.
+// edit edits one entry.
 func (w *world) edit(action deferred.Action, id deferred.ID) error {
 	_, err := w.q.Edit(w.ctx, w.now, deferred.Edit{Action: action, ID: id})
 	return err
@@ -190,7 +191,7 @@ func (w *world) list(state deferred.State, limit int) (all []*deferred.Entry) {
 	}
 }
 
-// counts returns how many entries the queue says to have in each state.
+// counts returns the number of entries in each state according to Stats.
 func (w *world) counts() (n [deferred.StatesCount]int) {
 	for _, r := range w.q.Stats().Rules {
 		for s, c := range r.States {
@@ -200,7 +201,7 @@ func (w *world) counts() (n [deferred.StatesCount]int) {
 	return n
 }
 
-// atOnce runs a function n times at once.
+// atOnce calls f n times in parallel.
 func atOnce(n int, f func(i int)) {
 	var all sync.WaitGroup
 	for i := range n {

@@ -13,12 +13,12 @@ import (
 // A lease is the right to deliver an entry.
 type lease struct {
 	token   uint64
-	expired bool // the entry is to be settled as expired; its row says that it waits
+	expired bool // the entry must be settled as expired; its row says that it waits
 }
 
-// leases are those of all entries that are claimed. They are in memory only, and none passes: the
-// file belongs to one proxy, and what it was delivering when it ended was cut off. A lease that
-// passed would have an entry delivered twice when the clock is set forward.
+// leases are the leases of all claimed entries. They are in memory only, and none expires: the
+// file belongs to one proxy, and deliveries in progress when it ended were cut off. If leases
+// expired, an entry would be delivered twice when the clock is set forward.
 //
 // Guarded by Queue.state.
 type leases struct {
@@ -26,33 +26,33 @@ type leases struct {
 	token uint64
 }
 
-// add makes a lease.
+// add adds a lease.
 func (ls *leases) add(id deferred.ID, expired bool) deferred.Lease {
 	ls.token++
 	ls.byID[id] = lease{ls.token, expired}
 	return deferred.Lease{ID: id, Token: ls.token}
 }
 
-// has returns a lease that is valid.
+// has returns a lease, and whether it is valid.
 func (ls *leases) has(l deferred.Lease) (lease, bool) {
 	have, ok := ls.byID[l.ID]
 	return have, ok && have.token == l.Token
 }
 
-// holds says whether a lease is valid.
+// holds reports whether a lease is valid.
 func (ls *leases) holds(l deferred.Lease) bool {
 	_, ok := ls.has(l)
 	return ok
 }
 
-// remove ends a lease, unless it is another by now.
+// remove ends a lease, unless there is a newer one for the entry.
 func (ls *leases) remove(l deferred.Lease) {
 	if ls.holds(l) {
 		delete(ls.byID, l.ID)
 	}
 }
 
-// Claim is part of deferred.Queue.
+// Claim implements deferred.Queue.
 func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
 	if err := q.box.Err(); err != nil {
 		return nil, now.Add(retryAfter), err
@@ -80,7 +80,7 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 	return c.claimed, c.next, nil
 }
 
-// due says whether there is something for Claim to do, and when there will be.
+// due reports whether Claim has something to do now, or otherwise when it will.
 func (q *Queue) due(now time.Time, except []string) (next time.Time, due bool) {
 	q.state.Lock()
 	defer q.state.Unlock()
@@ -92,7 +92,8 @@ func (q *Queue) due(now time.Time, except []string) (next time.Time, due bool) {
 	return next, !next.IsZero() && next.UnixMicro() <= us
 }
 
-// next is when Claim has something to do; zero: never, as it is now. The caller holds state.
+// next returns when Claim has something to do, or zero if there is nothing. The caller holds
+// state.
 func (q *Queue) next(except []string) time.Time {
 	next := q.index.forgetAt
 	if t := q.index.Next(except); !t.IsZero() {
@@ -111,11 +112,11 @@ type claim struct {
 	except   []string // rules
 	claimed  []deferred.Claimed
 	next     time.Time
-	left     atomic.Bool // set by done or by a caller that stops waiting, whichever is first
+	left     atomic.Bool // set by done, or by a caller that stops waiting, whichever comes first
 	answered chan error
 }
 
-// run is part of a turn.
+// run claims entries as part of a turn.
 func (c *claim) run(t *turn, n int) {
 	c.claimed = nil
 	t.see(c.now)
@@ -133,9 +134,9 @@ func (c *claim) run(t *turn, n int) {
 	c.next = c.q.next(c.except)
 }
 
-// done ends the claim. If its caller has stopped waiting, the entries are given back.
+// done ends the claim. If the caller has stopped waiting, the entries are given back.
 func (c *claim) done(err error) {
-	if err != nil { // the caller did not get these leases
+	if err != nil { // the caller does not get these leases
 		c.q.state.Lock()
 		for _, cl := range c.claimed {
 			c.q.leases.remove(cl.Lease)
@@ -153,7 +154,7 @@ func (c *claim) done(err error) {
 	}
 }
 
-// claim has item number i be delivering. It returns nil when the entry cannot be read.
+// claim marks item number i as delivering. It returns nil if the entry cannot be read.
 func (t *turn) claim(now time.Time, i uint32) (e *deferred.Entry, expired bool) {
 	seq := t.index.At(i).Seq
 	row, err := t.row(bucketOpen, seq)
@@ -186,8 +187,8 @@ func (t *turn) change(now time.Time, i uint32, row *row, change func()) {
 	t.index.Update(now.UnixMicro(), i, row.Entry, row.size())
 }
 
-// setAside takes item number i out of its line, whose row cannot be read and is counted as one in
-// that state.
+// setAside removes item number i, whose row cannot be read, from its line. counted is the state
+// in which it was counted.
 func (t *turn) setAside(i uint32, counted deferred.State) {
 	it := t.index.At(i)
 	raw := t.bucket(bucketOpen).Get(seqKey(it.Seq))
@@ -200,7 +201,8 @@ func (t *turn) setAside(i uint32, counted deferred.State) {
 	t.q.log.Warn("Set an entry aside that cannot be read", "id", it.ID, "rule", lost.Rule)
 }
 
-// cutOff decides about an entry whose delivery was interrupted: the target may have it.
+// cutOff determines the state of an entry whose delivery was interrupted: the target may have
+// received it.
 func (t *turn) cutOff(now time.Time, i uint32, row *row) {
 	last := deferred.Last{At: now, Error: deferred.CutOff}
 	if row.Keyed() {
@@ -214,16 +216,16 @@ func (t *turn) cutOff(now time.Time, i uint32, row *row) {
 	t.giveUp(now, i, row, deferred.Unknown)
 }
 
-// giveUp ends an entry that no delivery settles.
+// giveUp ends an entry without a settlement.
 func (t *turn) giveUp(now time.Time, i uint32, row *row, to deferred.State) {
 	t.finish(now, i, row, ending{to, t.q.cfg.Limits.DeadKeep})
 	t.givenUp = append(t.givenUp, deferred.Loss{Rule: row.Rule, To: to})
 }
 
-// sweepMax is how many entries are forgotten in one turn.
+// sweepMax bounds the entries that are deleted in one turn.
 const sweepMax = 256
 
-// sweep forgets final entries whose time has passed.
+// sweep deletes final entries that need not be kept any longer. us is the current time in µs.
 func (t *turn) sweep(us int64) {
 	forget := t.bucket(bucketForget)
 	var over [][2][]byte

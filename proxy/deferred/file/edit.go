@@ -8,7 +8,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-// Edit is part of deferred.Queue.
+// Edit implements deferred.Queue.
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
 	if e.ID != (deferred.ID{}) {
 		n, refused, err := q.editAll(ctx, now, e.Action, e.ID)
@@ -31,9 +31,10 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 	return n, err
 }
 
-// editAll changes entries. It returns how many, and why the last of the others was not changed.
+// editAll changes entries. It returns how many were changed, and why the last of the others was
+// not.
 func (q *Queue) editAll(ctx context.Context, now time.Time, action deferred.Action, ids ...deferred.ID) (int, error, error) {
-	var changed int // written by the writer, which goes on when ctx has ended
+	var changed int // set by the writer, which continues after ctx has ended
 	var refused error
 	err := q.do(ctx, func(t *turn) {
 		changed, refused = 0, nil
@@ -72,7 +73,7 @@ func (t *turn) edit(now time.Time, action deferred.Action, id deferred.ID) error
 	return deferred.ErrState
 }
 
-// cancel ends item number i, if that is the action and it waits.
+// cancel cancels item number i, if that is the action and the entry waits.
 func (t *turn) cancel(now time.Time, action deferred.Action, i uint32) error {
 	it := t.index.At(i)
 	if action != deferred.Cancel || it.Delivering {
@@ -89,7 +90,7 @@ func (t *turn) cancel(now time.Time, action deferred.Action, i uint32) error {
 	return nil
 }
 
-// drop forgets a final entry.
+// drop deletes a final entry.
 func (t *turn) drop(row *row, p place) {
 	t.index.Count(row.Entry, row.size(), -1)
 	t.removeFinal(row, p.seq)
@@ -97,7 +98,7 @@ func (t *turn) drop(row *row, p place) {
 	t.remove(bucketAnswers, p.seq)
 }
 
-// retry puts a dead entry at the end of its line.
+// retry moves a dead entry to the end of its line.
 func (t *turn) retry(now time.Time, row *row, p place) error {
 	e, err := t.entry(bucketRequests, p.seq)
 	if err == nil && e == nil {

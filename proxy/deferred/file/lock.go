@@ -9,11 +9,11 @@ import (
 	"weir/proxy/deferred"
 )
 
-// A lockFile says that a file belongs to this process. It is a file of its own, as the one that
-// it is about may be replaced.
+// A lockFile marks a file as used by this process. It is a separate file, because the marked file
+// may be replaced.
 type lockFile struct{ f *os.File }
 
-// lockPath locks path.lock; the error is deferred.ErrInUse when another process has.
+// lockPath locks path.lock. The error is deferred.ErrInUse if another process has locked it.
 func lockPath(path string) (*lockFile, error) {
 	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, fileMode)
 	if err != nil {

@@ -22,26 +22,26 @@ import (
 	"weir/proxy/deferred/seal"
 )
 
-// fileMode is the mode of the file: entries hold credentials.
+// fileMode is the mode of the file, which is private because entries contain credentials.
 const fileMode = 0o600
 
-// formatVersion is the version of the file.
+// formatVersion is the version of the file's format.
 const formatVersion = 1
 
-// Keys of bucketAbout.
+// The keys of bucketAbout.
 var (
 	aboutVersion = []byte("version")
-	aboutKey     = []byte("key")  // keyWord, sealed; absent when entries are not encrypted
-	aboutSeen    = []byte("seen") // u64 µs: about the latest time
+	aboutKey     = []byte("key")  // keyWord, encrypted; missing if entries are not encrypted
+	aboutSeen    = []byte("seen") // u64 µs: approximately the latest time seen
 	keyWord      = []byte("weir")
 )
 
-// mapBytes is how much address space a file has from the beginning, so that it seldom waits for
-// readers to be mapped again.
+// mapBytes is the address space that a file has from the start, so that it rarely has to wait for
+// readers in order to be mapped again.
 const mapBytes = 1 << 30
 
-// Open opens the queue in cfg.Path, or makes it. What was being delivered when it was closed is
-// cut off at now. The error is deferred.ErrInUse while another proxy has it.
+// Open opens or creates the queue in cfg.Path. Deliveries that were in progress when it was
+// closed are cut off at now. The error is deferred.ErrInUse while another proxy uses it.
 func Open(now time.Time, cfg Config) (*Queue, error) {
 	q, err := open(now, cfg)
 	if err != nil {
@@ -79,7 +79,7 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 		q.lock.close()
 		return nil, err
 	}
-	if q.index.Open > garbageMin { // reading has left as much garbage as there is in memory
+	if q.index.Open > garbageMin { // reading has left as much garbage as the index uses
 		debug.FreeOSMemory()
 	}
 	s := q.Stats()
@@ -88,18 +88,19 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// An index is what memory has.
+// An index is the part of the queue that is in memory.
 type index struct {
 	*lines.Index
-	stamped  int64 // µs: the latest time that is written
-	forgetAt int64 // µs: when the first final entry is forgotten
-	damaged  int   // entries set aside
+	stamped  int64 // µs: the latest time written to the file
+	forgetAt int64 // µs: when the first final entry must be deleted
+	damaged  int   // number of entries that were set aside
 }
 
-// garbageMin is how many entries leave garbage worth giving back at once.
+// garbageMin is the number of entries from which the garbage of opening is returned to the system
+// at once.
 const garbageMin = 10_000
 
-// begin cuts off what was being delivered when the file was closed.
+// begin cuts off the deliveries that were in progress when the file was closed.
 func (t *turn) begin(now time.Time) {
 	t.see(now)
 	for _, i := range t.index.Delivering() {
@@ -112,8 +113,8 @@ func (t *turn) begin(now time.Time) {
 	}
 }
 
-// reopen closes the file if it is open, repairs or shrinks it if it must be, opens it and reads
-// what memory has of it.
+// reopen closes the file if it is open, repairs or compacts it if necessary, opens it and loads
+// the index.
 func (q *Queue) reopen() error {
 	q.reading.Lock()
 	defer q.reading.Unlock()
@@ -142,13 +143,13 @@ func (q *Queue) reopen() error {
 // shut closes the file.
 func (q *Queue) shut() {
 	if q.db != nil {
-		_ = guarded(q.db.Close) // what is durable is
+		_ = guarded(q.db.Close) // committed data is durable
 		q.db = nil
 	}
 }
 
-// openFile opens a file of bbolt to be written, and sets opened to it. Without opened it is only
-// read, and what is in it is not trusted: bbolt does not look for free pages.
+// openFile opens a bbolt file for writing, and sets opened to it. With a nil opened the file is
+// only read and its content is not trusted: bbolt does not look for free pages.
 func openFile(path string, opened **os.File) (db *bbolt.DB, err error) {
 	var f *os.File
 	options := &bbolt.Options{
@@ -164,7 +165,7 @@ func openFile(path string, opened **os.File) (db *bbolt.DB, err error) {
 		return err
 	})
 	if errors.Is(err, errPages) {
-		_ = f.Close() // bbolt has not got to it
+		_ = f.Close() // bbolt has not opened it
 	}
 	if opened != nil {
 		*opened = f
@@ -172,14 +173,14 @@ func openFile(path string, opened **os.File) (db *bbolt.DB, err error) {
 	return db, err
 }
 
-// lockTimeout is how long bbolt waits for its own lock, which nobody else than a tool has.
+// lockTimeout is how long bbolt waits for its own lock, which only other tools hold.
 const lockTimeout = 100 * time.Millisecond
 
-// prepare leaves a file whose pages can all be read, that is written with the key, and of which not
-// most is free.
+// prepare ensures that all pages of the file are readable, that it is written with the key, and
+// that a large file is not mostly free.
 func (q *Queue) prepare() error {
 	_ = os.Remove(q.cfg.Path + suffixNew) // left by a crash
-	_ = os.Remove(q.cfg.Path + suffixTry) // likewise
+	_ = os.Remove(q.cfg.Path + suffixTry) // left by a crash
 	info, err := os.Stat(q.cfg.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return q.rewrite(nil, q.seal, false)
@@ -199,7 +200,7 @@ func (q *Queue) prepare() error {
 	case err != nil:
 		return err
 	}
-	defer func() { _ = db.Close() }() // nothing was written
+	defer func() { _ = db.Close() }() // only read
 	was, err := q.judge(db)
 	switch {
 	case errors.Is(err, errPages):
@@ -222,16 +223,16 @@ func (q *Queue) prepare() error {
 	return nil
 }
 
-// compactMin is the size from which a file is made smaller at the start, when more than half of
-// it is free.
+// compactMin is the size in bytes from which a file is compacted at the start, if more than half
+// of it is free.
 const compactMin = 16 << 20
 
-// notBolt says whether a file cannot be opened because of what is in it.
+// notBolt reports whether a file cannot be opened because of its content.
 func notBolt(err error) bool {
 	return errors.Is(err, errPages) || errors.Is(err, bbolt.ErrInvalid) || errors.Is(err, bbolt.ErrChecksum) || errors.Is(err, bbolt.ErrVersionMismatch)
 }
 
-// judge finds out whether the file is one of ours, and how it was written.
+// judge checks that the file is one of a queue, and returns the sealer with which it was written.
 func (q *Queue) judge(db *bbolt.DB) (was seal.Sealer, err error) {
 	err = guarded(func() error {
 		return db.View(func(tx *bbolt.Tx) error {
@@ -259,7 +260,7 @@ func (q *Queue) judge(db *bbolt.DB) (was seal.Sealer, err error) {
 	return was, err
 }
 
-// survey reads all pages, and returns how many bytes are in use of all.
+// survey reads all pages, and returns the bytes in use and the size of the file.
 func survey(db *bbolt.DB) (live, size int64, err error) {
 	err = guarded(func() error {
 		return db.View(func(tx *bbolt.Tx) error {
@@ -275,7 +276,7 @@ func survey(db *bbolt.DB) (live, size int64, err error) {
 	return live, size, err
 }
 
-// load reads what memory has.
+// load reads the index.
 func (x *index) load(r records) error {
 	last := uint64(0)
 	for _, name := range recorded() {
@@ -309,7 +310,7 @@ func (x *index) load(r records) error {
 	return nil
 }
 
-// loadTotal reads what there is of final entries of a rule.
+// loadTotal reads the count of final entries of a rule and state.
 func (x *index) loadTotal(key, value []byte) {
 	if len(key) == 0 || key[0] >= byte(deferred.StatesCount) {
 		return
@@ -321,13 +322,13 @@ func (x *index) loadTotal(key, value []byte) {
 	x.Bytes += bytes
 }
 
-// syncFolder makes names in the folder of path durable.
+// syncFolder makes the names in the folder of path durable.
 func syncFolder(path string) error {
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	err = d.Sync()
-	_ = d.Close() // nothing was written
+	_ = d.Close() // only read
 	return err
 }

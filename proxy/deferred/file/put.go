@@ -7,7 +7,7 @@ import (
 	"weir/proxy/deferred/inbox"
 )
 
-// Put is part of deferred.Queue.
+// Put implements deferred.Queue.
 func (q *Queue) Put(now time.Time, p *deferred.Put) {
 	var stored deferred.Stored
 	q.box.Put(&op{put: p, run: func(t *turn) { stored = t.store(now, p) }, done: func(err error) {
@@ -18,7 +18,7 @@ func (q *Queue) Put(now time.Time, p *deferred.Put) {
 	}}, p)
 }
 
-// store writes an entry, if it is new and there is room.
+// store writes an entry if it is new and there is room.
 func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 	t.see(now)
 	e := p.Fresh()
@@ -47,7 +47,7 @@ func storedOf(o deferred.Outcome, e *deferred.Entry) deferred.Stored {
 	return deferred.Stored{Outcome: o, ID: e.ID, State: e.State, Due: e.Due, Expires: e.Expires, Durability: Durability, Scope: deferred.ScopeProxy}
 }
 
-// same returns the result of a put if there is an entry with e's scope.
+// same returns the result of a put if there is already an entry with e's scope.
 func (t *turn) same(e *deferred.Entry) (s deferred.Stored, ok bool) {
 	i := t.index.Scoped(e.Scope)
 	var row *row
@@ -57,7 +57,7 @@ func (t *turn) same(e *deferred.Entry) (s deferred.Stored, ok bool) {
 	} else if id := t.bucket(bucketScopes).Get(e.Scope[:]); id != nil {
 		row, _, err = t.final(deferred.ID(id))
 	}
-	if row == nil || err != nil || row.Scope != e.Scope { // what cannot be read is set aside when its turn comes
+	if row == nil || err != nil || row.Scope != e.Scope { // an unreadable entry is set aside when its turn comes
 		return s, false
 	}
 	outcome := deferred.Duplicate
@@ -69,7 +69,7 @@ func (t *turn) same(e *deferred.Entry) (s deferred.Stored, ok bool) {
 	return s, true
 }
 
-// final returns the row of a final entry and where it is; nil when there is none.
+// final returns the row of a final entry and its place, or nil if there is none.
 func (r records) final(id deferred.ID) (*row, place, error) {
 	p, ok := parsePlace(r.bucket(bucketIDs).Get(id[:]))
 	if !ok {
@@ -79,11 +79,11 @@ func (r records) final(id deferred.ID) (*row, place, error) {
 	return row, p, err
 }
 
-// stepMin is how far the clock must have been set back to be believed: what is put and settled at
-// the same time by several loops comes out of order.
+// stepMin is how far the clock must step back to count as set back: calls of several loops may
+// arrive out of order.
 const stepMin = 5 * time.Second
 
-// see notes that it is now at least this time.
+// see records that the time is at least now, or that the clock was set back.
 func (t *turn) see(now time.Time) {
 	us := now.UnixMicro()
 	if step := time.Duration(t.index.Seen-us) * time.Microsecond; step > stepMin {
@@ -97,7 +97,7 @@ func (t *turn) see(now time.Time) {
 	}
 }
 
-// stampEvery is how often the time is written.
+// stampEvery is the interval for writing the time to the file.
 const stampEvery = 10 * time.Second
 
 func (t *turn) stamp(us int64) {

@@ -15,33 +15,33 @@ import (
 	"weir/proxy/deferred/seal"
 )
 
-// Durability is what an accepted entry survives.
+// Durability describes what an accepted entry survives.
 const Durability = "fsync"
 
-// Config says where the file is and what it may hold.
+// A Config describes the file and its bounds.
 type Config struct {
 	Path   string
 	Limits deferred.Limits
-	Key    []byte       // 32 bytes, with which entries are encrypted; empty: they are not
+	Key    []byte       // 32 bytes, to encrypt entries; empty: they are not encrypted
 	Log    *slog.Logger // nil: none
 
-	hooks hooks // of tests
+	hooks hooks // for tests
 }
 
-// hooks let tests see what happens.
+// hooks are called in tests.
 type hooks struct {
-	committing func() error // before each commit; an error has it fail
-	committed  func() error // after each commit; an error has it seem to fail
+	committing func() error // before each commit; an error makes it fail
+	committed  func() error // after each commit; an error makes it appear to fail
 	retry      time.Duration
 }
 
 // A Queue is a deferred.Queue in a file.
 //
-// Safe for concurrent use: box has what the writer is given, state guards what entries there are.
-// The writer takes state while it works out a group, not while it waits for the disk.
+// Safe for concurrent use: box passes ops to the writer, state guards the index. The writer holds
+// state while it executes a group, but not while it waits for the disk.
 type Queue struct {
 	cfg  Config
-	now  time.Time // when it was opened, the last time
+	now  time.Time // when it was last opened
 	log  *slog.Logger
 	seal seal.Sealer
 	lock *lockFile
@@ -53,34 +53,34 @@ type Queue struct {
 	leases  leases
 	givenUp deferred.Losses
 
-	reading sync.RWMutex // held for writing while db is another
-	db      *bbolt.DB    // nil: it could not be opened again
-	opened  *os.File     // the file of db
+	reading sync.RWMutex // held for writing while db is replaced
+	db      *bbolt.DB    // nil: reopening has failed
+	opened  *os.File     // the open file of db
 
-	doubtful []deferred.ID // of puts that were answered Unstored and may be in the file
+	doubtful []deferred.ID // puts that were answered Unstored and may be in the file
 	ended    chan struct{}
 }
 
 var _ deferred.Queue = (*Queue)(nil)
 
-// Bounds of what is written at a time.
+// Bounds of one transaction.
 const (
 	groupMax      = 1024
 	groupBytesMax = 16 << 20
 )
 
-// An op is something that the writer does to index and file in a transaction.
+// An op is a change of index and file by the writer.
 //
 // Owned by the writer once it is pending.
 type op struct {
-	run  func(t *turn)   // may run again after a commit has failed
-	done func(err error) // when it is durable, or why it is not
-	// keep has the op run again until it is durable.
+	run  func(t *turn)   // may be called again after a failed commit
+	done func(err error) // called when the op is durable, or with the error
+	// keep makes the op run again until it is durable.
 	keep bool
 	put  *deferred.Put
 }
 
-// do has the writer do something, and waits until it is durable.
+// do passes an op to the writer and waits until it is durable.
 func (q *Queue) do(ctx context.Context, run func(t *turn)) error {
 	done := make(chan error, 1)
 	o := &op{run: run, done: func(err error) { done <- err }}
@@ -98,7 +98,7 @@ func (q *Queue) do(ctx context.Context, run func(t *turn)) error {
 	}
 }
 
-// Stats is part of deferred.Queue.
+// Stats implements deferred.Queue.
 func (q *Queue) Stats() deferred.Stats {
 	err := q.box.Err()
 	q.state.Lock()
@@ -109,7 +109,7 @@ func (q *Queue) Stats() deferred.Stats {
 	}
 }
 
-// Pause is part of deferred.Queue.
+// Pause implements deferred.Queue.
 func (q *Queue) Pause(ctx context.Context, name string, paused bool) error {
 	return q.do(ctx, func(t *turn) {
 		b := t.bucket(bucketPaused)
@@ -123,7 +123,7 @@ func (q *Queue) Pause(ctx context.Context, name string, paused bool) error {
 	})
 }
 
-// Close is part of deferred.Queue. It must not be called by Done.
+// Close implements deferred.Queue. It must not be called by Done.
 func (q *Queue) Close() error {
 	q.box.Close()
 	<-q.ended

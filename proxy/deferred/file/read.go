@@ -11,7 +11,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-// view runs a function in a transaction that reads.
+// view calls read in a read transaction.
 func (q *Queue) view(read func(r records) error) error {
 	q.reading.RLock()
 	defer q.reading.RUnlock()
@@ -26,9 +26,9 @@ func (q *Queue) view(read func(r records) error) error {
 	})
 }
 
-// Read is part of deferred.Queue.
+// Read implements deferred.Queue.
 func (q *Queue) Read(_ context.Context, id deferred.ID) (e *deferred.Entry, position int, err error) {
-	for range 2 { // an entry that is played again between two looks is found by the second
+	for range 2 { // an entry that is retried between the two lookups is found by the second
 		q.state.Lock()
 		var seq uint64
 		if i := q.index.Named(id); i != 0 {
@@ -54,7 +54,8 @@ func (q *Queue) Read(_ context.Context, id deferred.ID) (e *deferred.Entry, posi
 	return e, position, nil
 }
 
-// read returns an entry, which is an open one under a sequence number if that is not 0.
+// read returns an entry: the open one with that sequence number if seq is not 0, otherwise the
+// final one.
 func (r records) read(id deferred.ID, seq uint64) (*deferred.Entry, error) {
 	if seq != 0 {
 		row, err := r.row(bucketOpen, seq)
@@ -72,10 +73,10 @@ func (r records) read(id deferred.ID, seq uint64) (*deferred.Entry, error) {
 	return r.whole(row, p.seq)
 }
 
-// listScan is how many rows are looked at for one page; a page may be shorter than wanted.
+// listScan bounds the rows that are read for one page; a page may be shorter than requested.
 const listScan = 50_000
 
-// List is part of deferred.Queue.
+// List implements deferred.Queue.
 func (q *Queue) List(_ context.Context, query deferred.Query) (page deferred.Page, err error) {
 	after, err := query.Start()
 	if err != nil {

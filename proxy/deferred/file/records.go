@@ -9,16 +9,16 @@ import (
 	"weir/proxy/deferred/seal"
 )
 
-// The buckets of the file. Entries are under their sequence numbers, those in lines in
-// bucketOpen, the others in one for each state. What is large is apart from what is read at the
-// start. The last four follow from the rows of final entries.
+// The buckets of the file. Entries are stored under their sequence numbers: those in lines in
+// bucketOpen, the others in one bucket for each state. Large values are separate from those that
+// are read at the start. The last four buckets are derived from the rows of final entries.
 var (
-	bucketAbout    = []byte("about")    // version, sealed word, time, clean
-	bucketOpen     = []byte("open")     // row
-	bucketRequests = []byte("requests") // the entry as it was accepted
-	bucketAnswers  = []byte("answers")  // an entry with nothing but a Result
-	bucketPaused   = []byte("paused")   // rule: nothing
-	bucketDamaged  = []byte("damaged")  // rows that cannot be read, as they are
+	bucketAbout    = []byte("about")    // version, encrypted word, time, clean
+	bucketOpen     = []byte("open")     // row of an entry in a line
+	bucketRequests = []byte("requests") // the entry as accepted
+	bucketAnswers  = []byte("answers")  // an entry that contains only a Result
+	bucketPaused   = []byte("paused")   // rule: empty value
+	bucketDamaged  = []byte("damaged")  // unreadable rows, unchanged
 
 	bucketIDs    = []byte("ids")    // ID: place
 	bucketScopes = []byte("scopes") // Scope: ID
@@ -34,8 +34,8 @@ func bucketOf(s deferred.State) []byte {
 	return []byte(s.String())
 }
 
-// recorded are the buckets that a repair copies, from the rows of open entries on; the rest
-// is made from them.
+// recorded returns the buckets that a repair copies, beginning with that of the rows of open
+// entries. The others are derived from them.
 func recorded() [][]byte {
 	buckets := [][]byte{bucketOpen}
 	for s := deferred.Done; int(s) < deferred.StatesCount; s++ {
@@ -44,22 +44,22 @@ func recorded() [][]byte {
 	return append(buckets, bucketRequests, bucketAnswers, bucketDamaged)
 }
 
-// derived are the buckets that follow from those.
+// derived returns the buckets that are derived from the others.
 func derived() [][]byte { return [][]byte{bucketIDs, bucketScopes, bucketForget, bucketTotals} }
 
-// A row is what is written of an entry each time it changes: all but Head and Body, and those of
-// its Result.
+// A row is the part of an entry that is written with each change: everything except Head and
+// Body, also those of its Result.
 type row struct {
 	*deferred.Entry
-	request uint32 // bytes of Head and Body
-	answer  uint32 // bytes of those of the Result
-	forget  int64  // µs: when a final entry is forgotten
+	request uint32 // size of Head and Body, in bytes
+	answer  uint32 // size of those of the Result, in bytes
+	forget  int64  // µs: when the final entry is deleted
 }
 
-// rowHead is the length of what is written before the entry.
+// rowHead is the length of the header before the entry, in bytes.
 const rowHead = 16
 
-// newRow returns the row of a whole entry.
+// newRow returns the row of a complete entry.
 func newRow(e *deferred.Entry) *row {
 	stripped := *e
 	r := &row{Entry: &stripped, request: uint32(len(e.Head) + len(e.Body))}
@@ -68,7 +68,7 @@ func newRow(e *deferred.Entry) *row {
 	return r
 }
 
-// answered notes the Result of an entry.
+// answered sets the Result of an entry.
 func (r *row) answered(result *deferred.Result) {
 	r.Result, r.answer = nil, 0
 	if result == nil {
@@ -79,7 +79,7 @@ func (r *row) answered(result *deferred.Result) {
 	r.Result, r.answer = &stripped, uint32(len(result.Head)+len(result.Body))
 }
 
-// size is what the entry counts for.
+// size returns the size of the complete entry for the bounds.
 func (r *row) size() int64 { return r.Size() + int64(r.request) + int64(r.answer) }
 
 func (r *row) append(out []byte) []byte {
@@ -103,7 +103,7 @@ func parseRow(data []byte) (*row, error) {
 	}, nil
 }
 
-// place is where the row of a final entry is.
+// A place is the position of the row of a final entry.
 type place struct {
 	state deferred.State
 	seq   uint64
@@ -118,12 +118,12 @@ func parsePlace(b []byte) (p place, ok bool) {
 	return place{deferred.State(b[0]), binary.BigEndian.Uint64(b[1:])}, true
 }
 
-// seqKey is the key of an entry.
+// seqKey returns the key of an entry.
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
 // records reads and writes the buckets in a transaction.
 //
-// Owned by who has begun the transaction.
+// Owned by the goroutine that has begun the transaction.
 type records struct {
 	tx   *bbolt.Tx
 	seal seal.Sealer
@@ -131,10 +131,10 @@ type records struct {
 
 func (r records) bucket(name []byte) *bbolt.Bucket { return r.tx.Bucket(name) }
 
-// aad is what a value is bound to.
+// aad returns the additional data that binds an encrypted value to its place.
 func aad(bucket, key []byte) []byte { return append(append([]byte(nil), bucket...), key...) }
 
-// get returns a value of a bucket of entries; nil when there is none.
+// get returns a value of a bucket of entries, or nil if there is none.
 func (r records) get(bucket []byte, seq uint64) ([]byte, error) {
 	key := seqKey(seq)
 	value := r.bucket(bucket).Get(key)
@@ -152,15 +152,15 @@ func (r records) put(bucket []byte, seq uint64, plain []byte) {
 
 func (r records) remove(bucket []byte, seq uint64) { must(r.bucket(bucket).Delete(seqKey(seq))) }
 
-// must is for errors of bbolt about keys and values that are too large, buckets that are none and
-// transactions that have ended.
+// must panics on errors that bbolt returns only for misuse: keys and values that are too large,
+// unknown buckets, and transactions that have ended.
 func must(err error) {
 	if err != nil {
 		panic("bug: " + err.Error())
 	}
 }
 
-// row returns the row of an entry; nil when there is none.
+// row returns the row of an entry, or nil if there is none.
 func (r records) row(bucket []byte, seq uint64) (*row, error) {
 	data, err := r.get(bucket, seq)
 	if data == nil || err != nil {
@@ -169,7 +169,7 @@ func (r records) row(bucket []byte, seq uint64) (*row, error) {
 	return parseRow(data)
 }
 
-// entry returns the entry of one of the buckets that hold such; nil when there is none.
+// entry returns an entry from one of the buckets that contain entries, or nil if there is none.
 func (r records) entry(bucket []byte, seq uint64) (*deferred.Entry, error) {
 	data, err := r.get(bucket, seq)
 	if data == nil || err != nil {
@@ -178,7 +178,7 @@ func (r records) entry(bucket []byte, seq uint64) (*deferred.Entry, error) {
 	return deferred.ParseEntry(data)
 }
 
-// whole returns the entry that a row is of.
+// whole returns the complete entry of a row.
 func (r records) whole(row *row, seq uint64) (*deferred.Entry, error) {
 	e := *row.Entry
 	if row.request > 0 {
@@ -204,7 +204,7 @@ func (r records) whole(row *row, seq uint64) (*deferred.Entry, error) {
 	return &e, nil
 }
 
-// putAnswer writes the Result of an entry, or removes the one before.
+// putAnswer writes the Result of an entry, or removes the previous one.
 func (r records) putAnswer(seq uint64, result *deferred.Result) {
 	if result == nil || len(result.Head)+len(result.Body) == 0 {
 		r.remove(bucketAnswers, seq)
@@ -213,7 +213,7 @@ func (r records) putAnswer(seq uint64, result *deferred.Result) {
 	r.put(bucketAnswers, seq, deferred.AppendEntry(nil, &deferred.Entry{Result: result}))
 }
 
-// putFinal writes the row of a final entry, and what makes it be found.
+// putFinal writes the row of a final entry, and the derived values.
 func (r records) putFinal(row *row, seq uint64) {
 	r.put(bucketOf(row.State), seq, row.append(nil))
 	must(r.bucket(bucketIDs).Put(row.ID[:], place{row.State, seq}.bytes()))
@@ -224,7 +224,7 @@ func (r records) putFinal(row *row, seq uint64) {
 	r.total(row, 1)
 }
 
-// removeFinal takes back what putFinal has written.
+// removeFinal removes what putFinal has written.
 func (r records) removeFinal(row *row, seq uint64) {
 	r.remove(bucketOf(row.State), seq)
 	must(r.bucket(bucketIDs).Delete(row.ID[:]))
@@ -239,7 +239,7 @@ func forgetKey(row *row, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(seqKey(uint64(row.forget)), seq)
 }
 
-// total adds n times row to the entries and bytes of its rule and state.
+// total adds n times row to the counts of its rule and state.
 func (r records) total(row *row, n int64) {
 	key := append([]byte{byte(row.State)}, row.Rule...)
 	entries, bytes := parseTotal(r.bucket(bucketTotals).Get(key))

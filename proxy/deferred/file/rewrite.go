@@ -12,15 +12,15 @@ import (
 	"weir/proxy/deferred/seal"
 )
 
-// suffixNew is that of a file that is to replace another.
+// suffixNew is the suffix of a file that will replace another one.
 const suffixNew = ".new"
 
-// copyBytesMax is how much is copied in one transaction.
+// copyBytesMax bounds the bytes that are copied in one transaction.
 const copyBytesMax = 16 << 20
 
-// rewrite replaces the file by one that has all that can be read of src, which is nil for nothing,
-// and was written with the sealer was. With
-// damaged it looks for requests elsewhere when nothing can be read.
+// rewrite replaces the file by one with everything that can be read of src, which was written
+// with the sealer was. A nil src is empty. If damaged is true and nothing can be read, it
+// searches all pages for requests.
 func (q *Queue) rewrite(src *bbolt.DB, was seal.Sealer, damaged bool) error {
 	path := q.cfg.Path + suffixNew
 	err := q.copyTo(path, src, was, damaged)
@@ -28,16 +28,16 @@ func (q *Queue) rewrite(src *bbolt.DB, was seal.Sealer, damaged bool) error {
 		err = os.Rename(path, q.cfg.Path)
 	}
 	if err != nil {
-		_ = os.Remove(path) // it may not be there
+		_ = os.Remove(path) // usually it does not exist
 		return err
 	}
 	return syncFolder(q.cfg.Path)
 }
 
-// replace keeps the file aside, which is damaged, and goes on with all that can be read of it.
+// replace keeps the damaged file aside, and continues with a copy of everything that can be read.
 func (q *Queue) replace(src *bbolt.DB, why error) error {
 	aside := ""
-	for n := 1; ; n++ { // the first name that is free
+	for n := 1; ; n++ { // the first unused name
 		aside = fmt.Sprintf("%s.damaged-%d", q.cfg.Path, n)
 		err := os.Link(q.cfg.Path, aside)
 		if err == nil {
@@ -48,17 +48,17 @@ func (q *Queue) replace(src *bbolt.DB, why error) error {
 		}
 	}
 	if err := q.rewrite(src, q.seal, true); err != nil {
-		_ = os.Remove(aside) // it is still there under its own name
+		_ = os.Remove(aside) // the file still has its own name
 		return fmt.Errorf("%w, and cannot be repaired: %w", why, err)
 	}
 	q.log.Error("Queue was damaged, going on with what can be read", "kept", aside, "reason", why)
 	return nil
 }
 
-// asideMax is how many damaged files there may be beside the queue.
+// asideMax bounds the damaged files that are kept.
 const asideMax = 100
 
-// copyTo makes a file at path.
+// copyTo writes a copy to path.
 func (q *Queue) copyTo(path string, src *bbolt.DB, was seal.Sealer, damaged bool) error {
 	var opened *os.File
 	dst, err := openFile(path, &opened)
@@ -81,7 +81,7 @@ func (q *Queue) copyAll(dst, src *bbolt.DB, was seal.Sealer, damaged bool) error
 	if err := c.begin(); err != nil {
 		return err
 	}
-	defer func() { _ = c.tx.Rollback() }() // when an error has come
+	defer func() { _ = c.tx.Rollback() }() // after an error
 	for _, name := range append(derived(), bucketAbout, bucketPaused) {
 		if _, err := c.tx.CreateBucket(name); err != nil {
 			return err
@@ -107,17 +107,17 @@ func (q *Queue) copyAll(dst, src *bbolt.DB, was seal.Sealer, damaged bool) error
 	return c.tx.Commit()
 }
 
-// A copier copies what can be read of a queue.
+// A copier copies the readable part of a queue.
 //
-// Owned by who calls copyAll.
+// Owned by the caller of copyAll.
 type copier struct {
 	dst      *bbolt.DB
 	tx       *bbolt.Tx
 	to, from seal.Sealer
 	bytes    int
-	copied   int    // values
-	last     uint64 // the largest sequence number that was seen
-	err      error  // of writing
+	copied   int    // number of values
+	last     uint64 // the largest sequence number seen
+	err      error  // of a write
 }
 
 func (c *copier) begin() (err error) {
@@ -133,16 +133,16 @@ func (c *copier) begin() (err error) {
 	return nil
 }
 
-// records is how the copy is written.
+// records returns the writer of the copy.
 func (c *copier) records() records { return records{c.tx, c.to} }
 
-// copyFrom copies the buckets that src has.
+// copyFrom copies the buckets of src.
 func (c *copier) copyFrom(src *bbolt.DB) error {
 	tx, err := src.Begin(false)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
+	defer func() { _ = tx.Rollback() }() // only read
 	for _, name := range recorded() {
 		_ = guarded(func() error {
 			if k, _ := tx.Bucket(name).Cursor().Last(); k != nil {
@@ -166,11 +166,11 @@ func (c *copier) copyFrom(src *bbolt.DB) error {
 	return c.err
 }
 
-// probesMax is how many keys are tried for in pages that cannot be read.
+// probesMax bounds the keys that are searched for beyond unreadable pages.
 const probesMax = 1 << 20
 
-// copyBucket copies what can be read of a bucket. Keys are numbers, so that behind a page that
-// cannot be read it is tried for the next ones, with longer and longer steps.
+// copyBucket copies the readable part of a bucket. Keys are numbers, so beyond an unreadable page
+// it searches for the next ones with growing steps.
 func (c *copier) copyBucket(tx *bbolt.Tx, name []byte) {
 	next, failed := uint64(0), 0
 	for next <= c.last && failed < probesMax && c.err == nil {
@@ -190,10 +190,10 @@ func (c *copier) copyBucket(tx *bbolt.Tx, name []byte) {
 	}
 }
 
-// stepAfter is after how many failures the step grows.
+// stepAfter is the number of failures after which the step grows.
 const stepAfter = 1 << 16
 
-// copyValue copies one value. One that cannot be read is set aside.
+// copyValue copies one value, or sets it aside if it cannot be read.
 func (c *copier) copyValue(name, key, value []byte) {
 	seq := binary.BigEndian.Uint64(key)
 	value = append([]byte{}, value...)
@@ -221,7 +221,7 @@ func (c *copier) copyValue(name, key, value []byte) {
 	c.wrote(len(value))
 }
 
-// wrote begins another transaction when one has become large.
+// wrote counts n bytes, and begins a new transaction when the current one has become large.
 func (c *copier) wrote(n int) {
 	if c.bytes += n; c.bytes > copyBytesMax && c.err == nil {
 		if c.err = c.tx.Commit(); c.err == nil {
@@ -230,8 +230,8 @@ func (c *copier) wrote(n int) {
 	}
 }
 
-// adopt makes rows for requests whose rows cannot be read. Whether they were sent is not known:
-// those with a key wait, the others are dead letters.
+// adopt creates rows for requests whose rows cannot be read. It is unknown whether these were
+// sent: those with a key wait, the others become dead letters.
 func (c *copier) adopt() {
 	if c.err != nil {
 		return

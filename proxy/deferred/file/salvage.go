@@ -11,15 +11,15 @@ import (
 	"weir/proxy/deferred"
 )
 
-// salvage looks for requests in all pages of a file whose tree cannot be read at all. Pages that
-// are no longer in use look the same as the others, so nobody knows which of the requests were
-// delivered: those that have not expired become dead letters, to be played again by hand.
+// salvage searches all pages of a file for requests if its tree cannot be read at all. Pages that
+// are no longer in use cannot be distinguished from the others, so it is unknown which requests
+// were delivered: those that have not expired become dead letters, which an operator may retry.
 func (q *Queue) salvage(c *copier) (found int, err error) {
 	f, err := os.Open(q.cfg.Path)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // only read
 	settled := make(map[uint64]bool)
 	err = eachLeaf(f, func(key, value []byte) {
 		for s := deferred.Done; int(s) < deferred.StatesCount; s++ {
@@ -54,7 +54,7 @@ func (q *Queue) salvage(c *copier) (found int, err error) {
 	return found, errors.Join(err, c.err)
 }
 
-// deadLetter writes an entry as a dead letter, unless it has expired or is there already.
+// deadLetter writes an entry as a dead letter, unless it has expired or is already there.
 func (c *copier) deadLetter(now time.Time, e *deferred.Entry, keep time.Duration) bool {
 	if c.err != nil || !e.Expires.After(now) || c.tx.Bucket(bucketIDs).Get(e.ID[:]) != nil {
 		return false
@@ -69,18 +69,18 @@ func (c *copier) deadLetter(now time.Time, e *deferred.Entry, keep time.Duration
 	return true
 }
 
-// The form of a page of bbolt: u64 number, u16 flags, u16 elements, u32 further pages; and of an
-// element of a leaf: u32 flags, u32 offset of the key from here, u32 and u32 lengths of key and
-// value.
+// The format of a page of bbolt: u64 number, u16 flags, u16 elements, u32 further pages; and of
+// an element of a leaf: u32 flags, u32 offset of the key from here, u32 length of the key, u32
+// length of the value.
 const (
 	pageHead    = 16
 	leafFlag    = 2
 	elementHead = 16
-	// overflowMax bounds the pages of an entry: bodies are far smaller.
+	// overflowMax bounds the pages of an entry; bodies are far smaller.
 	overflowMax = 1 << 14
 )
 
-// eachLeaf calls a function for the values under sequence numbers in all leaf pages of a file.
+// eachLeaf calls value for the values under sequence numbers in all leaf pages of a file.
 func eachLeaf(f *os.File, value func(key, value []byte)) error {
 	size := os.Getpagesize()
 	head := make([]byte, pageHead)
@@ -96,12 +96,12 @@ func eachLeaf(f *os.File, value func(key, value []byte)) error {
 			continue
 		}
 		page := make([]byte, size*int(more+1))
-		got, _ := f.ReadAt(page, n*int64(size)) // the file may be cut off
+		got, _ := f.ReadAt(page, n*int64(size)) // the file may be truncated
 		eachElement(page[:got], value)
 	}
 }
 
-// eachElement calls a function for the values under sequence numbers in a page.
+// eachElement calls value for the values under sequence numbers in a page.
 func eachElement(page []byte, value func(key, value []byte)) {
 	for i := range int(binary.NativeEndian.Uint16(page[10:])) {
 		at := pageHead + i*elementHead

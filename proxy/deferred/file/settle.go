@@ -7,7 +7,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-// Settle is part of deferred.Queue.
+// Settle implements deferred.Queue.
 func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	s.Check()
 	var lost error
@@ -15,11 +15,11 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	o := &op{keep: true}
 	o.run = func(t *turn) {
 		again := written
-		if written = true; !again { // later its time is over
+		if written = true; !again { // in a repetition, now is out of date
 			t.see(now)
 		}
 		if lost = t.settle(now, s); again && t.leases.holds(s.Lease) {
-			lost = nil // the commit that failed may have been durable
+			lost = nil // the failed commit may have been durable
 		}
 	}
 	o.done = func(err error) {
@@ -38,7 +38,7 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	}
 }
 
-// settle writes what became of a claimed entry.
+// settle writes the outcome of a claimed entry.
 func (t *turn) settle(now time.Time, s *deferred.Settlement) error {
 	l, ok := t.leases.has(s.Lease)
 	i := t.index.Find(s.Lease.ID)
@@ -76,13 +76,13 @@ func (t *turn) settle(now time.Time, s *deferred.Settlement) error {
 	return nil
 }
 
-// An ending is what an entry becomes when it leaves its line, and for how long it is kept.
+// An ending is the state of an entry that leaves its line, and how long it is kept.
 type ending struct {
 	state deferred.State
 	keep  time.Duration
 }
 
-// finish has item number i leave its line.
+// finish removes item number i from its line.
 func (t *turn) finish(now time.Time, i uint32, row *row, end ending) {
 	seq := t.index.At(i).Seq
 	t.remove(bucketOpen, seq)
@@ -99,7 +99,7 @@ func (t *turn) finish(now time.Time, i uint32, row *row, end ending) {
 	t.index.forgetAt = min(t.index.forgetAt, row.forget)
 }
 
-// Renew is part of deferred.Queue.
+// Renew implements deferred.Queue.
 func (q *Queue) Renew(_ context.Context, _ time.Time, renewed []deferred.Lease) (lost []deferred.Lease, err error) {
 	if q.box.Closed() {
 		return nil, deferred.ErrClosed

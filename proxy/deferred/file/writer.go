@@ -12,7 +12,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-// retryAfter is how long after a failed write the file is opened again.
+// retryAfter is the pause after a failed write before the file is opened again.
 const retryAfter = time.Second
 
 // A turn is one transaction of the writer.
@@ -23,11 +23,11 @@ type turn struct {
 	q        *Queue
 	index    *index
 	leases   *leases
-	unlinked []uint32        // items that are forgotten when the transaction is durable
-	givenUp  []deferred.Loss // counted then
+	unlinked []uint32        // items to remove from the index when the transaction is durable
+	givenUp  []deferred.Loss // counted when the transaction is durable
 }
 
-// write is the writer: it commits group after group until the queue is closed.
+// write is the writer's goroutine: it commits groups until the queue is closed.
 func (q *Queue) write() {
 	defer close(q.ended)
 	retry := time.NewTicker(q.cfg.hooks.retry)
@@ -49,7 +49,7 @@ func (q *Queue) write() {
 	}
 }
 
-// drain commits what is pending.
+// drain commits all pending ops.
 func (q *Queue) drain() {
 	for group := q.box.Take(groupMax, groupBytesMax); len(group) > 0; group = q.box.Take(groupMax, groupBytesMax) {
 		if err := q.commit(group); err != nil {
@@ -62,7 +62,7 @@ func (q *Queue) drain() {
 	}
 }
 
-// commit runs a group in one transaction.
+// commit executes a group in one transaction.
 func (q *Queue) commit(group []*op) error {
 	return q.transact(func(t *turn) {
 		for _, o := range group {
@@ -71,8 +71,8 @@ func (q *Queue) commit(group []*op) error {
 	})
 }
 
-// transact runs a function in a transaction and commits it. A panic is what pages make of bbolt
-// that are damaged.
+// transact calls run in a transaction and commits it. A panic, which damaged pages cause in
+// bbolt, is returned as an error.
 func (q *Queue) transact(run func(t *turn)) error {
 	var tx *bbolt.Tx
 	t := &turn{q: q, index: q.index, leases: &q.leases}
@@ -118,25 +118,25 @@ func (q *Queue) transact(run func(t *turn)) error {
 	return nil
 }
 
-// giveUp ends a transaction that has failed. After a panic bbolt is in no state to do so, and would
-// look at all pages in a goroutine of its own: its file is closed, and its memory is left.
+// giveUp ends a failed transaction. After a panic bbolt cannot do so, and would check all pages
+// in a goroutine of its own. Then the file is closed and the memory of bbolt is not freed.
 func (q *Queue) giveUp(tx *bbolt.Tx, why error) {
 	if errors.Is(why, errPages) {
 		q.reading.Lock()
 		defer q.reading.Unlock()
-		_ = q.opened.Close() // what is durable is
+		_ = q.opened.Close() // committed data is durable
 		q.db = nil
 		return
 	}
 	if tx != nil {
-		_ = tx.Rollback() // it has ended when the commit has failed
+		_ = tx.Rollback() // already ended if the commit has failed
 	}
 }
 
-// fillPercent is how full pages become to which entries are added at the end only.
+// fillPercent is the fill level of pages to which entries are only appended.
 const fillPercent = 0.95
 
-// guarded turns a panic into an error, and the fault of a page that cannot be read, too.
+// guarded calls f and returns panics, and faults of unreadable pages, as errors.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -150,8 +150,8 @@ func guarded(f func() error) (err error) {
 // errPages is the error of pages that bbolt cannot read.
 var errPages = errors.New("the file is damaged")
 
-// fail tells a group, and what is pending, that the file cannot be written, and keeps what must
-// become durable. Whether the group is in the file is not known.
+// fail answers a group, and pending ops, that the file cannot be written, and keeps those that
+// must become durable. It is unknown whether the group is in the file.
 func (q *Queue) fail(group []*op, why error) {
 	why = fmt.Errorf("write %s: %w", q.cfg.Path, why)
 	for _, o := range group {
@@ -159,7 +159,7 @@ func (q *Queue) fail(group []*op, why error) {
 			q.doubtful = append(q.doubtful, o.put.Entry.ID)
 		}
 	}
-	_ = q.box.Break(why) // what is broken is not written
+	_ = q.box.Break(why) // nothing is written while the box is broken
 	q.log.Error("Queue cannot be written, refusing instead", "reason", why)
 	for _, o := range append(group, q.box.All()...) {
 		if o.keep {
@@ -170,8 +170,8 @@ func (q *Queue) fail(group []*op, why error) {
 	}
 }
 
-// repair opens the file again if there is room, and makes it agree with what callers were answered. When that succeeds the
-// queue goes on with what is in it.
+// repair opens the file again if there is room on the disk, and makes its content agree with the
+// answers to callers. If that succeeds the queue continues.
 func (q *Queue) repair() {
 	q.now = time.UnixMicro(q.index.Seen)
 	if tryDisk(q.cfg.Path+suffixTry) != nil || q.reopen() != nil {
@@ -185,13 +185,14 @@ func (q *Queue) repair() {
 	q.log.Info("Queue writes again")
 }
 
-// suffixTry is that of a file that is written to find out whether there is room.
+// suffixTry is the suffix of a file that is written to test whether there is room.
 const suffixTry = ".try"
 
-// tryBytes is how much is written then: more than most groups need, or the next one would fail.
+// tryBytes is the size of that file: more than most groups need, since otherwise the next one
+// would fail.
 const tryBytes = 1 << 20
 
-// tryDisk writes a file and removes it. It is cheaper than opening the queue.
+// tryDisk writes a file and removes it. This is cheaper than opening the queue.
 func tryDisk(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, fileMode)
 	if err != nil {
@@ -204,7 +205,7 @@ func tryDisk(path string) error {
 	return errors.Join(err, f.Close(), os.Remove(path))
 }
 
-// correct undoes what a group may have left whose callers got an error: puts, and claims without
+// correct removes what a group whose callers got an error may have left: puts, and claims without
 // a lease.
 func (t *turn) correct(doubtful []deferred.ID) {
 	for _, id := range doubtful {
@@ -222,7 +223,7 @@ func (t *turn) correct(doubtful []deferred.ID) {
 		}
 		t.change(time.UnixMicro(t.index.Seen), i, row, func() { row.State = deferred.Waiting })
 	}
-	t.stamp(t.index.Seen) // there may have been nothing to write
+	t.stamp(t.index.Seen) // even if there is nothing else to write
 }
 
 // takeOut removes an entry that was answered Unstored.

@@ -24,7 +24,7 @@ type claim struct {
 	err     error
 }
 
-// Claim is part of deferred.Queue.
+// Claim implements deferred.Queue.
 func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
 	if err := q.puts.Err(); err != nil {
 		return nil, now.Add(lookEvery), err
@@ -248,7 +248,7 @@ func (q *Queue) ruleOf(ctx context.Context, rules []deferred.RuleStats, d *damag
 	return "", nil
 }
 
-// Renew is part of deferred.Queue.
+// Renew implements deferred.Queue.
 func (q *Queue) Renew(ctx context.Context, now time.Time, leases []deferred.Lease) (lost []deferred.Lease, err error) {
 	if err := q.puts.Err(); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ type putting struct {
 	now time.Time
 }
 
-// Put is part of deferred.Queue.
+// Put implements deferred.Queue.
 func (q *Queue) Put(now time.Time, p *deferred.Put) {
 	q.puts.Put(&putting{p, now}, p)
 }

@@ -281,7 +281,7 @@ func (q *Queue) mended() bool {
 	return true
 }
 
-// Stats is part of deferred.Queue.
+// Stats implements deferred.Queue.
 func (q *Queue) Stats() deferred.Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -291,7 +291,7 @@ func (q *Queue) Stats() deferred.Stats {
 	return s
 }
 
-// Close is part of deferred.Queue. It must not be called by Done.
+// Close implements deferred.Queue. It must not be called by Done.
 func (q *Queue) Close() error {
 	q.mu.Lock() // no claim begins any more
 	first := q.puts.Close()

@@ -22,7 +22,7 @@ func (q *Queue) ask(ctx context.Context, function string, args *postgres.Args) (
 	return f, err
 }
 
-// Read is part of deferred.Queue.
+// Read implements deferred.Queue.
 func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int, error) {
 	f, err := q.ask(ctx, "deferred_read_1", new(postgres.Args).Place(postgres.Place(id)))
 	if err != nil {
@@ -47,7 +47,7 @@ func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int,
 	return e, position, nil
 }
 
-// List is part of deferred.Queue.
+// List implements deferred.Queue.
 func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.Page, err error) {
 	after, err := query.Start()
 	if err != nil {
@@ -101,7 +101,7 @@ func (q *Queue) edit(ctx context.Context, now time.Time, e edit) (n [2]int64, er
 	return n, q.learn(f)
 }
 
-// Edit is part of deferred.Queue.
+// Edit implements deferred.Queue.
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (int, error) {
 	if err := q.puts.Err(); err != nil {
 		return 0, err
@@ -125,7 +125,7 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (int, 
 	return int(n[0]), nil
 }
 
-// Pause is part of deferred.Queue.
+// Pause implements deferred.Queue.
 func (q *Queue) Pause(ctx context.Context, rule string, paused bool) error {
 	if err := q.puts.Err(); err != nil {
 		return err

@@ -17,7 +17,7 @@ type settling struct {
 	ended bool
 }
 
-// Settle is part of deferred.Queue.
+// Settle implements deferred.Queue.
 func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	s.Check()
 	// Their number is bounded by that of claims.

@@ -19,7 +19,7 @@ const (
 	lostMax = 64
 )
 
-// Claim is part of deferred.Queue. It claims at most 64 entries in one call.
+// Claim implements deferred.Queue. It claims at most 64 entries in one call.
 func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
 	if err := q.unavailable(); err != nil {
 		return nil, now.Add(retryEvery), err
@@ -107,7 +107,7 @@ func (q *Queue) setAside(now time.Time, lease deferred.Lease, rule string, why e
 		Last: deferred.Last{At: now, Error: "the request cannot be read from Redis"}})
 }
 
-// Renew is part of deferred.Queue.
+// Renew implements deferred.Queue.
 func (q *Queue) Renew(ctx context.Context, _ time.Time, leases []deferred.Lease) (lost []deferred.Lease, err error) {
 	a := &ask{script: q.scripts.renew, writes: true}
 	for _, l := range leases {
@@ -126,7 +126,7 @@ func (q *Queue) Renew(ctx context.Context, _ time.Time, leases []deferred.Lease)
 	return lost, nil
 }
 
-// Pause is part of deferred.Queue.
+// Pause implements deferred.Queue.
 func (q *Queue) Pause(ctx context.Context, rule string, paused bool) error {
 	_, err := q.do(ctx, &ask{script: q.scripts.pause, args: []string{rule, bit(paused)}, writes: true})
 	return err

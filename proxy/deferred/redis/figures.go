@@ -147,7 +147,7 @@ func (f *figures) stats() (s deferred.Stats) {
 	return s
 }
 
-// held returns how many entries are in lines, and how many dead ones can be replayed.
+// held returns how many entries are in lines, and how many dead ones can be retried.
 func (f *figures) held() (waiting, dead int) {
 	s := f.stats()
 	return s.Held()

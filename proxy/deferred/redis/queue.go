@@ -52,7 +52,7 @@ func Open(cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// Stats is part of deferred.Queue.
+// Stats implements deferred.Queue.
 func (q *Queue) Stats() deferred.Stats {
 	s := q.figures.stats()
 	s.Err = q.box.Err()
@@ -65,7 +65,7 @@ func (q *Queue) Stats() deferred.Stats {
 // closeWithin is how long Close waits for calls in progress.
 const closeWithin = deferred.CloseWithin * 7 / 10
 
-// Close is part of deferred.Queue. It must not be called by Done.
+// Close implements deferred.Queue. It must not be called by Done.
 func (q *Queue) Close() error {
 	first := q.box.Close()
 	if first {

@@ -9,7 +9,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-// Read is part of deferred.Queue.
+// Read implements deferred.Queue.
 func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int, error) {
 	result, err := q.do(ctx, &ask{script: q.scripts.read, args: []string{string(id[:])}})
 	if err != nil {
@@ -27,7 +27,7 @@ func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int,
 	return e, int(r.int()), nil
 }
 
-// List is part of deferred.Queue.
+// List implements deferred.Queue.
 func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.Page, err error) {
 	after, err := query.Start()
 	if err != nil {
@@ -73,7 +73,7 @@ func editOf(a deferred.Action) int {
 	return [...]int{deferred.Cancel: editCancel, deferred.Retry: editRetry, deferred.Drop: editDrop}[a]
 }
 
-// Edit is part of deferred.Queue. An Edit of many is done in several calls.
+// Edit implements deferred.Queue. An Edit of many is done in several calls.
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
 	if e.ID != (deferred.ID{}) {
 		results, err := q.edit(ctx, now, editOf(e.Action), []deferred.ID{e.ID})

@@ -10,12 +10,12 @@ import (
 	"weir/proxy/deferred/seal"
 )
 
-// Put is part of deferred.Queue.
+// Put implements deferred.Queue.
 func (q *Queue) Put(now time.Time, p *deferred.Put) {
 	q.box.Put(&op{now: now, put: p, bytes: int(p.Entry.Size())}, p)
 }
 
-// Settle is part of deferred.Queue.
+// Settle implements deferred.Queue.
 func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	s.Check()
 	o := &op{now: now, settle: s}
