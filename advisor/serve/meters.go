@@ -56,12 +56,7 @@ func (s *Server) registerBeliefs(set *metric.Set) {
 	one("advisor_shortage_seconds", "Time until the 95 % quantile of the demand exceeds the target's known capacity; no sample: not within 20 minutes.", func(f *core.View) float64 {
 		return given(f, positive(f.Advice.Rec.Shortage.Seconds()))
 	})
-	one("advisor_target_fault", "1 while the target fails for reasons other than load.", func(f *core.View) float64 {
-		if f.Believed.Guard.Fault.Active {
-			return 1
-		}
-		return 0
-	})
+	one("advisor_target_fault", "1 while the target fails for reasons other than load.", func(f *core.View) float64 { return metric.Bool(f.Believed.Guard.Fault.Active) })
 	one("advisor_instances", "Proxies that count.", func(f *core.View) float64 { return float64(f.Living) })
 	one("advisor_instances_unshared", "Proxies that count and have a store of their own: several get a part of the limit each.", func(f *core.View) float64 { return float64(f.Unshared) })
 	one("advisor_newest_snapshot_timestamp_seconds", "Time of the newest snapshot.", func(f *core.View) float64 {

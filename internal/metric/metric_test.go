@@ -22,6 +22,8 @@ func TestWriteGolden(t *testing.T) {
 	s.Counters("rule_total", "By rule.", maps.All(map[string]uint64{Labels("rule", "a\"\\\n"): 7}))
 	s.Gauges("none", "Has no sample.", maps.All(map[string]float64{}))
 	s.Gauge("odd", "Odd values.", func() float64 { return math.Inf(1) })
+	s.Gauges("is", "Whether it is so.", maps.All(map[string]float64{Labels("it", "no"): Bool(false)}))
+	s.Gauge("so", "Whether it is so.", func() float64 { return Bool(true) })
 
 	var b strings.Builder
 	s.Write(&b)
@@ -45,6 +47,12 @@ rule_total{rule="a\"\\\n"} 7
 # HELP odd Odd values.
 # TYPE odd gauge
 odd +Inf
+# HELP is Whether it is so.
+# TYPE is gauge
+is{it="no"} 0
+# HELP so Whether it is so.
+# TYPE so gauge
+so 1
 `
 	if b.String() != want {
 		t.Errorf("have\n%s\nwant\n%s", b.String(), want)

@@ -50,6 +50,14 @@ func (s *Set) Gauge(name, help string, read func() float64) {
 	})
 }
 
+// Bool is the value of a gauge that says whether something is so: 1 or 0.
+func Bool(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // Counters registers a family whose labels change while the program runs, such as one sample per
 // rule. name has no labels; each yields the labels of a sample, made by Labels, and its value.
 func (s *Set) Counters(name, help string, each iter.Seq2[string, uint64]) {

@@ -181,13 +181,6 @@ func (a *Adaptive) RegisterMetrics(set *metric.Set) {
 		return float64(p.success.UnixMilli()) / 1000
 	})
 	gauge("ratelimiter_adaptive_stale", "1 while the advisor has given no usable answer for ADAPTIVE_STALE_AFTER updates",
-		func(p *public) float64 { return one(p.stale) })
-	gauge("ratelimiter_adaptive_leader", "1 on the proxy that applies the advisor's recommendations", func(p *public) float64 { return one(p.leader) })
-}
-
-func one(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
+		func(p *public) float64 { return metric.Bool(p.stale) })
+	gauge("ratelimiter_adaptive_leader", "1 on the proxy that applies the advisor's recommendations", func(p *public) float64 { return metric.Bool(p.leader) })
 }

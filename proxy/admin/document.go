@@ -137,10 +137,7 @@ func (d *document[T]) publish() {
 // registerMetrics adds a gauge of unstored.
 func (d *document[T]) registerMetrics(set *metric.Set) {
 	set.Gauge("ratelimiter_config_unstored"+metric.Labels("document", strings.TrimPrefix(d.name, "ratelimiter:")), "1 while the store holds something other than what is in force here", func() float64 {
-		if d.unstored.Load() {
-			return 1
-		}
-		return 0
+		return metric.Bool(d.unstored.Load())
 	})
 }
 

@@ -12,10 +12,7 @@ import (
 // files and of the store.
 func (r *Rules) RegisterMetrics(set *metric.Set) {
 	set.Gauge("ratelimiter_rules_file_ignored", "1 while RULES_FILE or CLIENTS_FILE is invalid and the previous content stays in force", func() float64 {
-		if r.fileIgnored.Load() != nil {
-			return 1
-		}
-		return 0
+		return metric.Bool(r.fileIgnored.Load() != nil)
 	})
 	if r.docs != nil {
 		r.registerMetrics(set)
@@ -53,11 +50,7 @@ func (l *Limits) RegisterMetrics(set *metric.Set) {
 func (l *Limits) algorithms() iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
 		for _, a := range limit.Algorithms() {
-			inForce := 0.0
-			if a == l.Policy().Limit.Algorithm() {
-				inForce = 1
-			}
-			if !yield(metric.Labels("algorithm", a.String()), inForce) {
+			if !yield(metric.Labels("algorithm", a.String()), metric.Bool(a == l.Policy().Limit.Algorithm())) {
 				return
 			}
 		}

@@ -129,10 +129,7 @@ func (l *Limits) register(set *metric.Set) {
 	set.Counter("ratelimit_service_config_load_success", "loads of RATELIMIT_CONFIG that are or were in force", l.loaded.Load)
 	set.Counter("ratelimit_service_config_load_error", "loads of RATELIMIT_CONFIG that were ignored", l.failed.Load)
 	set.Gauge("ratelimiter_ratelimit_config_ignored", "1 while RATELIMIT_CONFIG is invalid and the previous content stays in force", func() float64 {
-		if l.failing.Load() {
-			return 1
-		}
-		return 0
+		return metric.Bool(l.failing.Load())
 	})
 }
 

@@ -149,11 +149,7 @@ func (l *List) Register(set *metric.Set) {
 	l.names.register(set)
 	set.Gauges("ratelimiter_upstream_up", "1 for a target that can be reached", func(yield func(string, float64) bool) {
 		for _, spec := range l.All() {
-			up := 0.0
-			if l.Reachable(spec) {
-				up = 1
-			}
-			if !yield(l.Labels(spec), up) {
+			if !yield(l.Labels(spec), metric.Bool(l.Reachable(spec))) {
 				return
 			}
 		}

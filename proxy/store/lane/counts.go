@@ -24,13 +24,13 @@ func (s *Store) Register(set *metric.Set) {
 	n, own := &s.counts, "ratelimiter_"+s.cfg.Name
 	s.backend.Register(set)
 	set.Counter(own+"_document_errors_total", "reads and writes of the stored configuration without a usable answer", n.documentErrors.Load)
-	set.Gauge(own+"_connected", "1 while "+s.cfg.Title+" decides", func() float64 { return truth(s.connected()) })
+	set.Gauge(own+"_connected", "1 while "+s.cfg.Title+" decides", func() float64 { return metric.Bool(s.connected()) })
 	for _, m := range []struct {
 		name string
 		mode store.Mode
 	}{{"normal", store.Exact}, {"failopen", store.FailOpen}, {"local", store.Local}, {"closed", store.Closed}} {
 		set.Gauge("ratelimiter_mode"+metric.Labels("type", m.name), "1 for the mode in force",
-			func() float64 { return truth(s.Mode() == m.mode) })
+			func() float64 { return metric.Bool(s.Mode() == m.mode) })
 	}
 	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", n.decisions.Load)
 	set.Counter("ratelimiter_store_remembered_total", "refusals answered from memory until their time to retry", n.remembered.Load)
@@ -42,11 +42,4 @@ func (s *Store) Register(set *metric.Set) {
 		rest, all := n.late.Load()+n.crowded.Load(), n.undecided.Load()
 		return all - min(all, rest)
 	})
-}
-
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

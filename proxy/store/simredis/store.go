@@ -99,11 +99,9 @@ func (s *Store) Register(set *metric.Set) {
 	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", s.decisions)
 	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", s.decisions)
 	for _, m := range []string{"normal", "failopen", "local", "closed"} {
-		inForce := 0.0
-		if m == "normal" {
-			inForce = 1 // this store is always available
-		}
-		set.Gauge("ratelimiter_mode"+metric.Labels("type", m), "1 for the mode in force", func() float64 { return inForce })
+		set.Gauge("ratelimiter_mode"+metric.Labels("type", m), "1 for the mode in force", func() float64 {
+			return metric.Bool(m == "normal") // this store is always available
+		})
 	}
 }
 
