@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// A Fault is one fault of a document or a setting.
+// A Fault is one fault of a document or a setting, also in JSON.
 type Fault struct {
-	Line    int    // of the file, from 1; 0: not known
-	Path    string // such as rules[2].match.path; empty for the whole
-	Message string // what is allowed and what was found
+	Line    int    `json:"line,omitempty"` // of the file, from 1; 0: not known
+	Path    string `json:"path,omitempty"` // such as rules[2].match.path; empty for the whole
+	Message string `json:"message"`        // what is allowed and what was found
 }
 
 // Error returns "line 7: path: message", without unknown parts.

@@ -83,7 +83,7 @@ type rulesAnswer struct {
 	Clients   int    `json:"clients,omitempty"`     // number in CLIENTS_FILE
 	ClientsOf string `json:"clientsFile,omitempty"` // CLIENTS_FILE
 	// Notes lists what is allowed and has no effect.
-	Notes []ruleFault `json:"notes,omitempty"`
+	Notes strict.Faults `json:"notes,omitempty"`
 }
 
 // answerMembers are the members of rulesAnswer. A document may have them too, so that an
@@ -92,16 +92,9 @@ var answerMembers = []string{"version", "epoch", "source", "updatedAt", "stored"
 
 // faultyRules is the answer to invalid rules, with all faults.
 type faultyRules struct {
-	Error  string      `json:"error"`
-	Path   string      `json:"path,omitempty"` // path of the first
-	Faults []ruleFault `json:"faults"`
-}
-
-// ruleFault is one fault.
-type ruleFault struct {
-	Line    int    `json:"line,omitempty"`
-	Path    string `json:"path,omitempty"`
-	Message string `json:"message"`
+	Error  string        `json:"error"`
+	Path   string        `json:"path,omitempty"` // path of the first
+	Faults strict.Faults `json:"faults"`
 }
 
 // answer writes the rules in force, or the error.
@@ -118,18 +111,10 @@ func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 	}
 	err = withStatus(err)
 	if faults := faultsOf(err); faults != nil {
-		service.WriteJSON(w, service.StatusOf(err), faultyRules{Error: err.Error(), Path: faults[0].Path, Faults: ruleFaults(faults)})
+		service.WriteJSON(w, service.StatusOf(err), faultyRules{Error: err.Error(), Path: faults[0].Path, Faults: faults})
 		return
 	}
 	service.WriteError(w, service.StatusOf(err), err)
-}
-
-// ruleFaults converts faults for answers.
-func ruleFaults(faults strict.Faults) (list []ruleFault) {
-	for _, f := range faults {
-		list = append(list, ruleFault{f.Line, f.Path, f.Message})
-	}
-	return list
 }
 
 // appendAnswer adds the members of rulesAnswer to the document of the rules, after its
@@ -141,7 +126,7 @@ func (r *Rules) appendAnswer(a *ActiveRules) ([]byte, error) {
 	}
 	beside, err := json.Marshal(rulesAnswer{Version: a.Version, Epoch: a.Epoch, Source: a.Source,
 		UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, r.InMemory), File: r.files.Rules,
-		Clients: a.Clients, ClientsOf: r.files.Clients, Notes: ruleFaults(a.Set.Notes())})
+		Clients: a.Clients, ClientsOf: r.files.Clients, Notes: a.Set.Notes()})
 	if err != nil {
 		return nil, err
 	}
