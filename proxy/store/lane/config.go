@@ -115,14 +115,16 @@ func (f Faults) Err() error {
 	return f
 }
 
-// Validate returns Faults, or nil.
-func (cfg Config) Validate() error {
+// Validate returns the Faults, or nil.
+func (cfg Config) Validate() error { return cfg.Faults().Err() }
+
+// Faults returns what is wrong with cfg.
+func (cfg Config) Faults() (f Faults) {
 	cfg = cfg.WithDefaults()
-	var f Faults
 	f.Check(cfg.Timeout < time.Millisecond || cfg.Timeout > timeoutMax, "Timeout", "", "must be 1ms to %v, is %v", timeoutMax, cfg.Timeout)
 	f.Check(cfg.Failure < store.FailOpen || cfg.Failure > store.Closed, "Failure", "", "must be FailOpen, Local or Closed, is %v", cfg.Failure)
 	f.Check(cfg.Failure == store.Local && cfg.Local == nil, "Local", "", "mode local needs a store")
 	f.Check(cfg.InFlight < 1 || cfg.InFlight > inFlightMax, "InFlight", "", "must be 1 to %d, is %d", inFlightMax, cfg.InFlight)
 	f.Check(cfg.WaitingMax < 1, "WaitingMax", "", "must be at least 1, is %d", cfg.WaitingMax)
-	return f.Err()
+	return f
 }

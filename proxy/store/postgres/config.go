@@ -71,16 +71,13 @@ var schemaForm = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 func (cfg Config) Validate() error {
 	cfg = cfg.withDefaults()
 	var f lane.Faults
-	if _, err := cfg.parse(); err != nil {
-		f.Check(true, "URL", urlForm, "%v", err)
-	}
+	_, err := cfg.parse()
+	f.Check(err != nil, "URL", urlForm, "%v", err)
 	f.Check(cfg.Connections < 1 || cfg.Connections > connectionsMax, "Connections", "", "must be 1 to %d, is %d", connectionsMax, cfg.Connections)
-	if err := CheckSchema(cfg.Schema); err != nil {
-		f.Check(true, "Schema", "", "%v", err)
-	}
+	err = CheckSchema(cfg.Schema)
+	f.Check(err != nil, "Schema", "", "%v", err)
 	f.Check(strings.ContainsRune(cfg.KeyPrefix, 0), "KeyPrefix", "", "must not contain a zero byte")
-	rest, _ := errors.AsType[lane.Faults](cfg.Config.Validate())
-	return append(f, rest...).Err()
+	return append(f, cfg.Config.Faults()...).Err()
 }
 
 // urlForm is what a URL looks like, and unescaped what is wrong where a password has

@@ -2,9 +2,9 @@ package redis
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -68,11 +68,8 @@ func (cfg Config) Validate() error {
 	f.Check(cfg.Username != "" && cfg.Password == "", "Password", "that of the user", "is missing")
 	f.Check(!cfg.TLS && cfg.TLSCAFile != "", "TLSCAFile", "nothing", "is of no use without TLS")
 	f.Check(!cfg.TLS && cfg.TLSServerName != "", "TLSServerName", "nothing", "is of no use without TLS")
-	if err := checkPrefix(cfg.KeyPrefix); err != nil {
-		f.Check(true, "KeyPrefix", "", "%v", err)
-	}
-	rest, _ := errors.AsType[lane.Faults](cfg.Config.Validate())
-	return append(f, rest...).Err()
+	f.Check(strings.ContainsAny(cfg.KeyPrefix, "{}"), "KeyPrefix", "", "must have no braces, which mark hash tags")
+	return append(f, cfg.Config.Faults()...).Err()
 }
 
 // checkTopology adds the faults of settings that contradict the topology.

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"bytes"
-	"errors"
 	"strconv"
 	"strings"
 
@@ -33,14 +32,6 @@ func appendBase(dst []byte, prefix, rule string, key []byte) []byte {
 	copy(dst[tag+1:], dst[tag:len(dst)-2])
 	dst[tag], dst[len(dst)-1] = '{', '}'
 	return dst
-}
-
-// checkPrefix returns an error if a prefix of names is invalid.
-func checkPrefix(prefix string) error {
-	if strings.ContainsAny(prefix, "{}") {
-		return errors.New("must have no braces, which mark hash tags")
-	}
-	return nil
 }
 
 // slots is the number of hash slots of a Cluster.

@@ -72,10 +72,8 @@ func checkURL(text string) error {
 func (cfg Config) Validate() error {
 	cfg = cfg.withDefaults()
 	var f lane.Faults
-	if _, err := ParseURLs(strings.Join(cfg.URLs, ",")); err != nil {
-		f.Check(true, "URLs", "http://host:port, comma separated", "%v", err)
-	}
+	_, err := ParseURLs(strings.Join(cfg.URLs, ","))
+	f.Check(err != nil, "URLs", "http://host:port, comma separated", "%v", err)
 	f.Check(strings.ContainsAny(cfg.Token, "\r\n"), "Token", "", "must be one line")
-	rest, _ := errors.AsType[lane.Faults](cfg.Config.Validate())
-	return append(f, rest...).Err()
+	return append(f, cfg.Config.Faults()...).Err()
 }
