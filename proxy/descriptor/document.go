@@ -205,7 +205,7 @@ func (r *judge) own(n *strict.Node, path string) {
 }
 
 // metadata is an object of any values.
-func (r *judge) metadata(n *strict.Node, path string) []rls.Field {
+func (r *judge) metadata(n *strict.Node, path string) rls.Struct {
 	if n == nil || n.Kind == strict.Null {
 		return nil
 	}
@@ -213,40 +213,36 @@ func (r *judge) metadata(n *strict.Node, path string) []rls.Field {
 		r.Fault(path, "must be an object, is %v", n)
 		return nil
 	}
-	return fieldsOf(n)
+	return structOf(n)
 }
 
-func fieldsOf(n *strict.Node) []rls.Field {
-	fields := make([]rls.Field, 0, len(n.Kids))
+func structOf(n *strict.Node) rls.Struct {
+	s := make(rls.Struct, len(n.Kids))
 	for i := range n.Kids {
-		fields = append(fields, rls.Field{Name: string(n.Names[i].Word), Value: valueOf(&n.Kids[i])})
+		s[string(n.Names[i].Word)] = valueOf(&n.Kids[i])
 	}
-	return fields
+	return s
 }
 
-func valueOf(n *strict.Node) rls.Value {
+func valueOf(n *strict.Node) any {
 	switch n.Kind {
 	case strict.Bool:
-		if string(n.Word) == "true" {
-			return rls.Value{Kind: rls.BoolValue, Number: 1}
-		}
-		return rls.Value{Kind: rls.BoolValue}
+		return string(n.Word) == "true"
 	case strict.Number:
-		number, err := strconv.ParseFloat(string(n.Word), 64)
-		if err != nil { // beyond what there are numbers for
-			return rls.Value{Kind: rls.TextValue, Text: string(n.Word)}
+		if number, err := strconv.ParseFloat(string(n.Word), 64); err == nil {
+			return number
 		}
-		return rls.Value{Kind: rls.NumberValue, Number: number}
+		return string(n.Word) // beyond what there are numbers for
 	case strict.Text:
-		return rls.Value{Kind: rls.TextValue, Text: string(n.Word)}
+		return string(n.Word)
 	case strict.List:
-		v := rls.Value{Kind: rls.ListValue}
+		list := make([]any, len(n.Kids))
 		for i := range n.Kids {
-			v.List = append(v.List, valueOf(&n.Kids[i]))
+			list[i] = valueOf(&n.Kids[i])
 		}
-		return v
+		return list
 	case strict.Object:
-		return rls.Value{Kind: rls.StructValue, Fields: fieldsOf(n)}
+		return structOf(n)
 	}
-	return rls.Value{}
+	return nil
 }

@@ -44,7 +44,7 @@ type Limit struct {
 	Shadow    bool // counted, never refused
 	Quota     bool // refused only with all others of this kind
 	Detailed  bool // its series have the values of all entries
-	Metadata  []rls.Field
+	Metadata  rls.Struct
 }
 
 // levels are the entries of one list, by their keys.

@@ -50,7 +50,7 @@ type Response struct {
 	Statuses    []Status // of the descriptors, in their order
 	Headers     []Header // to be added to the answer to the client
 	RawBody     []byte   // of the answer to a client that is refused
-	Metadata    []Field  // of the request, for later filters
+	Metadata    Struct   // of the request, for later filters
 }
 
 // A Status is the answer about one descriptor.

@@ -106,10 +106,9 @@ func TestAppendResponse(t *testing.T) {
 			{Code: OK, Limit: Limit{Given: true}, Remaining: 7},
 			{Code: OK},
 		},
-		Headers: []Header{{[]byte("RateLimit-Limit"), []byte("10")}, {[]byte("Empty"), nil}},
-		RawBody: []byte{0, 255},
-		Metadata: []Field{{"a", Value{Kind: ListValue, List: []Value{{}, {Kind: BoolValue, Number: 1}, {Kind: NumberValue, Number: 1.5}, {Kind: NumberValue, Number: 1e6}, {Kind: NumberValue, Number: -1e21}}}},
-			{"b", Value{Kind: StructValue, Fields: []Field{{"\n", Value{Kind: TextValue, Text: "é\xff"}}}}}},
+		Headers:  []Header{{[]byte("RateLimit-Limit"), []byte("10")}, {[]byte("Empty"), nil}},
+		RawBody:  []byte{0, 255},
+		Metadata: Struct{"b": Struct{"\n": "é\xff"}, "a": []any{nil, true, 1.5, 1e6, -1e21}},
 	}
 	want := `{"overallCode":"OVER_LIMIT","statuses":[` +
 		`{"code":"OVER_LIMIT","currentLimit":{"requestsPerUnit":10,"unit":"MONTH","name":"a\"b"},"durationUntilReset":"3s"},` +

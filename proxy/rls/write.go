@@ -3,6 +3,8 @@ package rls
 import (
 	"bytes"
 	"encoding/base64"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -10,33 +12,9 @@ import (
 	"weir/internal/strict"
 )
 
-// A Field is a member of a google.protobuf.Struct.
-type Field struct {
-	Name  string
-	Value Value
-}
-
-// A Value is a google.protobuf.Value. Its Kind determines which field is set.
-type Value struct {
-	Kind   Kind
-	Number float64
-	Text   string
-	List   []Value
-	Fields []Field
-}
-
-// A Kind is the type of a Value.
-type Kind uint8
-
-// The kinds.
-const (
-	NullValue Kind = iota
-	BoolValue      // Number is 1 for true
-	NumberValue
-	TextValue
-	ListValue
-	StructValue
-)
+// A Struct is a google.protobuf.Struct. Its values are nil, bool, float64, string, []any of such
+// values, or Struct.
+type Struct map[string]any
 
 // AppendResponse appends a response as protojson writes it: fields without a value are
 // left out.
@@ -110,31 +88,31 @@ func appendHeader(dst []byte, h *Header) []byte {
 	return append(o.dst, '}')
 }
 
-func appendStruct(dst []byte, fields []Field) []byte {
+func appendStruct(dst []byte, s Struct) []byte {
 	dst = append(dst, '{')
-	for i := range fields {
-		dst = append(appendText(comma(dst, i), fields[i].Name), ':')
-		dst = appendValue(dst, &fields[i].Value)
+	for i, name := range slices.Sorted(maps.Keys(s)) {
+		dst = append(appendText(comma(dst, i), name), ':')
+		dst = appendValue(dst, s[name])
 	}
 	return append(dst, '}')
 }
 
-func appendValue(dst []byte, v *Value) []byte {
-	switch v.Kind {
-	case BoolValue:
-		return strconv.AppendBool(dst, v.Number != 0)
-	case NumberValue:
-		return strict.AppendFloat(dst, v.Number)
-	case TextValue:
-		return appendText(dst, v.Text)
-	case ListValue:
+func appendValue(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case float64:
+		return strict.AppendFloat(dst, v)
+	case string:
+		return appendText(dst, v)
+	case []any:
 		dst = append(dst, '[')
-		for i := range v.List {
-			dst = appendValue(comma(dst, i), &v.List[i])
+		for i, one := range v {
+			dst = appendValue(comma(dst, i), one)
 		}
 		return append(dst, ']')
-	case StructValue:
-		return appendStruct(dst, v.Fields)
+	case Struct:
+		return appendStruct(dst, v)
 	}
 	return append(dst, "null"...)
 }
