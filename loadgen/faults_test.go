@@ -143,25 +143,9 @@ func TestUnreachableTargets(t *testing.T) {
 // errors have several reasons; but there are as many as there are requests.
 func TestResettingTarget(t *testing.T) {
 	t.Parallel()
-	ln := testkit.Listen(t)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			_ = c.(*net.TCPConn).SetLinger(0)
-			_ = c.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		ln.Close()
-		<-ended
-	})
+	addr := testkit.Serve(t, testkit.Reset)
 	dir := t.TempDir()
-	s := &target{Server: &httptest.Server{URL: "http://" + ln.Addr().String()}}
+	s := &target{Server: &httptest.Server{URL: "http://" + addr}}
 	out := filepath.Join(dir, "result.json")
 	cmd, stdout, stderr := program(t, "run", s.file(t, rate, seconds, ""), "-out", out)
 	if status := exit(t, cmd); status != 0 && status != 3 {

@@ -17,9 +17,11 @@ type Relay struct {
 	to    atomic.Pointer[func() string]
 	delay atomic.Int64
 	mute  atomic.Bool
+	pass  atomic.Pointer[Carrier]
 
 	mu      sync.Mutex
 	pairs   map[*pair]bool
+	joined  int // connections so far
 	closed  bool
 	running sync.WaitGroup
 }
@@ -27,6 +29,7 @@ type Relay struct {
 // A pair is an accepted connection and the one dialled for it.
 type pair struct {
 	in, out net.Conn
+	number  int
 	lost    atomic.Bool // everything received is discarded
 }
 
@@ -38,6 +41,7 @@ func New(to func() string) (*Relay, error) {
 	}
 	r := &Relay{ln: ln, pairs: make(map[*pair]bool)}
 	r.To(to)
+	r.Through(func(_ int, _ bool, piece []byte, write func([]byte) error) error { return write(piece) })
 	r.running.Go(r.accept)
 	return r, nil
 }
@@ -47,6 +51,13 @@ func (r *Relay) Addr() string { return r.ln.Addr().String() }
 
 // To replaces the function that returns the address to dial.
 func (r *Relay) To(to func() string) { r.to.Store(&to) }
+
+// A Carrier passes on a piece of what one side has sent. number is that of the connection, from 0;
+// answer says that the dialled side has sent it. An error closes the connection.
+type Carrier func(number int, answer bool, piece []byte, write func([]byte) error) error
+
+// Through has c carry what is received from now on.
+func (r *Relay) Through(c Carrier) { r.pass.Store(&c) }
 
 // Slow delays the answers from now on.
 func (r *Relay) Slow(by time.Duration) { r.delay.Store(int64(by)) }
@@ -108,10 +119,12 @@ func (r *Relay) join(p *pair) {
 		return
 	}
 	p.lost.Store(r.mute.Load())
+	p.number = r.joined
+	r.joined++
 	r.pairs[p] = true
 	var halves sync.WaitGroup
-	halves.Go(func() { p.carry(p.out, p.in, func() time.Duration { return 0 }) })
-	halves.Go(func() { p.carry(p.in, p.out, func() time.Duration { return time.Duration(r.delay.Load()) }) })
+	halves.Go(func() { r.carry(p, false) })
+	halves.Go(func() { r.carry(p, true) })
 	r.running.Go(func() {
 		halves.Wait()
 		r.mu.Lock()
@@ -125,15 +138,22 @@ func (p *pair) close() {
 	_ = p.out.Close()
 }
 
-// carry copies from one connection to the other until either ends.
-func (p *pair) carry(to, from net.Conn, delay func() time.Duration) {
+// carry copies from one connection of a pair to the other until either ends.
+func (r *Relay) carry(p *pair, answer bool) {
 	defer p.close()
+	to, from := p.out, p.in
+	if answer {
+		to, from = p.in, p.out
+	}
+	write := func(piece []byte) error { _, err := to.Write(piece); return err }
 	b := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(b)
 		if n > 0 && !p.lost.Load() {
-			time.Sleep(delay())
-			if _, err := to.Write(b[:n]); err != nil {
+			if answer {
+				time.Sleep(time.Duration(r.delay.Load()))
+			}
+			if (*r.pass.Load())(p.number, answer, b[:n], write) != nil {
 				return
 			}
 		}

@@ -17,6 +17,30 @@ func Listen(t testing.TB) net.Listener {
 	return l
 }
 
+// Serve calls serve with each connection to addr, one after the other, and closes all when the test
+// ends.
+func Serve(t testing.TB, serve func(net.Conn)) (addr string) {
+	t.Helper()
+	l := Listen(t)
+	go func() {
+		var kept []net.Conn // the garbage collector closes those that nothing refers to
+		defer func() {
+			for _, c := range kept {
+				c.Close()
+			}
+		}()
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			kept = append(kept, c)
+			serve(c)
+		}
+	}()
+	return l.Addr().String()
+}
+
 // A Conn is a client connection on which a test writes the bytes of requests.
 type Conn struct {
 	net.Conn

@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
@@ -22,7 +21,6 @@ func TestCourierOfSilentMaster(t *testing.T) {
 	silent := func() (url string, asks *atomic.Int32) {
 		asks = new(atomic.Int32)
 		return listen(t, func(c net.Conn) {
-			t.Cleanup(func() { c.Close() })
 			if asked(c) == nil {
 				asks.Add(1)
 			}
@@ -58,7 +56,6 @@ func TestCourierOfEndingLoop(t *testing.T) {
 	t.Parallel()
 	questions := make(chan net.Conn, 1)
 	b := openBackend(t, Config{URLs: []string{listen(t, func(c net.Conn) {
-		t.Cleanup(func() { c.Close() })
 		if asked(c) == nil {
 			questions <- c
 		}
@@ -77,13 +74,7 @@ func TestCourierOfEndingLoop(t *testing.T) {
 // What cannot be asked by one question over a plain connection is left to helpers.
 func TestCourierLeaves(t *testing.T) {
 	t.Parallel()
-	body := all()
-	url := listen(t, func(c net.Conn) {
-		t.Cleanup(func() { c.Close() })
-		if asked(c) == nil {
-			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-		}
-	})
+	url := granting(t, func(net.Conn) {})
 	b := openBackend(t, Config{URLs: []string{url, "https://127.0.0.1"}})
 	c := newCarrying(t, b)
 	c.carry(t, one(1, "r", fixed(5))) // there is a connection
@@ -110,7 +101,6 @@ func TestCourierLeaves(t *testing.T) {
 // for, when a question has failed elsewhere, and when it was idle for long.
 func TestCourierConnections(t *testing.T) {
 	t.Parallel()
-	body := all()
 	for name, spoil := range map[string]func(c *carrying, server net.Conn){
 		"closed": func(_ *carrying, server net.Conn) { server.Close() },
 		"more": func(_ *carrying, server net.Conn) {
@@ -120,13 +110,7 @@ func TestCourierConnections(t *testing.T) {
 		"idle for long": func(c *carrying, _ net.Conn) { c.on(func(now time.Time) { c.idle[0].used = now.Add(-idleTimeout) }) },
 	} {
 		servers := make(chan net.Conn, 2)
-		b := openBackend(t, Config{URLs: []string{listen(t, func(c net.Conn) {
-			t.Cleanup(func() { c.Close() })
-			if asked(c) == nil {
-				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-				servers <- c
-			}
-		})}})
+		b := openBackend(t, Config{URLs: []string{granting(t, func(c net.Conn) { servers <- c })}})
 		c := newCarrying(t, b)
 		g := one(1, "r", fixed(5))
 		c.carry(t, g)
@@ -167,13 +151,7 @@ func TestCourierDials(t *testing.T) {
 // An answer that has arrived while the loop was busy is taken, though its time is over.
 func TestCourierOfBusyLoop(t *testing.T) {
 	t.Parallel()
-	body := all()
-	url := listen(t, func(c net.Conn) {
-		t.Cleanup(func() { c.Close() })
-		if asked(c) == nil {
-			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-		}
-	})
+	url := granting(t, func(net.Conn) {})
 	b := openBackend(t, Config{URLs: []string{url}})
 	c := newCarrying(t, b)
 	g := one(1, "r", fixed(5))
@@ -201,7 +179,6 @@ func TestCourierOfBusyLoop(t *testing.T) {
 // the loop has not noticed that yet; and never when the master may have read it.
 func TestCourierAsksAgain(t *testing.T) {
 	t.Parallel()
-	body := all()
 	for name, test := range map[string]struct {
 		reads bool // the question, before it closes
 		reset bool
@@ -213,13 +190,7 @@ func TestCourierAsksAgain(t *testing.T) {
 		"reset after":   {reads: true, reset: true},
 	} {
 		servers := make(chan *net.TCPConn, 1)
-		b := openBackend(t, Config{URLs: []string{listen(t, func(c net.Conn) {
-			t.Cleanup(func() { c.Close() })
-			if asked(c) == nil {
-				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-				servers <- c.(*net.TCPConn)
-			}
-		})}})
+		b := openBackend(t, Config{URLs: []string{granting(t, func(c net.Conn) { servers <- c.(*net.TCPConn) })}})
 		c := newCarrying(t, b)
 		g := one(1, "r", fixed(5))
 		c.carry(t, g)

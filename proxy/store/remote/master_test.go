@@ -22,28 +22,19 @@ import (
 // listen serves every connection with serve, one at a time.
 func listen(t testing.TB, serve func(net.Conn)) (url string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		var kept []net.Conn // the garbage collector closes those that nothing refers to
-		defer func() {
-			for _, c := range kept {
-				c.Close()
-			}
-		}()
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			kept = append(kept, c)
-			serve(c)
+	return "http://" + testkit.Serve(t, serve)
+}
+
+// granting answers the first question of each connection with all, and passes the connection on.
+func granting(t testing.TB, then func(net.Conn)) (url string) {
+	t.Helper()
+	body := all()
+	return listen(t, func(c net.Conn) {
+		if asked(c) == nil {
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			then(c)
 		}
-	}()
-	return "http://" + l.Addr().String()
+	})
 }
 
 // asked reads one question.
@@ -178,10 +169,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	if len(m.idle) != idleMax || closed.Load() != 1 {
 		t.Errorf("%d are kept, %d are closed", len(m.idle), closed.Load())
 	}
-	c, err := m.take(background, now.Add(idleTimeout-1), now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(m.take(background, now.Add(idleTimeout-1), now))(t)
 	m.give(now.Add(idleTimeout), c)
 	if len(m.idle) != idleMax-1 || closed.Load() != 2 {
 		t.Errorf("later %d are kept, %d are closed", len(m.idle), closed.Load())
@@ -269,10 +257,7 @@ func TestAskAllocates(t *testing.T) {
 	b.masters[0].dial = func(context.Context, string, string) (net.Conn, error) {
 		return &canned{answer: answer, closed: new(atomic.Int32)}, nil
 	}
-	l, err := limit.NewFixed(5, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(limit.NewFixed(5, time.Hour))(t)
 	groups := []*store.Group{one(1, strings.Repeat("r", 10), &l)}
 	if n := testing.AllocsPerRun(100, func() {
 		if err := b.ask(background, nil, groups); err != nil {

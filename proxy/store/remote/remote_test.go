@@ -3,7 +3,6 @@ package remote
 import (
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -100,10 +99,7 @@ func TestBatchBesideFaults(t *testing.T) {
 	apart.Counters = append(apart.Counters, apart.Counters[0])
 	apart.Counters[1].Key = []byte("another")
 	batch := &store.Batch{Groups: []*store.Group{long, longest, apart}}
-	leaky, err := limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001})
-	if err != nil {
-		t.Fatal(err)
-	}
+	leaky := testkit.Must(limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001}))(t)
 	for range 40 {
 		r := store.Release{Counter: one(1, prefix+"queue", &leaky).Counters[0], Slot: 1}
 		r.Counter.Key = make([]byte, 60_000)
@@ -127,10 +123,7 @@ func TestRelease(t *testing.T) {
 	w := newWorld(t)
 	prefix, _ := w.open(t)
 	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
-	l, err := limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001}))(t)
 	ask := func(releases ...store.Release) (int, int64) {
 		g := one(2, prefix+"queue", &l)
 		b.Decide(background, &store.Batch{Groups: []*store.Group{g}, Releases: releases})
@@ -328,10 +321,7 @@ func TestMasterRestarts(t *testing.T) {
 	m := startMaster(t, w, addr)
 	cfg := config(m)
 	cfg.Timeout = 2 * time.Second // one late call is an outage
-	s, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(New(cfg))(t)
 	defer s.Close()
 	posted := make(chan func(time.Time), 100)
 	l := s.NewLane(func(f func(time.Time)) { posted <- f })
@@ -372,11 +362,7 @@ func TestMasterRestarts(t *testing.T) {
 
 // Connections to a master that accepts them and says nothing are given up.
 func TestSilentMaster(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := testkit.Listen(t)
 	var accepted, closed atomic.Int32
 	go func() {
 		for {
@@ -394,10 +380,7 @@ func TestSilentMaster(t *testing.T) {
 	}()
 	cfg := config()
 	cfg.URLs, cfg.Timeout = []string{"https://" + l.Addr().String()}, 20*time.Millisecond
-	b, err := newBackend(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Must(newBackend(cfg))(t)
 	defer b.Close()
 	testkit.Eventually(t, "there is a connection", func() bool {
 		if err := b.Probe(background); err == nil {
@@ -411,10 +394,7 @@ func TestSilentMaster(t *testing.T) {
 // relayed is a relay that the test closes.
 func relayed(t testing.TB, to func() string) *relay.Relay {
 	t.Helper()
-	r, err := relay.New(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(relay.New(to))(t)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -454,11 +434,7 @@ func TestProbeOfSilentMasters(t *testing.T) {
 	w := newWorld(t)
 	prefix, _ := w.open(t)
 	good := startMaster(t, w, "127.0.0.1:0")
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts nothing, and so says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
+	silent := testkit.Listen(t) // accepts nothing, and so says nothing
 	var connections atomic.Int32
 	later := relayed(t, func() string {
 		if connections.Add(1) <= 2 {

@@ -47,20 +47,14 @@ type table struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	s, err := simredis.NewStore(simredis.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(s.Close)
 	return &world{Store: s, tables: make(map[string]*table)}
 }
 
 // open adds a table.
 func (w *world) open(t testing.TB) (prefix string, tab *table) {
-	keys, err := simredis.New(simredis.Config{Stripes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := testkit.Must(simredis.New(simredis.Config{Stripes: 1}))(t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	prefix = strconv.Itoa(len(w.tables)) + "/"
@@ -150,10 +144,7 @@ func config(masters ...served) Config {
 // openBackend returns one that the test closes, and waits patiently.
 func openBackend(t testing.TB, cfg Config) *backend {
 	t.Helper()
-	b, err := newBackend(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Must(newBackend(cfg))(t)
 	b.cfg.Timeout = patience
 	t.Cleanup(b.Close)
 	return b
@@ -168,10 +159,7 @@ type carrying struct {
 
 func newCarrying(t testing.TB, b *backend) *carrying {
 	t.Helper()
-	g, err := loop.Start(loop.Config{Loops: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := testkit.Must(loop.Start(loop.Config{Loops: 1}))(t)
 	t.Cleanup(g.Stop)
 	l := g.Loops()[0]
 	c := &carrying{stop: g.Stop, on: func(do func(now time.Time)) {

@@ -3,17 +3,14 @@ package simredis
 import (
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/store/storetest"
 )
 
 // open returns a way to open tables of that size.
 func open(cfg Config) storetest.Open {
 	return func(t testing.TB) storetest.Store {
-		table, err := New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return storetest.Timed(table)
+		return storetest.Timed(testkit.Must(New(cfg))(t))
 	}
 }
 

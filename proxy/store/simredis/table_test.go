@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -21,11 +22,7 @@ var (
 
 func newTable(t testing.TB, cfg Config) *Table {
 	t.Helper()
-	table, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
+	return testkit.Must(New(cfg))(t)
 }
 
 // take asks n times for one permit of a key.
