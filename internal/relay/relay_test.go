@@ -73,3 +73,20 @@ func TestLose(t *testing.T) {
 		t.Error("what was lost is answered")
 	}
 }
+
+// A carrier is told the connections apart, and both ways; what it fails to carry ends one.
+func TestThrough(t *testing.T) {
+	r := newRelay(t, serving(t, "a"))
+	r.Through(func(number int, answer bool, piece []byte, write func([]byte) error) error {
+		if number == 1 && answer {
+			return net.ErrClosed
+		}
+		return write(piece)
+	})
+	first := testkit.Dial(t, r.Addr())
+	answer(t, first, "a")
+	second := testkit.Dial(t, r.Addr())
+	second.Send(request)
+	second.Closed()
+	answer(t, first, "a")
+}

@@ -35,7 +35,7 @@ func newLinked(t *testing.T) *linked {
 	s := startServer(t)
 	l := &linked{t: t, s: s, wire: newWire(t, s.addr()), direct: newClient(t, config(s)), log: new(testkit.Log)}
 	cfg := config(s)
-	cfg.Addrs, cfg.Log = []string{l.wire.addr()}, l.log.Logger()
+	cfg.Addrs, cfg.Log = []string{l.wire.Addr()}, l.log.Logger()
 	l.c = newClient(t, cfg)
 	l.loop = newLoop(t, l.c)
 	l.c.Watch(docName, func(doc store.Document) { l.seen.Store(&doc) })

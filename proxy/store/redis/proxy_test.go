@@ -2,25 +2,23 @@ package redis
 
 import (
 	"fmt"
-	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"weir/internal/relay"
 	"weir/internal/testkit"
 	"weir/proxy/store"
 )
 
-// A wire is a TCP proxy between a client and a server, which spoils the
-// connections that go through it.
+// A wire is a relay between a client and a server, which spoils the connections that go
+// through it.
 type wire struct {
-	ln net.Listener
+	*relay.Relay
 
 	mu      sync.Mutex
-	to      string
 	how     spoil
-	conns   []net.Conn
-	pairs   int       // connections so far
 	free    time.Time // when the link has carried what was given to it
 	carried int       // bytes, both ways
 }
@@ -41,76 +39,44 @@ const pieceBytes = 1460
 
 func newWire(t testing.TB, to string) *wire {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{ln: ln, to: to}
-	go w.accept()
-	t.Cleanup(func() { ln.Close(); w.set(spoil{}); w.cut() })
+	w := &wire{Relay: testkit.Must(relay.New(func() string { return to }))(t)}
+	w.Through(w.pass)
+	t.Cleanup(func() { w.set(spoil{}); w.Close() })
 	return w
 }
 
-func (w *wire) addr() string { return w.ln.Addr().String() }
-
-func (w *wire) accept() {
-	for {
-		client, err := w.ln.Accept()
-		if err != nil {
-			return
-		}
-		w.mu.Lock()
-		to := w.to
-		w.mu.Unlock()
-		server, err := net.Dial("tcp", to)
-		if err != nil {
-			client.Close()
-			continue
-		}
-		w.mu.Lock()
-		w.conns = append(w.conns, client, server)
-		number := w.pairs
-		w.pairs++
-		w.mu.Unlock()
-		go w.pump(server, client, number, true)
-		go w.pump(client, server, number, false)
-	}
+// throughWire returns a client of s, behind a wire.
+func throughWire(t testing.TB, s *server) (*Client, *wire) {
+	t.Helper()
+	w, cfg := newWire(t, s.addr()), config(s)
+	cfg.Addrs = []string{w.Addr()}
+	return newClient(t, cfg), w
 }
 
-// pump carries what it reads on the connection with that number, until one side has
-// closed.
-func (w *wire) pump(to, from net.Conn, number int, requests bool) {
-	defer to.Close()
-	defer from.Close()
-	buffer := make([]byte, 64<<10)
-	for {
-		most := len(buffer)
-		if w.now(number).rate > 0 {
-			most = pieceBytes
-		}
-		n, err := from.Read(buffer[:most])
-		if err != nil {
-			return
-		}
-		f := w.now(number)
-		for f.deaf || f.dumb && !requests {
-			time.Sleep(time.Millisecond)
-			f = w.now(number)
-		}
-		w.carry(n, f.rate)
-		if !requests {
-			time.Sleep(f.delay)
-		}
-		if !f.oneByte {
-			_, err = to.Write(buffer[:n])
-		}
-		for i := 0; f.oneByte && i < n && err == nil; i++ {
-			_, err = to.Write(buffer[i : i+1])
-		}
-		if err != nil {
-			return
+// pass carries what was received on the connection with that number.
+func (w *wire) pass(number int, answer bool, all []byte, write func([]byte) error) error {
+	f := w.now(number)
+	for f.deaf || f.dumb && answer {
+		time.Sleep(time.Millisecond)
+		f = w.now(number)
+	}
+	if answer {
+		time.Sleep(f.delay)
+	}
+	most := len(all)
+	switch {
+	case f.oneByte:
+		most = 1
+	case f.rate > 0:
+		most = pieceBytes
+	}
+	for piece := range slices.Chunk(all, most) {
+		w.carry(len(piece), f.rate)
+		if err := write(piece); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // carry counts n bytes, and takes the time that a link with that rate needs for them.
@@ -153,24 +119,6 @@ func (w *wire) set(f spoil) {
 	w.how = f
 }
 
-// lead has it lead to another server, and closes all connections.
-func (w *wire) lead(to string) {
-	w.mu.Lock()
-	w.to = to
-	w.mu.Unlock()
-	w.cut()
-}
-
-// cut closes all connections.
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.conns {
-		c.Close()
-	}
-	w.conns = nil
-}
-
 // A slow or chopped wire changes no answer.
 func TestSlowWire(t *testing.T) {
 	t.Parallel()
@@ -187,10 +135,7 @@ func TestSlowWire(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", test.how), func(t *testing.T) {
 			t.Parallel()
 			s := startServer(t)
-			w := newWire(t, s.addr())
-			cfg := config(s)
-			cfg.Addrs = []string{w.addr()}
-			c := newClient(t, cfg)
+			c, w := throughWire(t, s)
 			l := newLoop(t, c)
 			l.ask(1, counter("first", fixed(1))) // the server knows the script from here on
 			w.set(test.how)
@@ -224,13 +169,13 @@ func TestBrokenWire(t *testing.T) {
 			var w *wire
 			o := newOutage(t, func(cfg *Config) {
 				w = newWire(t, cfg.Addrs[0])
-				cfg.Addrs[0] = w.addr()
+				cfg.Addrs[0] = w.Addr()
 			})
 			asks := 1
 			o.l.ask(1, counter("k", fixed(1000)))
 			w.set(test.how)
 			if test.cut {
-				w.cut()
+				w.Cut()
 			}
 			testkit.Eventually(t, "redis counts as away", func() bool {
 				asks++
@@ -256,10 +201,7 @@ func TestBrokenWire(t *testing.T) {
 func TestLostReplyIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	w := newWire(t, s.addr())
-	cfg := config(s)
-	cfg.Addrs = []string{w.addr()}
-	c := newClient(t, cfg)
+	c, w := throughWire(t, s)
 	l := newLoop(t, c)
 	direct := newLoop(t, newClient(t, config(s)))
 	lim := fixed(1000)
@@ -274,7 +216,7 @@ func TestLostReplyIsNotRepeated(t *testing.T) {
 		return ans.Decision().Remaining
 	}
 	testkit.Eventually(t, "the call has run", func() bool { return left() != 999 })
-	w.cut()
+	w.Cut()
 	w.set(spoil{})
 	if ans := <-answered; ans.Granted != 7 || ans.Mode != store.FailOpen {
 		t.Errorf("got %+v", ans)

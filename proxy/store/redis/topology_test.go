@@ -15,7 +15,7 @@ import (
 func clusterBehindOneAddress(t *testing.T, cl *cluster) {
 	front, log := newWire(t, cl.masters[1].addr()), new(testkit.Log)
 	for _, topology := range []Topology{Auto, Cluster} {
-		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{front.addr()}, Topology: topology, dialTimeout: timeoutMax})
+		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{front.Addr()}, Topology: topology, dialTimeout: timeoutMax})
 		l, r := newLoop(t, c), rand.New(rand.NewPCG(13, uint64(topology)))
 		granted := 0
 		for master := range cl.masters {
@@ -40,13 +40,14 @@ func clusterBehindOneAddress(t *testing.T, cl *cluster) {
 func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 	for _, topology := range []Topology{Auto, Single} {
 		front, log := newWire(t, startServer(t).addr()), new(testkit.Log)
-		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{front.addr()}, Topology: topology, dialTimeout: timeoutMax})
+		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{front.Addr()}, Topology: topology, dialTimeout: timeoutMax})
 		l, r := newLoop(t, c), rand.New(rand.NewPCG(15, uint64(topology)))
 		here, elsewhere := counter(cl.keyAt(0, r), fixed(40)), counter(cl.keyAt(1, r), fixed(40))
 		if ans := l.ask(1, elsewhere); ans.Mode != store.Exact {
 			t.Errorf("%v, by the single server: %+v", topology, ans)
 		}
-		front.lead(cl.masters[0].addr())
+		front.To(cl.masters[0].Addr)
+		front.Cut()
 		exact := func(c store.Counter) bool { return l.ask(1, c).Mode == store.Exact }
 		if topology == Auto {
 			testkit.Eventually(t, "it decides about all keys", func() bool { return exact(here) && exact(elsewhere) })
