@@ -1,13 +1,10 @@
 package redis
 
 import (
-	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
@@ -91,10 +88,8 @@ func survived(t *testing.T, q *Queue, kept deferred.ID, log *testkit.Log) {
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
-	replica := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port), "--repl-diskless-sync-delay", "0")
-	replica.Followed(master)
-	sentinel, log := redistest.StartSentinel(t, master), new(testkit.Log)
-	sentinel.Knows("replica", strconv.Itoa(replica.Port))
+	replica := redistest.StartReplica(t, master)
+	sentinel, log := redistest.StartSentinel(t, master, replica), new(testkit.Log)
 	q := openedAt(t, redis.Config{Addrs: []string{sentinel.Addr()}, SentinelMaster: "weir"}, log)
 	delivers(t, q, "a")
 	kept := accepts(t, q, "kept")
@@ -108,17 +103,7 @@ func TestSentinel(t *testing.T) {
 // The queue works over TLS. With an authority that is not trusted nothing is stored, and the log says why.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	certFile, keyFile := testkit.WritePair(t, testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"))
-	port := redistest.FreePort(t)
-	redistest.Start(t, "--tls-port", strconv.Itoa(port), "--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")
-	addr := fmt.Sprint("127.0.0.1:", port)
-	testkit.Eventually(t, "the server listens there", func() bool {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
+	_, addr, certFile, _ := redistest.StartTLS(t)
 	var q *Queue
 	var log *testkit.Log
 	put := func(authority string) (st deferred.Stored) {

@@ -11,6 +11,7 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
 
 // clients is how many asks are under way in the benchmarks, as with so many
@@ -44,7 +45,7 @@ func BenchmarkLane(b *testing.B) {
 }
 
 func benchmarkLane(b *testing.B, keys, inFlight int, lim *limit.Limit) {
-	s := startServer(b)
+	s := redistest.Start(b)
 	cfg := config(s)
 	cfg.InFlight = inFlight
 	c := newClient(b, cfg)
@@ -72,7 +73,7 @@ func benchmarkLane(b *testing.B, keys, inFlight int, lim *limit.Limit) {
 		}
 	}
 	l.ask(1, store.Counter{Rule: "global", Limit: lim, Cost: 1})
-	before, cpu := c.Stats(), s.cpu()
+	before, used := c.Stats(), cpu(s)
 	b.ResetTimer()
 	l.post(func(now time.Time) {
 		left += clients
@@ -86,12 +87,12 @@ func benchmarkLane(b *testing.B, keys, inFlight int, lim *limit.Limit) {
 	n := float64(b.N)
 	b.ReportMetric(n/b.Elapsed().Seconds(), "decisions/s")
 	b.ReportMetric(float64(after.Commands-before.Commands)/n, "commands/decision")
-	b.ReportMetric((s.cpu()-cpu).Seconds()*1e6/n, "redis-µs/decision")
+	b.ReportMetric((cpu(s)-used).Seconds()*1e6/n, "redis-µs/decision")
 }
 
 // cpu is the processor time that the server has used.
-func (s *server) cpu() (used time.Duration) {
-	lines := bufio.NewScanner(strings.NewReader(s.do("info", "cpu")))
+func cpu(s *redistest.Server) (used time.Duration) {
+	lines := bufio.NewScanner(strings.NewReader(s.Do("info", "cpu")))
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ":")
 		if name == "used_cpu_sys" || name == "used_cpu_user" {

@@ -14,27 +14,24 @@ import (
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/redis/redistest"
+	"weir/proxy/store/simredis"
 )
 
 // A cluster is nodes that share the slots evenly; the first has a replica.
 type cluster struct {
-	masters []*server
-	replica *server
+	masters []*redistest.Server
+	replica *redistest.Server
 }
 
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	masters, replica := redistest.StartCluster(t)
-	c := &cluster{replica: &server{replica}}
-	for _, m := range masters {
-		c.masters = append(c.masters, &server{m})
-	}
-	return c
+	return &cluster{masters, replica}
 }
 
 // client returns a client that knows two of the nodes.
 func (c *cluster) client(t *testing.T, log *testkit.Log) *Client {
-	return newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{c.masters[0].addr(), c.masters[1].addr()}, dialTimeout: timeoutMax})
+	return newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{c.masters[0].Addr(), c.masters[1].Addr()}, dialTimeout: timeoutMax})
 }
 
 // keyAt returns a key whose slot is on the master with that number.
@@ -68,7 +65,7 @@ func TestCluster(t *testing.T) {
 // One ask after the other, groups of keys in several slots are decided as the
 // simulated Redis does: what one slot charged is given back when another refuses.
 func clusterGroups(t *testing.T, l *loop) {
-	table, r := newTable(t), rand.New(rand.NewPCG(7, 8))
+	table, r := testkit.Must(simredis.New(simredis.Config{}))(t), rand.New(rand.NewPCG(7, 8))
 	limits := []*limit.Limit{
 		fixed(20),
 		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 15, Window: century}),
@@ -166,7 +163,7 @@ func clusterMoves(t *testing.T, cl *cluster, l *loop) {
 	name := string(appendName(nil, "", "r", []byte(key), fixed(1).Kind()))
 	slot := strconv.Itoa(int(slotOf(name)))
 	from, to := cl.masters[1], cl.masters[2]
-	fromID, toID := from.do("cluster", "myid"), to.do("cluster", "myid")
+	fromID, toID := from.Do("cluster", "myid"), to.Do("cluster", "myid")
 	asked := int64(0)
 	check := func(when string) {
 		t.Helper()
@@ -177,13 +174,13 @@ func clusterMoves(t *testing.T, cl *cluster, l *loop) {
 		}
 	}
 	check("before")
-	to.do("cluster", "setslot", slot, "importing", fromID)
-	from.do("cluster", "setslot", slot, "migrating", toID)
+	to.Do("cluster", "setslot", slot, "importing", fromID)
+	from.Do("cluster", "setslot", slot, "migrating", toID)
 	check("while it moves")
-	from.do("migrate", "127.0.0.1", strconv.Itoa(to.Port), name, "0", "5000")
+	from.Do("migrate", "127.0.0.1", to.Port, name, "0", "5000")
 	check("when the key has moved")
-	for _, m := range []*server{to, from, cl.masters[0]} {
-		m.do("cluster", "setslot", slot, "node", toID)
+	for _, m := range []*redistest.Server{to, from, cl.masters[0]} {
+		m.Do("cluster", "setslot", slot, "node", toID)
 		check("when some nodes know")
 	}
 }
@@ -192,7 +189,7 @@ func clusterMoves(t *testing.T, cl *cluster, l *loop) {
 func clusterFails(t *testing.T, cl *cluster, c *Client, l *loop, log *testkit.Log) {
 	key := cl.keyAt(0, rand.New(rand.NewPCG(11, 12)))
 	l.ask(1, counter(key, fixed(1000)))
-	cl.masters[0].kill()
+	cl.masters[0].Kill()
 	testkit.Eventually(t, "redis counts as away", func() bool {
 		if ans := l.ask(1, counter(key, fixed(1000))); ans.Granted != 1 {
 			t.Errorf("refused: %+v", ans)
@@ -206,30 +203,22 @@ func clusterFails(t *testing.T, cl *cluster, c *Client, l *loop, log *testkit.Lo
 	}
 }
 
-// startSentinel starts a Sentinel that watches a master, called weir.
-func startSentinel(t *testing.T, master *server) *server {
-	t.Helper()
-	return &server{redistest.StartSentinel(t, master.Server)}
-}
-
 // A Sentinel that makes the replica master when the master is killed.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
-	master := startServer(t)
-	replica := startServer(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port), "--repl-diskless-sync-delay", "0")
-	replica.Followed(master.Server)
-	sentinel := startSentinel(t, master)
-	sentinel.Knows("replica", strconv.Itoa(replica.Port))
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	sentinel := redistest.StartSentinel(t, master, replica)
 
 	log := new(testkit.Log)
-	c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{sentinel.addr()}, SentinelMaster: "weir", dialTimeout: timeoutMax})
+	c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{sentinel.Addr()}, SentinelMaster: "weir", dialTimeout: timeoutMax})
 	l := newLoop(t, c)
 	for range 5 {
 		l.ask(1, counter("k", fixed(1000)))
 	}
 	name := string(appendName(nil, "", "r", []byte("k"), fixed(1).Kind()))
-	testkit.Eventually(t, "the replica has what was charged", func() bool { return replica.do("get", name) == master.do("get", name) })
-	master.kill()
+	testkit.Eventually(t, "the replica has what was charged", func() bool { return replica.Do("get", name) == master.Do("get", name) })
+	master.Kill()
 	testkit.Eventually(t, "redis counts as away", func() bool {
 		if ans := l.ask(1, counter("x", fixed(1000))); ans.Granted != 1 {
 			t.Errorf("refused: %+v", ans)

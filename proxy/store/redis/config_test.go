@@ -13,6 +13,7 @@ import (
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
+	"weir/proxy/store/redis/redistest"
 )
 
 func TestValidate(t *testing.T) {
@@ -86,12 +87,8 @@ func TestParseFailureMode(t *testing.T) {
 // TLS with an authority of one's own, and an ACL user who may no more than needed.
 func TestTLSAndUser(t *testing.T) {
 	t.Parallel()
-	certFile, keyFile := testkit.WritePair(t, testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"))
-	secure := freePort(t)
-	s := startServer(t, "--tls-port", fmt.Sprint(secure), "--tls-cert-file", certFile, "--tls-key-file", keyFile,
-		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no", "--databases", "4")
-	s.allow("w:")
-	addr := fmt.Sprintf("127.0.0.1:%d", secure)
+	s, addr, certFile, keyFile := redistest.StartTLS(t, "--databases", "4")
+	allow(s, "w:")
 	cfg := Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: []string{addr}, dialTimeout: timeoutMax, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
@@ -107,14 +104,14 @@ func TestTLSAndUser(t *testing.T) {
 	if _, err := c.Forget("r", []byte("k")); err != nil {
 		t.Error(err)
 	}
-	if n := s.do("-n", "3", "exists", "w:"+docName); n != "1" {
+	if n := s.Do("-n", "3", "exists", "w:"+docName); n != "1" {
 		t.Errorf("the document is not in database 3: %s", n)
 	}
 	for name, change := range map[string]func(*Config){
 		"not trusted":   func(cfg *Config) { cfg.TLSCAFile = "" },
 		"no authority":  func(cfg *Config) { cfg.TLSCAFile = keyFile },
 		"another name":  func(cfg *Config) { cfg.TLSServerName = "example.com" },
-		"TLS on a port": func(cfg *Config) { cfg.Addrs = []string{s.addr()} },
+		"TLS on a port": func(cfg *Config) { cfg.Addrs = []string{s.Addr()} },
 		"none on TLS's": func(cfg *Config) { cfg.TLS, cfg.TLSCAFile = false, "" },
 	} {
 		wrong, log := cfg, new(testkit.Log)
@@ -174,9 +171,9 @@ func TestProbeNames(t *testing.T) {
 // Slots as the server computes them.
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t)))
+	s := redistest.StartNode(t)
 	for _, name := range []string{"", "123456789", "foo", "{user1000}.following", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "a}b{c", "ratelimiter:11:per-partner{4:acme}token"} {
-		if got, want := fmt.Sprint(slotOf(name)), s.do("cluster", "keyslot", name); got != want {
+		if got, want := fmt.Sprint(slotOf(name)), s.Do("cluster", "keyslot", name); got != want {
 			t.Errorf("%q is in slot %s, the server says %s", name, got, want)
 		}
 	}
@@ -204,7 +201,7 @@ func TestMetrics(t *testing.T) {
 		fmt.Sprintf("ratelimiter_store_commands_total %d", c.Stats().Commands),
 		"ratelimiter_redis_request_duration_seconds_count 2", // the script was not known at first
 		`ratelimiter_store_undecided_total{reason="away"} 0`)
-	s.kill()
+	s.Kill()
 	testkit.Eventually(t, "redis counts as away", func() bool { return !c.Connected() })
 	l.ask(5, counter("k", fixed(2)))
 	has("ratelimiter_redis_connected 0", `ratelimiter_mode{type="normal"} 0`, `ratelimiter_mode{type="failopen"} 1`,

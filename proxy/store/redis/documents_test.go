@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
 
 const docName = "ratelimiter:config"
@@ -19,10 +20,7 @@ func TestDocuments(t *testing.T) {
 	s, c, _ := newWorld(t)
 	read := func() string {
 		t.Helper()
-		doc, err := c.Read(docName)
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := testkit.Must(c.Read(docName))(t)
 		return fmt.Sprintf("%d %s", doc.Version, doc.Body)
 	}
 	write := func(version int64, body string) string {
@@ -34,7 +32,7 @@ func TestDocuments(t *testing.T) {
 		return fmt.Sprintf("%v %d %s", written, doc.Version, doc.Body)
 	}
 	do := func(words ...string) func() string {
-		return func() string { s.do(words...); return "" }
+		return func() string { s.Do(words...); return "" }
 	}
 	set := func(version int64, body string) func() string {
 		return func() string { return write(version, body) }
@@ -89,7 +87,7 @@ func TestDocumentBound(t *testing.T) {
 // Nothing is connected once the client is closed.
 func TestDocumentsAfterClose(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, config(startServer(t)))
+	c := newClient(t, config(redistest.Start(t)))
 	c.Close()
 	if _, err := c.Read(docName); err == nil || c.back.docConn != nil {
 		t.Errorf("read after Close: %v, connected %v", err, c.back.docConn != nil)
@@ -132,7 +130,7 @@ func TestDocumentWriters(t *testing.T) {
 // away, and of one that is lost.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := redistest.Start(t)
 	var mu sync.Mutex
 	seen := map[int]string{}
 	var clients []*Client
@@ -158,13 +156,13 @@ func TestWatch(t *testing.T) {
 		t.Fatal(written, err)
 	}
 	all("1 1")
-	s.do("flushall")
+	s.Do("flushall")
 	all("0 ")
 	if _, written, err := clients[1].CompareAndSet(docName, 0, []byte("2")); !written || err != nil {
 		t.Fatal(written, err)
 	}
 	all("1 2") // the version that the first had, but another body
-	s.kill()
+	s.Kill()
 	testkit.Eventually(t, "an idle client notices", func() bool { return !clients[0].Connected() && !clients[1].Connected() })
 	if _, err := clients[0].Read(docName); err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("read: %v", err)
@@ -172,6 +170,6 @@ func TestWatch(t *testing.T) {
 	if _, _, err := clients[0].CompareAndSet(docName, 0, nil); err == nil {
 		t.Error("written while redis is away")
 	}
-	s.start()
+	s.Start()
 	all("0 ")
 }

@@ -10,6 +10,7 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
 
 // To forget a key or to give it more counts for all proxies, also for those that
@@ -17,7 +18,7 @@ import (
 // look.
 func TestEdits(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := redistest.Start(t)
 	cfg := config(s)
 	cfg.KeyPrefix = "p:"
 	editor := newClient(t, cfg)
@@ -64,7 +65,7 @@ func TestEdits(t *testing.T) {
 			there.ask(1, c)
 		}
 	}
-	for _, name := range strings.Fields(s.do("keys", "*")) {
+	for _, name := range strings.Fields(s.Do("keys", "*")) {
 		if !strings.HasPrefix(name, "p:") {
 			t.Errorf("%s is written, which lacks the prefix", name)
 		}
@@ -75,7 +76,7 @@ func TestEdits(t *testing.T) {
 // the one that edits knows.
 func TestEditsOfAllKinds(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := redistest.Start(t)
 	cfg := config(s)
 	cfg.KeyPrefix = "p:"
 	editor := newClient(t, cfg)
@@ -121,13 +122,13 @@ func TestKindsAreBounded(t *testing.T) {
 	}
 	note("a", "b")
 	note("b", "c", "a")
-	if got := s.do("get", kindsName); got != "a b c" {
+	if got := s.Do("get", kindsName); got != "a b c" {
 		t.Errorf("known: %q", got)
 	}
 	for i := range kindsMax - 2 {
 		note(fmt.Sprint("k", i))
 	}
-	known := strings.Fields(s.do("get", kindsName))
+	known := strings.Fields(s.Do("get", kindsName))
 	if len(known) != kindsMax || known[0] != "b" || known[1] != "c" {
 		t.Errorf("%d are known, from %q on, want %d from b on", len(known), known[:2], kindsMax)
 	}
@@ -140,19 +141,19 @@ func TestKindsAreNoted(t *testing.T) {
 	knows := func(want string) func() bool {
 		return func() bool {
 			o.l.ask(1, counter("k", fixed(1000)))
-			return o.s.do("get", kindsName) == want
+			return o.s.Do("get", kindsName) == want
 		}
 	}
 	kind := string(fixed(1).Kind().Append(nil))
 	testkit.Eventually(t, "the kind is noted", knows(kind))
-	o.s.do("del", kindsName)
+	o.s.Do("del", kindsName)
 	o.l.ask(1, counter("other", fixed(1000)))
-	if got := o.s.do("get", kindsName); got != "" {
+	if got := o.s.Do("get", kindsName); got != "" {
 		t.Errorf("noted again at once: %s", got)
 	}
-	o.s.kill()
+	o.s.Kill()
 	o.away()
-	o.s.start()
+	o.s.Start()
 	o.back()
 	testkit.Eventually(t, "the kind is noted after an outage", knows(kind))
 
@@ -190,7 +191,7 @@ func TestAddNothing(t *testing.T) {
 	if changed, err := c.Add("r", []byte("new"), 3); changed || err != nil {
 		t.Errorf("give to a key that is new: %v, %v", changed, err)
 	}
-	if n := s.do("exists", string(appendName(nil, "", "r", []byte("new"), fixed(5).Kind()))); n != "0" {
+	if n := s.Do("exists", string(appendName(nil, "", "r", []byte("new"), fixed(5).Kind()))); n != "0" {
 		t.Error("a key was written that is as new")
 	}
 	booked := l.ask(1, hourly("queue")).Granted + l.ask(1, hourly("queue")).Granted
@@ -208,13 +209,13 @@ func TestAddNothing(t *testing.T) {
 		l.ask(1, counter("foreign", lim))
 		name := string(appendName(nil, "", "r", []byte("foreign"), lim.Kind()))
 		for _, words := range [][]string{{"set", name, "text"}, {"lpush", name, "text"}} {
-			s.do("del", name)
-			s.do(words...)
+			s.Do("del", name)
+			s.Do(words...)
 			if changed, err := c.Add("r", []byte("foreign"), 3); changed || err == nil || !strings.Contains(err.Error(), "something else") {
 				t.Errorf("give to what %s made: %v, %v", words[0], changed, err)
 			}
 		}
-		s.do("del", name)
+		s.Do("del", name)
 	}
 	if !c.Connected() {
 		t.Error("a key that holds something else counts as an outage")
@@ -225,7 +226,7 @@ func TestAddNothing(t *testing.T) {
 func TestEditsWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t, func(*Config) {})
-	o.s.kill()
+	o.s.Kill()
 	testkit.Eventually(t, "redis counts as away", func() bool { return !o.c.Connected() })
 	if changed, err := o.c.Forget("r", []byte("k")); changed || err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("forget: %v, %v", changed, err)
@@ -249,7 +250,7 @@ func TestTimeToLiveAfterAdd(t *testing.T) {
 		l.ask(4, one)
 		l.ask(5, one)
 		name := string(appendName(nil, "", "r", one.Key, lim.Kind()))
-		expires := s.do("pexpiretime", name)
+		expires := s.Do("pexpiretime", name)
 		if changed, err := c.Add("r", one.Key, 5); !changed || err != nil {
 			t.Fatalf("%s: %v, %v", one.Key, changed, err)
 		}
@@ -258,7 +259,7 @@ func TestTimeToLiveAfterAdd(t *testing.T) {
 		ans := l.ask(1, look)
 		var before, after int64
 		fmt.Sscan(expires, &before)
-		fmt.Sscan(s.do("pexpiretime", name), &after)
+		fmt.Sscan(s.Do("pexpiretime", name), &after)
 		if d := ans.Decision(); d.Remaining < 6 || after < before || after > before+testkit.Patience.Milliseconds() {
 			t.Errorf("%s: %d left, expires at %d ms, before at %d", one.Key, d.Remaining, after, before)
 		}

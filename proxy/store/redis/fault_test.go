@@ -13,12 +13,13 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
 
 // A world in which Redis comes and goes.
 type outage struct {
 	t   *testing.T
-	s   *server
+	s   *redistest.Server
 	c   *Client
 	l   *loop
 	log *testkit.Log
@@ -26,7 +27,7 @@ type outage struct {
 
 // newOutage starts a server and a client that gives asks half a second.
 func newOutage(t *testing.T, change func(*Config)) *outage {
-	s := startServer(t)
+	s := redistest.Start(t)
 	log := new(testkit.Log)
 	cfg := config(s)
 	cfg.Timeout, cfg.Log = 500*time.Millisecond, log.Logger()
@@ -87,27 +88,27 @@ func TestOutages(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
-		breakIt func(s *server)
-		healIt  func(s *server)
+		breakIt func(s *redistest.Server)
+		healIt  func(s *redistest.Server)
 		reason  string
 	}{
-		{"killed", func(s *server) { s.kill() }, func(s *server) { s.start() }, ""},
-		{"frozen", func(s *server) { s.signal(syscall.SIGSTOP) }, func(s *server) { s.signal(syscall.SIGCONT) }, "5 batches in a row"},
-		{"read only", func(s *server) { s.do("replicaof", "127.0.0.1", "1") }, func(s *server) { s.do("replicaof", "no", "one") }, "READONLY"},
-		{"without its master", func(s *server) {
-			s.do("config", "set", "replica-serve-stale-data", "no")
-			s.do("replicaof", "127.0.0.1", "1")
-		}, func(s *server) { s.do("replicaof", "no", "one") }, "MASTERDOWN"},
-		{"out of memory", func(s *server) {
-			s.do("config", "set", "maxmemory-policy", "noeviction")
-			s.do("config", "set", "maxmemory", "1")
-		}, func(s *server) { s.do("config", "set", "maxmemory", "0") }, "OOM"},
-		{"busy with a script", func(s *server) {
-			s.do("config", "set", "busy-reply-threshold", "1")
-			go s.try("eval", "while true do end", "0") // ends when the script is killed
-		}, func(s *server) { s.do("script", "kill") }, "BUSY"},
-		{"without permission", func(s *server) { s.do("acl", "setuser", "default", "-eval", "-evalsha") },
-			func(s *server) { s.do("acl", "setuser", "default", "+@all") }, "NOPERM"},
+		{"killed", func(s *redistest.Server) { s.Kill() }, func(s *redistest.Server) { s.Start() }, ""},
+		{"frozen", func(s *redistest.Server) { s.Signal(syscall.SIGSTOP) }, func(s *redistest.Server) { s.Signal(syscall.SIGCONT) }, "5 batches in a row"},
+		{"read only", func(s *redistest.Server) { s.Do("replicaof", "127.0.0.1", "1") }, func(s *redistest.Server) { s.Do("replicaof", "no", "one") }, "READONLY"},
+		{"without its master", func(s *redistest.Server) {
+			s.Do("config", "set", "replica-serve-stale-data", "no")
+			s.Do("replicaof", "127.0.0.1", "1")
+		}, func(s *redistest.Server) { s.Do("replicaof", "no", "one") }, "MASTERDOWN"},
+		{"out of memory", func(s *redistest.Server) {
+			s.Do("config", "set", "maxmemory-policy", "noeviction")
+			s.Do("config", "set", "maxmemory", "1")
+		}, func(s *redistest.Server) { s.Do("config", "set", "maxmemory", "0") }, "OOM"},
+		{"busy with a script", func(s *redistest.Server) {
+			s.Do("config", "set", "busy-reply-threshold", "1")
+			go s.Try("eval", "while true do end", "0") // ends when the script is killed
+		}, func(s *redistest.Server) { s.Do("script", "kill") }, "BUSY"},
+		{"without permission", func(s *redistest.Server) { s.Do("acl", "setuser", "default", "-eval", "-evalsha") },
+			func(s *redistest.Server) { s.Do("acl", "setuser", "default", "+@all") }, "NOPERM"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -129,13 +130,13 @@ func TestWaitingWhenRedisGoes(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t, func(cfg *Config) { cfg.Timeout = timeoutMax })
 	o.l.ask(1, counter("k", fixed(10)))
-	o.s.signal(syscall.SIGSTOP)
+	o.s.Signal(syscall.SIGSTOP)
 	var asks []store.Ask
 	for i := range 1000 {
 		asks = append(asks, repeated(1, counter(fmt.Sprint(i%500), fixed(10)))...)
 	}
 	r := startTurn(o.l, asks)
-	o.s.kill()
+	o.s.Kill()
 	r.wait(t, o.l)
 	for i, ans := range r.answers {
 		if ans.Granted != 1 || ans.Mode != store.FailOpen {
@@ -170,7 +171,7 @@ func TestFailureModes(t *testing.T) {
 			if ans := o.l.ask(1, counter("k", three)); ans.Mode != store.Cached {
 				t.Errorf("from memory: %+v", ans)
 			}
-			o.s.kill()
+			o.s.Kill()
 			testkit.Eventually(t, "redis counts as away", func() bool {
 				o.l.ask(1, counter("x", three))
 				return !o.c.Connected()
@@ -183,7 +184,7 @@ func TestFailureModes(t *testing.T) {
 				t.Errorf("decided locally: %+v", ans)
 			}
 			o.saysOnce(test.line)
-			o.s.start()
+			o.s.Start()
 			o.back()
 			if ans := o.l.ask(5, counter("k", three)); ans.Granted != 3 || ans.Mode != store.Exact {
 				t.Errorf("by a redis that is new: %+v", ans)
@@ -198,7 +199,7 @@ func TestRedisForgets(t *testing.T) {
 	o := newOutage(t, func(cfg *Config) { cfg.Timeout = timeoutMax })
 	ten := fixed(10)
 	o.l.ask(4, counter("k", ten))
-	o.s.do("script", "flush")
+	o.s.Do("script", "flush")
 	before := o.c.Stats()
 	ans := o.l.ask(1, counter("k", ten))
 	if ans.Mode != store.Exact || ans.Decision().Remaining != 5 {
@@ -207,7 +208,7 @@ func TestRedisForgets(t *testing.T) {
 	if after := o.c.Stats(); after.Reloads != before.Reloads+1 || after.Errors != before.Errors {
 		t.Errorf("counted %+v, before %+v", after, before)
 	}
-	o.s.do("flushall")
+	o.s.Do("flushall")
 	if ans := o.l.ask(1, counter("k", ten)); ans.Mode != store.Exact || ans.Decision().Remaining != 9 {
 		t.Errorf("after FLUSHALL: %+v", ans)
 	}
@@ -223,12 +224,12 @@ func TestForeignKey(t *testing.T) {
 	other := store.Counter{Rule: "other", Key: []byte("k"), Limit: fixed(10), Cost: 1}
 	logged := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 1})
 	for _, l := range []*limit.Limit{fixed(1), logged} {
-		o.s.do("lpush", string(appendName(nil, "", "r", []byte("list"), l.Kind())), "x")
-		o.s.do("set", string(appendName(nil, "", "r", []byte("text"), l.Kind())), "x")
+		o.s.Do("lpush", string(appendName(nil, "", "r", []byte("list"), l.Kind())), "x")
+		o.s.Do("set", string(appendName(nil, "", "r", []byte("text"), l.Kind())), "x")
 	}
 	queue := hourly(string(keys.AppendSecret(nil, []byte("topsecret"))))
 	o.l.ask(1, queue)
-	o.s.do("rename", string(appendName(nil, "", "r", queue.Key, queue.Limit.Kind())), string(appendName(nil, "", "r", queue.Key, fixed(1).Kind())))
+	o.s.Do("rename", string(appendName(nil, "", "r", queue.Key, queue.Limit.Kind())), string(appendName(nil, "", "r", queue.Key, fixed(1).Kind())))
 	o.l.ask(1, counter(string(queue.Key), fixed(1))) // the first is the one that is told
 	var asks []store.Ask
 	for range 20 {
@@ -257,23 +258,27 @@ func TestWrongAtFirst(t *testing.T) {
 		name   string
 		args   []string
 		change func(cfg *Config)
-		heal   func(s *server)
+		heal   func(s *redistest.Server)
 		reason string
 	}{
 		{"password", []string{"--requirepass", "other"}, func(cfg *Config) { cfg.Password = "secret" },
-			func(s *server) { s.do("--no-auth-warning", "-a", "other", "config", "set", "requirepass", "secret") }, "WRONGPASS"},
+			func(s *redistest.Server) {
+				s.Do("--no-auth-warning", "-a", "other", "config", "set", "requirepass", "secret")
+			}, "WRONGPASS"},
 		{"no password", []string{"--requirepass", "other"}, func(cfg *Config) {},
-			func(s *server) { s.do("--no-auth-warning", "-a", "other", "config", "set", "requirepass", "") }, "NOAUTH"},
+			func(s *redistest.Server) {
+				s.Do("--no-auth-warning", "-a", "other", "config", "set", "requirepass", "")
+			}, "NOAUTH"},
 		{"user", nil, func(cfg *Config) { cfg.Username, cfg.Password = "weir", "secret" },
-			func(s *server) { s.do("acl", "setuser", "weir", "on", ">secret", "~*", "+@all") }, "WRONGPASS"},
+			func(s *redistest.Server) { s.Do("acl", "setuser", "weir", "on", ">secret", "~*", "+@all") }, "WRONGPASS"},
 		{"database", []string{"--databases", "1"}, func(cfg *Config) { cfg.DB = 5 },
-			func(s *server) { s.kill(); s.Args = nil; s.start() }, "DB index is out of range"},
+			func(s *redistest.Server) { s.Kill(); s.Args = nil; s.Start() }, "DB index is out of range"},
 		{"TLS", nil, func(cfg *Config) { cfg.TLS, cfg.TLSCAFile = true, "/nonexistent" }, nil, "TLSCAFile"},
 		{"TLS to a port without", nil, func(cfg *Config) { cfg.TLS, cfg.dialTimeout = true, timeoutMax }, nil, "did not answer the TLS handshake within 2s: if it has no TLS, set REDIS_TLS=false"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s, log := startServer(t, test.args...), new(testkit.Log)
+			s, log := redistest.Start(t, test.args...), new(testkit.Log)
 			cfg := config(s)
 			cfg.Log = log.Logger()
 			test.change(&cfg)
@@ -298,8 +303,8 @@ func TestWrongAtFirst(t *testing.T) {
 // A host on which nobody listens yet.
 func TestServerComesLater(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	s.kill()
+	s := redistest.Start(t)
+	s.Kill()
 	log := new(testkit.Log)
 	cfg := config(s)
 	cfg.Log, cfg.Failure = log.Logger(), store.Closed
@@ -308,7 +313,7 @@ func TestServerComesLater(t *testing.T) {
 	if ans := l.ask(1, counter("k", fixed(1))); ans.Mode != store.Closed || ans.Granted != 0 {
 		t.Errorf("at first: %+v", ans)
 	}
-	s.start()
+	s.Start()
 	o := outage{t, s, c, l, log}
 	o.back()
 }

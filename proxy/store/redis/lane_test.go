@@ -10,6 +10,7 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
 
 // A turn is asks made in one turn of a loop, and what became of them.
@@ -77,7 +78,7 @@ func repeated(n int, counters ...store.Counter) []store.Ask {
 // come are the first served.
 func TestAsksGather(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := redistest.Start(t)
 	cfg := config(s)
 	cfg.InFlight = 1 // of several batches under way, the later may be the first
 	c := newClient(t, cfg)
@@ -118,14 +119,14 @@ func TestScriptsAreBounded(t *testing.T) {
 		return b
 	}
 	batch(1) // the script is known from now on
-	s.do("config", "resetstat")
+	s.Do("config", "resetstat")
 	for i, g := range batch(100).Groups {
 		if g.Err != nil || (g.Granted == 1) != (i < 100) {
 			t.Fatalf("group %d: %d granted, %v; want the first 100", i, g.Granted, g.Err)
 		}
 	}
 	const want = groups * counters / scriptCountersMax
-	if stats := s.do("info", "commandstats"); !strings.Contains(stats, fmt.Sprintf("cmdstat_evalsha:calls=%d,", want)) {
+	if stats := s.Do("info", "commandstats"); !strings.Contains(stats, fmt.Sprintf("cmdstat_evalsha:calls=%d,", want)) {
 		t.Errorf("want %d calls of the script:\n%s", want, stats)
 	}
 }
@@ -135,17 +136,17 @@ func TestScriptsAreBounded(t *testing.T) {
 // never sent was not.
 func TestOwnDeadline(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := redistest.Start(t)
 	cfg := config(s)
 	cfg.Timeout, cfg.InFlight = 500*time.Millisecond, 1
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
 	lim := fixed(1000)
 	l.ask(1, counter("k", lim))
-	s.signal(syscall.SIGSTOP)
+	s.Signal(syscall.SIGSTOP)
 	r := startTurn(l, repeated(20, counter("k", lim))) // one is sent, the others gather
 	r.wait(t, l)
-	s.signal(syscall.SIGCONT)
+	s.Signal(syscall.SIGCONT)
 	for i, ans := range r.answers {
 		if ans.Mode != store.FailOpen || ans.Granted != 1 || len(ans.Decisions) != 0 {
 			t.Errorf("ask %d: %+v", i, ans)

@@ -25,7 +25,7 @@ func TestLease(t *testing.T) {
 	}
 	lasts := func() string { // all of the time, or a little less
 		var left int64
-		fmt.Sscan(s.do("pttl", leaseName), &left)
+		fmt.Sscan(s.Do("pttl", leaseName), &left)
 		if left > (long-testkit.Patience).Milliseconds() && left <= long.Milliseconds() {
 			return " for long"
 		}
@@ -38,14 +38,14 @@ func TestLease(t *testing.T) {
 		{func() string { return take("a") }, "held"},
 		{func() string { return take("b") }, "not held"},
 		{func() string { return take("a") }, "held"}, // renewed
-		{func() string { s.do("expire", leaseName, "600"); return take("b") }, "not held"},
+		{func() string { s.Do("expire", leaseName, "600"); return take("b") }, "not held"},
 		{func() string { return take("a") + lasts() }, "held for long"}, // as at first
 		{func() string { return errorText(c.Release(leaseName, "b")) + take("b") }, "not held"},
 		{func() string { return errorText(c.Release(leaseName, "a")) + take("b") }, "held"},
-		{func() string { s.do("del", leaseName); return take("a") }, "held"}, // it ended by itself
-		{func() string { s.do("set", leaseName, "somebody"); return take("a") }, "not held"},
+		{func() string { s.Do("del", leaseName); return take("a") }, "held"}, // it ended by itself
+		{func() string { s.Do("set", leaseName, "somebody"); return take("a") }, "not held"},
 		{lasts, " for long"}, // and not for ever
-		{func() string { s.do("del", leaseName); s.do("lpush", leaseName, "x"); return take("a") }, "not held with an error"},
+		{func() string { s.Do("del", leaseName); s.Do("lpush", leaseName, "x"); return take("a") }, "not held with an error"},
 		{func() string { return map[bool]string{true: "there", false: "away"}[c.Connected()] }, "there"}, // it is the key's fault
 	} {
 		if got := step.do(); got != step.want {
@@ -98,7 +98,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 func TestLeaseWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	s, c, _ := newWorld(t)
-	s.kill()
+	s.Kill()
 	testkit.Eventually(t, "the client notices", func() bool { return !c.Connected() })
 	if held, err := c.Lease(leaseName, "a", long); held || err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("held %t, %v", held, err)

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
 
 // rulesBody is a document of the size of 10,000 rules, which differs from others in
@@ -21,7 +22,7 @@ func rulesBody(serial int) []byte {
 // A linked client watches a document behind a wire and asks for decisions all the time.
 type linked struct {
 	t      *testing.T
-	s      *server
+	s      *redistest.Server
 	wire   *wire
 	c      *Client
 	direct *Client // of the same server, not behind the wire
@@ -32,8 +33,8 @@ type linked struct {
 }
 
 func newLinked(t *testing.T) *linked {
-	s := startServer(t)
-	l := &linked{t: t, s: s, wire: newWire(t, s.addr()), direct: newClient(t, config(s)), log: new(testkit.Log)}
+	s := redistest.Start(t)
+	l := &linked{t: t, s: s, wire: newWire(t, s.Addr()), direct: newClient(t, config(s)), log: new(testkit.Log)}
 	cfg := config(s)
 	cfg.Addrs, cfg.Log = []string{l.wire.Addr()}, l.log.Logger()
 	l.c = newClient(t, cfg)
@@ -104,7 +105,7 @@ func TestIdleTraffic(t *testing.T) {
 	}
 	l.until("it is fetched", func() bool { return l.holds(1, body) })
 	looked := func() (n int) {
-		_, calls, _ := strings.Cut(l.s.do("info", "commandstats"), "cmdstat_strlen:calls=")
+		_, calls, _ := strings.Cut(l.s.Do("info", "commandstats"), "cmdstat_strlen:calls=")
 		fmt.Sscan(strings.ReplaceAll(calls, ",", " "), &n)
 		return n
 	}
@@ -135,10 +136,10 @@ func TestDocumentsFailAlone(t *testing.T) {
 	t.Run("not permitted", func(t *testing.T) {
 		t.Parallel()
 		l := newLinked(t)
-		l.s.do("acl", "setuser", "default", "-strlen")
+		l.s.Do("acl", "setuser", "default", "-strlen")
 		const line = "Documents cannot be read, decisions are not affected"
 		l.until("it is told", func() bool { return l.log.Count(line) > 0 })
-		l.s.do("acl", "setuser", "default", "+strlen")
+		l.s.Do("acl", "setuser", "default", "+strlen")
 		if _, written, err := l.direct.CompareAndSet(docName, 0, []byte("1")); !written || err != nil {
 			t.Fatal(written, err)
 		}
@@ -159,7 +160,7 @@ func TestWatchTellsValuesApart(t *testing.T) {
 		t.Fatal(written, err)
 	}
 	l.until("the first is seen", func() bool { return l.holds(1, first) })
-	conn := l.s.dial()
+	conn := dial(l.s)
 	stored := func(body []byte) string { return fmt.Sprintf(`{"version":1,"document":%s}`, body) }
 	for _, test := range []struct {
 		name, value string

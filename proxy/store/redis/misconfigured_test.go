@@ -9,29 +9,30 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
 
 // A Redis that cannot be used until somebody changes something is told from one that is
 // away for the time being.
 func TestMisconfigured(t *testing.T) {
 	t.Parallel()
-	closed, open := startServer(t, "--requirepass", "secret"), startServer(t)
-	open.do("acl", "setuser", "without", "on", ">secret", "~*", "+hello", "+auth")
-	open.do("acl", "setuser", "half", "on", ">secret", "~*", "+@all", "-set")
-	replica := startServer(t)
-	replica.do("replicaof", "127.0.0.1", "1")
+	closed, open := redistest.Start(t, "--requirepass", "secret"), redistest.Start(t)
+	open.Do("acl", "setuser", "without", "on", ">secret", "~*", "+hello", "+auth")
+	open.Do("acl", "setuser", "half", "on", ">secret", "~*", "+@all", "-set")
+	replica := redistest.Start(t)
+	replica.Do("replicaof", "127.0.0.1", "1")
 	for name, test := range map[string]struct {
 		cfg   Config
 		cause store.Cause // 0: none
 	}{
-		"without a password":  {Config{Addrs: []string{closed.addr()}}, store.Unauthenticated},
-		"a wrong password":    {Config{Addrs: []string{closed.addr()}, Password: "wrong"}, store.Unauthenticated},
-		"an unknown user":     {Config{Addrs: []string{open.addr()}, Username: "nobody", Password: "x"}, store.Unauthenticated},
-		"no right":            {Config{Addrs: []string{open.addr()}, Username: "without", Password: "secret"}, store.Unauthorized},
-		"no right in Lua":     {Config{Addrs: []string{open.addr()}, Username: "half", Password: "secret"}, store.Unauthorized},
-		"no database":         {Config{Addrs: []string{open.addr()}, DB: 99}, store.NoDatabase},
-		"no Cluster":          {Config{Addrs: []string{open.addr()}, Topology: Cluster}, store.WrongProtocol},
-		"no Sentinel":         {Config{Addrs: []string{open.addr()}, SentinelMaster: "m"}, store.WrongProtocol},
+		"without a password":  {Config{Addrs: []string{closed.Addr()}}, store.Unauthenticated},
+		"a wrong password":    {Config{Addrs: []string{closed.Addr()}, Password: "wrong"}, store.Unauthenticated},
+		"an unknown user":     {Config{Addrs: []string{open.Addr()}, Username: "nobody", Password: "x"}, store.Unauthenticated},
+		"no right":            {Config{Addrs: []string{open.Addr()}, Username: "without", Password: "secret"}, store.Unauthorized},
+		"no right in Lua":     {Config{Addrs: []string{open.Addr()}, Username: "half", Password: "secret"}, store.Unauthorized},
+		"no database":         {Config{Addrs: []string{open.Addr()}, DB: 99}, store.NoDatabase},
+		"no Cluster":          {Config{Addrs: []string{open.Addr()}, Topology: Cluster}, store.WrongProtocol},
+		"no Sentinel":         {Config{Addrs: []string{open.Addr()}, SentinelMaster: "m"}, store.WrongProtocol},
 		"a web server":        {saying(t, "HTTP/1.1 400 Bad Request"), store.WrongProtocol},
 		"TLS to a web server": {securely(saying(t, "HTTP/1.1 400 Bad Request")), store.WrongProtocol},
 		"an old server":       {saying(t, "-ERR invalid password"), store.Unauthenticated},
@@ -41,15 +42,12 @@ func TestMisconfigured(t *testing.T) {
 		"a lost master":       {saying(t, "-MASTERDOWN Link with MASTER is down"), 0},
 		"a lost Cluster":      {saying(t, "-CLUSTERDOWN The cluster is down"), 0},
 		"a busy server":       {saying(t, "-BUSY Redis is busy running a script"), 0},
-		"nobody":              {Config{Addrs: []string{fmt.Sprint("127.0.0.1:", freePort(t))}}, 0},
-		"read only":           {Config{Addrs: []string{replica.addr()}}, 0},
-		"one that works":      {Config{Addrs: []string{open.addr()}}, 0},
+		"nobody":              {Config{Addrs: []string{testkit.FreeAddr(t)}}, 0},
+		"read only":           {Config{Addrs: []string{replica.Addr()}}, 0},
+		"one that works":      {Config{Addrs: []string{open.Addr()}}, 0},
 	} {
 		test.cfg.Timeout, test.cfg.dialTimeout = timeoutMax, testkit.Patience
-		c, err := New(test.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testkit.Must(New(test.cfg))(t)
 		var cause store.Cause
 		if fault, ok := errors.AsType[*store.MisconfiguredError](c.Misconfigured()); ok {
 			cause = fault.Cause
@@ -69,24 +67,12 @@ func securely(cfg Config) Config {
 // saying is the configuration of a client whose server answers every connection with a
 // line.
 func saying(t *testing.T, line string) Config {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Read(make([]byte, 4096))
-			fmt.Fprint(c, line+"\r\n")
-			_, _ = c.Read(make([]byte, 1)) // until the client has gone
-			c.Close()
-		}
-	}()
-	return Config{Addrs: []string{ln.Addr().String()}}
+	return Config{Addrs: []string{testkit.Serve(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 4096))
+		fmt.Fprint(c, line+"\r\n")
+		_, _ = c.Read(make([]byte, 1)) // until the client has gone
+		c.Close()
+	})}}
 }
 
 // A misconfiguration that comes later is an ERROR, once a minute.
@@ -94,7 +80,7 @@ func TestMisconfiguredLater(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t, nil)
 	o.l.ask(1, counter("k", fixed(1000)))
-	o.s.do("acl", "setuser", "default", "-eval", "-evalsha")
+	o.s.Do("acl", "setuser", "default", "-eval", "-evalsha")
 	o.away()
 	const line = "Redis is misconfigured, staying in fail-open mode"
 	testkit.Eventually(t, line, func() bool { return o.log.Count(line) > 0 })
@@ -103,6 +89,6 @@ func TestMisconfiguredLater(t *testing.T) {
 	if text := o.log.String(); strings.Count(text, line) != 1 || !strings.Contains(text, "level=ERROR") || !strings.Contains(text, store.Unauthorized.String()) {
 		t.Errorf("told\n%s", text)
 	}
-	o.s.do("acl", "setuser", "default", "+@all")
+	o.s.Do("acl", "setuser", "default", "+@all")
 	o.back()
 }

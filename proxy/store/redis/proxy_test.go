@@ -10,6 +10,7 @@ import (
 	"weir/internal/relay"
 	"weir/internal/testkit"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
 
 // A wire is a relay between a client and a server, which spoils the connections that go
@@ -46,9 +47,9 @@ func newWire(t testing.TB, to string) *wire {
 }
 
 // throughWire returns a client of s, behind a wire.
-func throughWire(t testing.TB, s *server) (*Client, *wire) {
+func throughWire(t testing.TB, s *redistest.Server) (*Client, *wire) {
 	t.Helper()
-	w, cfg := newWire(t, s.addr()), config(s)
+	w, cfg := newWire(t, s.Addr()), config(s)
 	cfg.Addrs = []string{w.Addr()}
 	return newClient(t, cfg), w
 }
@@ -134,7 +135,7 @@ func TestSlowWire(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", test.how), func(t *testing.T) {
 			t.Parallel()
-			s := startServer(t)
+			s := redistest.Start(t)
 			c, w := throughWire(t, s)
 			l := newLoop(t, c)
 			l.ask(1, counter("first", fixed(1))) // the server knows the script from here on
@@ -200,7 +201,7 @@ func TestBrokenWire(t *testing.T) {
 // A call whose reply is lost has run, and is not made again.
 func TestLostReplyIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := redistest.Start(t)
 	c, w := throughWire(t, s)
 	l := newLoop(t, c)
 	direct := newLoop(t, newClient(t, config(s)))

@@ -10,6 +10,8 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
+	"weir/proxy/store/storetest"
 )
 
 // hourly is a queue of four in which one leaves each hour.
@@ -21,8 +23,8 @@ func hourly(key string) store.Counter {
 // cuts them off now and then, finds its way, and decides as package limit does.
 func TestLongLog(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	c, conn := newClocked(t, s, clockInKey), s.dial()
+	s := redistest.Start(t)
+	c, conn := newClocked(t, s, clockInKey), dial(s)
 	for i, l := range []*limit.Limit{
 		limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 260, Window: 0.1}),
 		limittest.Soft(limit.Config{Algorithm: limit.SlidingLog, Limit: 200, Window: 0.1}, 0.2, 0.15),
@@ -45,7 +47,7 @@ func TestLongLog(t *testing.T) {
 				t.Fatal(g.Err)
 			}
 			var got store.Answer
-			g.answer(&got)
+			storetest.Answered(&g.Group, &got)
 			granted, _ := l.Decide(now, &state, ask.Counters[0].Ask(int64(ask.N)))
 			want := l.Preview(now, &state, ask.Counters[0].Ask(1))
 			if r.IntN(10) == 0 {
@@ -134,10 +136,10 @@ func TestOffIsNotAsked(t *testing.T) {
 	if ans := o.l.ask(1, counter("k", two), second); ans.Granted != 0 || len(ans.Decisions) != 2 {
 		t.Errorf("behind one that is used up: %+v", ans)
 	}
-	if keys := o.s.do("keys", "*none*"); keys != "" {
+	if keys := o.s.Do("keys", "*none*"); keys != "" {
 		t.Errorf("redis holds %q", keys)
 	}
-	o.s.kill()
+	o.s.Kill()
 	testkit.Eventually(t, "redis counts as away", func() bool { o.l.ask(1, counter("k", two)); return !o.c.Connected() })
 	if ans := o.l.ask(1000, none); ans.Granted != 1000 || ans.Mode != store.Exact {
 		t.Errorf("while redis is away: %+v", ans)
@@ -153,7 +155,7 @@ func (l *loop) release(c store.Counter, slot int64, mode store.Mode) {
 // without anything.
 func TestLaneReleases(t *testing.T) {
 	t.Parallel()
-	cfg := config(startServer(t))
+	cfg := config(redistest.Start(t))
 	cfg.InFlight = 1 // of several batches under way, the later may be the first
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
@@ -210,7 +212,7 @@ func TestReleaseWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	table := newLocal(t)
 	o := newOutage(t, func(cfg *Config) { cfg.Failure, cfg.Local = store.Local, table })
-	o.s.kill()
+	o.s.Kill()
 	testkit.Eventually(t, "the table decides", func() bool { return o.l.ask(1, counter("k", fixed(1000))).Mode == store.Local })
 	o.l.release(hourly("k"), limittest.Epoch, store.Exact)
 	o.l.ask(1, hourly("k"))

@@ -10,9 +10,11 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
+	"weir/proxy/store/redis/redistest"
 	"weir/proxy/store/storetest"
 )
 
@@ -28,7 +30,7 @@ type remote struct {
 
 // direct has the calling goroutine send and wait.
 func direct(t testing.TB) remote {
-	c := newClocked(t, startServer(t), clockInArgument)
+	c := newClocked(t, redistest.Start(t), clockInArgument)
 	tell := func(_ string, now time.Time) []string { return []string{strconv.FormatInt(now.UnixMicro(), 10)} }
 	release := func(prefix string, now time.Time, counter *store.Counter, slot int64) bool {
 		args := append(appendGive([]string{"-1"}, counter.Limit, counter.Cost, slot), tell(prefix, now)...)
@@ -54,7 +56,7 @@ func direct(t testing.TB) remote {
 		if d.Err != nil {
 			panic(d.Err)
 		}
-		d.answer(&ans)
+		storetest.Answered(&d.Group, &ans)
 		if ans.At = now.UnixMicro(); len(s.asked[0].parts) == 0 {
 			ans.At = 0
 		}
@@ -65,14 +67,11 @@ func direct(t testing.TB) remote {
 
 // throughLane asks a lane's loop, which does not tell what is given back.
 func throughLane(t testing.TB) remote {
-	s := startServer(t)
+	s := redistest.Start(t)
 	c := newClocked(t, s, clockInKey)
 	back := &prefixed{client: c.back}
-	behind, err := lane.New(back, c.back.cfg.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, conn := newLoop(t, &Client{Store: behind}), s.dial()
+	behind := testkit.Must(lane.New(back, c.back.cfg.Config))(t)
+	l, conn := newLoop(t, &Client{Store: behind}), dial(s)
 	tell := func(prefix string, now time.Time) []string {
 		setClock(t, conn, prefix, now.UnixMicro())
 		return nil

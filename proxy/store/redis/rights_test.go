@@ -15,6 +15,7 @@ import (
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
+	"weir/proxy/store/redis/redistest"
 )
 
 // documentedRights returns the words of an ACL user in docs/stores.md, from "on" on: the
@@ -22,10 +23,7 @@ import (
 // put where it belongs.
 func documentedRights(t testing.TB, line int, prefix string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/stores.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile("../../../docs/stores.md"))(t)
 	found := regexp.MustCompile(`(?m)^ACL SETUSER weir (.*?) *(#.*)?$`).FindAllStringSubmatch(string(text), -1)
 	if len(found) != 2 {
 		t.Fatalf("docs/stores.md has %d lines with ACL SETUSER weir, want 2", len(found))
@@ -34,20 +32,20 @@ func documentedRights(t testing.TB, line int, prefix string) []string {
 }
 
 // allow gives the server the documented user, whose password is secret.
-func (s *server) allow(prefix string) {
+func allow(s *redistest.Server, prefix string) {
 	s.T.Helper()
-	s.do(append([]string{"acl", "setuser", "weir"}, documentedRights(s.T, 0, prefix)...)...)
+	s.Do(append([]string{"acl", "setuser", "weir"}, documentedRights(s.T, 0, prefix)...)...)
 }
 
-// used returns the commands that the user of a server was allowed to run and ran, and
+// commandsOf returns the commands that the user of a server was allowed to run and ran, and
 // fails the test for each that was refused.
-func (s *server) used() map[string]bool {
+func commandsOf(s *redistest.Server) map[string]bool {
 	s.T.Helper()
-	for _, refused := range regexp.MustCompile(`context\n.*\n *object\n.*`).FindAllString(s.do("acl", "log"), -1) {
+	for _, refused := range regexp.MustCompile(`context\n.*\n *object\n.*`).FindAllString(s.Do("acl", "log"), -1) {
 		s.T.Errorf("refused: %s", strings.Join(strings.Fields(refused), " "))
 	}
 	commands := map[string]bool{}
-	for _, found := range regexp.MustCompile(`cmdstat_([a-z-|]+):calls=[1-9]`).FindAllStringSubmatch(s.do("info", "commandstats"), -1) {
+	for _, found := range regexp.MustCompile(`cmdstat_([a-z-|]+):calls=[1-9]`).FindAllStringSubmatch(s.Do("info", "commandstats"), -1) {
 		commands[found[1]] = true
 	}
 	return commands
@@ -126,20 +124,20 @@ func everythingBut(t *testing.T, line int, used map[string]bool, exempt ...strin
 // commands of a Cluster and of Sentinels are used where there are some.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, append([]string{"--databases", "4", "--user", "weir"}, documentedRights(t, 0, "w:")...)...)
-	cfg := restricted(s.addr())
+	s := redistest.Start(t, append([]string{"--databases", "4", "--user", "weir"}, documentedRights(t, 0, "w:")...)...)
+	cfg := restricted(s.Addr())
 	cfg.DB = 3
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
-	edit := func(_ string, words ...string) { s.do(append([]string{"-n", "3"}, words...)...) }
+	edit := func(_ string, words ...string) { s.Do(append([]string{"-n", "3"}, words...)...) }
 	exercise(t, c, l, edit, func() bool {
-		return everythingBut(t, 0, s.used(), "exists", "asking", "role", "cluster|slots", "cluster|shards")
+		return everythingBut(t, 0, commandsOf(s), "exists", "asking", "role", "cluster|slots", "cluster|shards")
 	})
-	s.kill()
+	s.Kill()
 	testkit.Eventually(t, "the server is missed", func() bool { l.ask(1, counter("k", fixed(1000))); return !c.Connected() })
-	s.start()
+	s.Start()
 	testkit.Eventually(t, "it decides again", func() bool { return l.ask(1, counter("k", fixed(1000))).Mode == store.Exact })
-	if used := s.used(); !used["exists"] {
+	if used := commandsOf(s); !used["exists"] {
 		t.Errorf("the right to exists is not used: %v", used)
 	}
 }
@@ -148,21 +146,21 @@ func TestRights(t *testing.T) {
 // shards, others for slots.
 func clusterRights(t *testing.T, cl *cluster) {
 	for _, s := range append(slices.Clone(cl.masters), cl.replica) {
-		s.allow("w:")
+		allow(s, "w:")
 	}
-	c := newClient(t, restricted(cl.masters[0].addr()))
+	c := newClient(t, restricted(cl.masters[0].Addr()))
 	l := newLoop(t, c)
-	home := func(name string) *server { return cl.masters[int(slotOf(name))*len(cl.masters)/slots] }
+	home := func(name string) *redistest.Server { return cl.masters[int(slotOf(name))*len(cl.masters)/slots] }
 	used := func() map[string]bool {
 		all := map[string]bool{}
 		for _, s := range cl.masters {
-			for command := range s.used() {
+			for command := range commandsOf(s) {
 				all[command] = true
 			}
 		}
 		return all
 	}
-	edit := func(key string, words ...string) { home(key).do(words...) }
+	edit := func(key string, words ...string) { home(key).Do(words...) }
 	exercise(t, c, l, edit, func() bool {
 		return everythingBut(t, 0, used(), "exists", "select", "asking", "role", "cluster|shards")
 	})
@@ -171,35 +169,35 @@ func clusterRights(t *testing.T, cl *cluster) {
 	l.ask(1, moving)
 	slot, from := fmt.Sprint(slotOf(name)), home(name)
 	to := cl.masters[(slices.Index(cl.masters, from)+1)%len(cl.masters)]
-	to.do("cluster", "setslot", slot, "importing", from.do("cluster", "myid"))
-	from.do("cluster", "setslot", slot, "migrating", to.do("cluster", "myid"))
-	from.do("migrate", "127.0.0.1", fmt.Sprint(to.Port), name, "0", "5000")
+	to.Do("cluster", "setslot", slot, "importing", from.Do("cluster", "myid"))
+	from.Do("cluster", "setslot", slot, "migrating", to.Do("cluster", "myid"))
+	from.Do("migrate", "127.0.0.1", to.Port, name, "0", "5000")
 	if ans := l.ask(1, moving); ans.Mode != store.Exact || ans.Decision().Remaining != 998 {
 		t.Errorf("while its slot moves: %+v", ans)
 	}
 	if !everythingBut(t, 0, used(), "exists", "select", "role", "cluster|shards") {
 		t.Errorf("not all of the documented rights were used: %v", used())
 	}
-	for _, s := range []*server{to, from, cl.masters[0]} {
-		s.do("cluster", "setslot", slot, "node", to.do("cluster", "myid"))
+	for _, s := range []*redistest.Server{to, from, cl.masters[0]} {
+		s.Do("cluster", "setslot", slot, "node", to.Do("cluster", "myid"))
 	}
 }
 
 // TestSentinelRights: the same behind Sentinels, which have a user of their own.
 func TestSentinelRights(t *testing.T) {
 	t.Parallel()
-	master := startServer(t)
-	master.allow("w:")
-	sentinel := startSentinel(t, master)
-	sentinel.do(append([]string{"acl", "setuser", "weir"}, documentedRights(t, 1, "")...)...)
-	cfg := restricted(sentinel.addr())
+	master := redistest.Start(t)
+	allow(master, "w:")
+	sentinel := redistest.StartSentinel(t, master)
+	sentinel.Do(append([]string{"acl", "setuser", "weir"}, documentedRights(t, 1, "")...)...)
+	cfg := restricted(sentinel.Addr())
 	cfg.SentinelMaster, cfg.SentinelUsername, cfg.SentinelPassword = "weir", "weir", "secret"
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
-	edit := func(_ string, words ...string) { master.do(words...) }
+	edit := func(_ string, words ...string) { master.Do(words...) }
 	exercise(t, c, l, edit, func() bool {
-		return everythingBut(t, 0, master.used(), "exists", "select", "asking", "cluster|slots", "cluster|shards")
+		return everythingBut(t, 0, commandsOf(master), "exists", "select", "asking", "cluster|slots", "cluster|shards")
 	})
-	testkit.Eventually(t, "the Sentinel has been pinged", func() bool { return strings.Contains(sentinel.do("client", "list"), "cmd=ping user=weir") })
-	sentinel.used() // Sentinels tell only what they refused
+	testkit.Eventually(t, "the Sentinel has been pinged", func() bool { return strings.Contains(sentinel.Do("client", "list"), "cmd=ping user=weir") })
+	commandsOf(sentinel) // Sentinels tell only what they refused
 }

@@ -1,24 +1,21 @@
 package redis
 
 import (
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
 
 	"weir/internal/testkit"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
 
 // A link runs scripts, also those that the server has forgotten, and connects again after an
 // outage.
 func TestLink(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, "--appendonly", "no")
-	l, err := NewLink(config(s), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := redistest.Start(t, "--appendonly", "no")
+	l := testkit.Must(NewLink(config(s), time.Minute))(t)
 	t.Cleanup(l.Close)
 	add := NewScript("return {redis.call('INCRBY', KEYS[1], ARGV[1]), 'text', false, {}}")
 	run := func() Reply { return l.Run(background, "k", Run{add, []string{"2"}})[0] }
@@ -26,7 +23,7 @@ func TestLink(t *testing.T) {
 		if r := run(); r.Err != nil || !reflect.DeepEqual(r.Value, []any{2 * (i + 1), "text", nil, []any{}}) {
 			t.Fatalf("%#v", r)
 		}
-		s.do("script", "flush")
+		s.Do("script", "flush")
 	}
 	both := l.Run(background, "k", Run{NewScript("return redis.error_reply('NO way')"), nil}, Run{NewScript("return false"), nil})
 	if f := l.Fault(both[0].Err); f.Code != "NO" || f.Class != store.ItemFault || both[1] != (Reply{}) {
@@ -35,11 +32,11 @@ func TestLink(t *testing.T) {
 	if settings, err := l.Settings(background, "append*"); err != nil || len(settings) != 1 || settings[0]["appendonly"] != "no" {
 		t.Errorf("%v, %v", settings, err)
 	}
-	s.kill()
+	s.Kill()
 	if f := l.Fault(run().Err); f.Class != store.OutageFault {
 		t.Errorf("without a server: %+v", f)
 	}
-	s.start()
+	s.Start()
 	testkit.Eventually(t, "it runs again", func() bool { return run().Err == nil })
 	l.Close()
 	if r := run(); r.Err == nil {
@@ -50,16 +47,13 @@ func TestLink(t *testing.T) {
 // A link finds out that a server has become a node of a Cluster.
 func TestLinkToCluster(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t)))
-	s.do("cluster", "addslotsrange", "0", "16383")
+	s := redistest.StartNode(t)
+	s.Do("cluster", "addslotsrange", "0", "16383")
 	testkit.Eventually(t, "the cluster is formed", func() bool {
-		out, err := s.try("set", "k", "1")
+		out, err := s.Try("set", "k", "1")
 		return err == nil && out == "OK"
 	})
-	l, err := NewLink(config(s), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(NewLink(config(s), time.Minute))(t)
 	t.Cleanup(l.Close)
 	if r := l.Run(background, "{q}k", Run{NewScript("return redis.call('SET', KEYS[1] .. 2, '1').ok"), nil})[0]; r.Err != nil || r.Value != "OK" {
 		t.Errorf("%+v", r)

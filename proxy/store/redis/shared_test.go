@@ -11,13 +11,14 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
 
 // Two and four programs that share a key admit together what one alone would, also
 // when their clocks differ.
 func TestProgramsShareAKey(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := redistest.Start(t)
 	for _, programs := range []int{1, 2, 4} {
 		for i, l := range []*limit.Limit{
 			fixed(500),
@@ -60,7 +61,7 @@ func TestProgramsShareAKey(t *testing.T) {
 // in each window the limit, in each span of time what a bucket holds and gains.
 func TestAudit(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := redistest.Start(t)
 	windows := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 20, Window: 0.01})
 	bucket := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 20, FillRate: 1000})
 	type admission struct {

@@ -14,6 +14,8 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
+	"weir/proxy/store/simredis"
 	"weir/proxy/store/storetest"
 )
 
@@ -42,7 +44,7 @@ func clocked(t testing.TB, clock string) scripts {
 }
 
 // newClocked returns a client of s with such scripts.
-func newClocked(t testing.TB, s *server, clock string) *Client {
+func newClocked(t testing.TB, s *redistest.Server, clock string) *Client {
 	cfg := config(s)
 	cfg.RefusalsMax = -1 // they are remembered by this machine's clock
 	return openClient(t, cfg, clocked(t, clock))
@@ -57,7 +59,9 @@ func TestStore(t *testing.T) {
 // that the test turns.
 func TestSimulatedRedisIsLikeRedis(t *testing.T) {
 	t.Parallel()
-	simulated := func(t testing.TB) storetest.Store { return storetest.Timed(newTable(t)) }
+	simulated := func(t testing.TB) storetest.Store {
+		return storetest.Timed(testkit.Must(simredis.New(simredis.Config{}))(t))
+	}
 	storetest.Differential(t, opener(t, throughLane), simulated, 20)
 	storetest.Differential(t, opener(t, direct), simulated, 20)
 }
@@ -76,7 +80,7 @@ func TestServerClock(t *testing.T) {
 		limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 5, FillRate: 3000}),
 		limittest.Soft(limit.Config{Algorithm: limit.SlidingLog, Limit: 5, Window: 0.003}, 0.6, 0.002),
 		limittest.Soft(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 0.003}, 0.6, 0.002))
-	table := newTable(t)
+	table := testkit.Must(simredis.New(simredis.Config{}))(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 1500 {
 		ask := store.Ask{N: 1 + r.IntN(4)}
@@ -91,7 +95,7 @@ func TestServerClock(t *testing.T) {
 			t.Fatal(g.Err)
 		}
 		var got, want store.Answer
-		g.answer(&got)
+		storetest.Answered(&g.Group, &got)
 		table.Take(time.UnixMicro(g.At[0]), &ask, &want)
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("step %d, %d × %v:\n  redis %+v\nsimulated %+v", i, ask.N, g.names, got, want)
@@ -105,19 +109,16 @@ func TestServerClock(t *testing.T) {
 func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	s, c, _ := newWorld(t)
-	conn := s.dial()
+	conn := dial(s)
 	lives := func(counter store.Counter) (limit.Decision, time.Duration) {
 		g := decideNow(c, "", &store.Ask{N: 1, Counters: []store.Counter{counter}})
 		if g.Err != nil {
 			t.Fatal(g.Err)
 		}
 		var ans store.Answer
-		g.answer(&ans)
+		storetest.Answered(&g.Group, &ans)
 		m := must(t, conn.Do(background, conn.B().Pexpiretime().Key(g.names[0]).Build()))
-		expires, err := m.AsInt64()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expires := testkit.Must(m.AsInt64())(t)
 		return ans.Decision(), time.UnixMilli(expires).Sub(time.UnixMicro(g.At[0]))
 	}
 	for i, l := range append(limittest.Limits(), fixed(1<<53), limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3000, FillRate: 0.000001})) {
@@ -139,10 +140,10 @@ func TestTimeToLive(t *testing.T) {
 // A batch of asks from one loop is answered as if each had been alone.
 func TestBatchIsSingles(t *testing.T) {
 	t.Parallel()
-	cfg := config(startServer(t))
+	cfg := config(redistest.Start(t))
 	cfg.InFlight = 1 // of several batches under way, the later may be the first
 	l := newLoop(t, newClient(t, cfg))
-	table := newTable(t)
+	table := testkit.Must(simredis.New(simredis.Config{}))(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	for i, lim := range limittest.Limits() {
 		asks := make([]store.Ask, 20)
@@ -163,8 +164,8 @@ func TestBatchIsSingles(t *testing.T) {
 // keeps the states that package limit keeps, to the byte.
 func TestStates(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	c, conn := newClocked(t, s, clockInKey), s.dial()
+	s := redistest.Start(t)
+	c, conn := newClocked(t, s, clockInKey), dial(s)
 	limits := limittest.Limits()
 	for _, l := range limittest.Limits() { // the same with other amounts
 		cfg := l.Config()
@@ -243,8 +244,8 @@ func living(state []byte) []byte {
 // other.
 func TestGiveBack(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	c, conn := newClocked(t, s, clockInKey), s.dial()
+	s := redistest.Start(t)
+	c, conn := newClocked(t, s, clockInKey), dial(s)
 	const sec = time.Second
 	windowOf := func(a limit.Algorithm) limit.Config { return limit.Config{Algorithm: a, Limit: 10, Window: 10} }
 	bucketOf := func(rate float64) limit.Config {
@@ -291,7 +292,7 @@ func TestGiveBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		var ans store.Answer
-		take(test.after, 0).answer(&ans)
+		storetest.Answered(&take(test.after, 0).Group, &ans)
 		if got := ans.Decision().Remaining; got != test.remaining {
 			t.Errorf("%v, after %v: %d remain, want %d", test.cfg, test.after, got, test.remaining)
 		}
@@ -302,8 +303,8 @@ func TestGiveBack(t *testing.T) {
 // which more of that instant could be added.
 func TestGiveBackAtOnce(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	c, conn := newClocked(t, s, clockInKey), s.dial()
+	s := redistest.Start(t)
+	c, conn := newClocked(t, s, clockInKey), dial(s)
 	l := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 10, Window: 10})
 	take := func(at time.Duration, cost int64) limit.Decision {
 		setClock(t, conn, "1_", limittest.Epoch+at.Microseconds())
@@ -312,7 +313,7 @@ func TestGiveBackAtOnce(t *testing.T) {
 			t.Fatalf("%v, %d granted", g.Err, g.Granted)
 		}
 		var ans store.Answer
-		g.answer(&ans)
+		storetest.Answered(&g.Group, &ans)
 		return ans.Decision()
 	}
 	take(0, 2)

@@ -1,19 +1,19 @@
 package redis
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"weir/internal/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
+	"weir/proxy/store/redis/redistest"
 )
 
 // clusterBehindOneAddress: a Cluster behind one address is found to be one, and counts
 // exactly wherever its keys are.
 func clusterBehindOneAddress(t *testing.T, cl *cluster) {
-	front, log := newWire(t, cl.masters[1].addr()), new(testkit.Log)
+	front, log := newWire(t, cl.masters[1].Addr()), new(testkit.Log)
 	for _, topology := range []Topology{Auto, Cluster} {
 		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{front.Addr()}, Topology: topology, dialTimeout: timeoutMax})
 		l, r := newLoop(t, c), rand.New(rand.NewPCG(13, uint64(topology)))
@@ -39,7 +39,7 @@ func clusterBehindOneAddress(t *testing.T, cl *cluster) {
 // one says why it cannot decide.
 func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 	for _, topology := range []Topology{Auto, Single} {
-		front, log := newWire(t, startServer(t).addr()), new(testkit.Log)
+		front, log := newWire(t, redistest.Start(t).Addr()), new(testkit.Log)
 		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{front.Addr()}, Topology: topology, dialTimeout: timeoutMax})
 		l, r := newLoop(t, c), rand.New(rand.NewPCG(15, uint64(topology)))
 		here, elsewhere := counter(cl.keyAt(0, r), fixed(40)), counter(cl.keyAt(1, r), fixed(40))
@@ -63,19 +63,19 @@ func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 // and connects to nothing else.
 func TestWrongTopology(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	node := startServer(t, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t)))
-	sentinel := startSentinel(t, s)
+	s := redistest.Start(t)
+	node := redistest.StartNode(t)
+	sentinel := redistest.StartSentinel(t, s)
 	for _, test := range []struct {
 		addr   string
 		change func(*Config)
 		reason string
 	}{
-		{s.addr(), func(cfg *Config) { cfg.Topology = Cluster }, "does not answer as a node of a Cluster does"},
-		{s.addr(), func(cfg *Config) { cfg.SentinelMaster = "weir" }, "unknown command"},
-		{node.addr(), func(cfg *Config) { cfg.DB = 3 }, "is a node of a Cluster, which has only database 0, not 3"},
-		{sentinel.addr(), func(cfg *Config) {}, "is a Sentinel, and REDIS_SENTINEL_MASTER does not say of what"},
-		{sentinel.addr(), func(cfg *Config) { cfg.SentinelMaster = "other" }, "master"},
+		{s.Addr(), func(cfg *Config) { cfg.Topology = Cluster }, "does not answer as a node of a Cluster does"},
+		{s.Addr(), func(cfg *Config) { cfg.SentinelMaster = "weir" }, "unknown command"},
+		{node.Addr(), func(cfg *Config) { cfg.DB = 3 }, "is a node of a Cluster, which has only database 0, not 3"},
+		{sentinel.Addr(), func(cfg *Config) {}, "is a Sentinel, and REDIS_SENTINEL_MASTER does not say of what"},
+		{sentinel.Addr(), func(cfg *Config) { cfg.SentinelMaster = "other" }, "master"},
 	} {
 		log := new(testkit.Log)
 		cfg := Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{test.addr}, dialTimeout: timeoutMax}
@@ -89,9 +89,9 @@ func TestWrongTopology(t *testing.T) {
 // Servers that know no HELLO are asked whether they know a Cluster.
 func TestOldServers(t *testing.T) {
 	t.Parallel()
-	single := startServer(t, "--rename-command", "HELLO", "")
-	node := startServer(t, "--rename-command", "HELLO", "", "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t)))
-	for s, want := range map[*server]Topology{single: Single, node: Cluster} {
+	single := redistest.Start(t, "--rename-command", "HELLO", "")
+	node := redistest.StartNode(t, "--rename-command", "HELLO", "")
+	for s, want := range map[*redistest.Server]Topology{single: Single, node: Cluster} {
 		if got, err := config(s).ask(); got != want || err != nil {
 			t.Errorf("found %v, %v, want %v", got, err, want)
 		}

@@ -17,6 +17,7 @@ import (
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
+	"weir/proxy/store/redis/redistest"
 	"weir/proxy/store/simredis"
 )
 
@@ -114,8 +115,8 @@ const timeoutMax = 2 * time.Second
 
 // config is that of a client of s which waits patiently: a machine that is busy
 // must not fail a test.
-func config(s *server) Config {
-	return Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: []string{s.addr()}, dialTimeout: timeoutMax}
+func config(s *redistest.Server) Config {
+	return Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: []string{s.Addr()}, dialTimeout: timeoutMax}
 }
 
 // A Client is a store in Redis and its backend.
@@ -188,28 +189,16 @@ func (c *client) do(call *call) (rueidis.RedisMessage, error) {
 }
 
 // newWorld starts a server, a client and a loop.
-func newWorld(t testing.TB) (*server, *Client, *loop) {
-	s := startServer(t)
+func newWorld(t testing.TB) (*redistest.Server, *Client, *loop) {
+	s := redistest.Start(t)
 	c := newClient(t, config(s))
 	return s, c, newLoop(t, c)
-}
-
-func newTable(t testing.TB) *simredis.Table {
-	t.Helper()
-	table, err := simredis.New(simredis.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
 }
 
 // newLocal returns a store that decides in mode local.
 func newLocal(t testing.TB) *simredis.Store {
 	t.Helper()
-	local, err := simredis.NewStore(simredis.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	local := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
 	t.Cleanup(local.Close)
 	return local
 }
@@ -246,18 +235,4 @@ func newDecided(prefix string, ask *store.Ask) *decided {
 		d.names = append(d.names, string(appendName(nil, prefix, c.Rule, c.Key, c.Limit.Kind())))
 	}
 	return d
-}
-
-// answer is what all of the group's requests are told together.
-func (d *decided) answer(ans *store.Answer) {
-	*ans = store.Answer{Granted: d.Granted, Decisions: ans.Decisions[:0], At: d.At[0]}
-	for i := range d.Counters {
-		c, state := &d.Counters[i], d.Before[i].Clone()
-		_, one := c.Limit.Decide(d.At[i], &state, c.Ask(int64(d.Granted)))
-		if d.Granted < d.N {
-			one = c.Limit.Preview(d.At[i], &state, c.Ask(1))
-		}
-		ans.Decisions = append(ans.Decisions, one)
-	}
-	ans.Tightest = store.Tightest(d.Counters, ans.Decisions)
 }

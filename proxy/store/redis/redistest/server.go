@@ -5,13 +5,12 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"weir/internal/testkit"
 )
@@ -21,7 +20,7 @@ import (
 // Owned by its test.
 type Server struct {
 	T    testing.TB
-	Port int
+	Port string
 	Dir  string
 	Args []string // of its next start
 	cmd  *exec.Cmd
@@ -42,16 +41,10 @@ func Program(t testing.TB, name string) string {
 	return ""
 }
 
-// FreePort returns a port that nobody listens on, each time another.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	return int(netip.MustParseAddrPort(testkit.FreeAddr(t)).Port())
-}
-
 // New returns a server that is not started yet. It is killed when the test ends.
 func New(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{T: t, Port: FreePort(t), Dir: t.TempDir(), Args: args}
+	s := &Server{T: t, Port: testkit.FreePort(t), Dir: t.TempDir(), Args: args}
 	t.Cleanup(s.Kill)
 	return s
 }
@@ -65,19 +58,51 @@ func Start(t testing.TB, args ...string) *Server {
 }
 
 // Addr is host:port of the server.
-func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.Port) }
+func (s *Server) Addr() string { return "127.0.0.1:" + s.Port }
 
 // Start starts the server, again after it was killed, and waits until it listens.
 func (s *Server) Start() {
 	s.T.Helper()
-	s.Launch(append([]string{"--save", "", "--port", strconv.Itoa(s.Port)}, s.Args...)...)
-	testkit.Eventually(s.T, "the server listens", func() bool {
-		conn, err := net.Dial("tcp", s.Addr())
+	s.Launch(append([]string{"--save", "", "--port", s.Port}, s.Args...)...)
+	listens(s.T, s.Addr())
+}
+
+// listens waits until somebody accepts connections at addr.
+func listens(t testing.TB, addr string) {
+	t.Helper()
+	testkit.Eventually(t, "the server listens", func() bool {
+		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()
 		}
 		return err == nil
 	})
+}
+
+// StartTLS starts a server that also accepts connections with TLS at addr, where it has the
+// certificate in certFile, which is its own authority.
+func StartTLS(t testing.TB, args ...string) (s *Server, addr, certFile, keyFile string) {
+	t.Helper()
+	certFile, keyFile = testkit.WritePair(t, testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"))
+	addr = testkit.FreeAddr(t)
+	s = Start(t, append(args, "--tls-port", strings.TrimPrefix(addr, "127.0.0.1:"), "--tls-cert-file", certFile, "--tls-key-file", keyFile,
+		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")...)
+	listens(t, addr)
+	return s, addr, certFile, keyFile
+}
+
+// StartReplica starts a replica of a server, and waits until it has what the server has.
+func StartReplica(t testing.TB, master *Server) *Server {
+	t.Helper()
+	s := Start(t, "--replicaof", "127.0.0.1", master.Port, "--repl-diskless-sync-delay", "0")
+	s.Followed(master)
+	return s
+}
+
+// StartNode starts a node of a Cluster that it does not know yet.
+func StartNode(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", testkit.FreePort(t)}, args...)...)
 }
 
 // Launch runs redis-server with these arguments.
@@ -125,7 +150,7 @@ func (s *Server) Do(words ...string) string {
 // Try runs a command on the server, on a connection of its own.
 func (s *Server) Try(words ...string) (string, error) {
 	var out bytes.Buffer
-	cmd := exec.Command(Program(s.T, "redis-cli"), append([]string{"-e", "-p", strconv.Itoa(s.Port)}, words...)...)
+	cmd := exec.Command(Program(s.T, "redis-cli"), append([]string{"-e", "-p", s.Port}, words...)...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	text := strings.TrimSpace(out.String())

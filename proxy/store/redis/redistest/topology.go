@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,8 +17,7 @@ const Slots = 16384
 func StartCluster(t testing.TB) (masters []*Server, replica *Server) {
 	t.Helper()
 	node := func() *Server {
-		return Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(FreePort(t)),
-			"--cluster-node-timeout", "3000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+		return StartNode(t, "--cluster-node-timeout", "3000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 	}
 	masters, replica = []*Server{node(), node(), node()}, node()
 	for i, m := range masters {
@@ -28,7 +26,7 @@ func StartCluster(t testing.TB) (masters []*Server, replica *Server) {
 	}
 	nodes := append(masters[:3:3], replica)
 	for _, n := range nodes[1:] {
-		n.Do("cluster", "meet", "127.0.0.1", strconv.Itoa(nodes[0].Port), nodes[0].Args[3])
+		n.Do("cluster", "meet", "127.0.0.1", nodes[0].Port, nodes[0].Args[3])
 	}
 	all := func(what, info string) {
 		testkit.Eventually(t, what, func() bool {
@@ -63,31 +61,29 @@ func (s *Server) Followed(master *Server) {
 	testkit.Eventually(s.T, "the replica follows", func() bool {
 		_, has, _ := strings.Cut(master.Do("info", "replication"), "master_repl_offset:")
 		info := s.Do("info", "replication")
-		return strings.Contains(info, "master_link_status:up") && strings.Contains(info, "master_port:"+strconv.Itoa(master.Port)) &&
+		return strings.Contains(info, "master_link_status:up") && strings.Contains(info, "master_port:"+master.Port) &&
 			strings.Contains(info, "slave_repl_offset:"+strings.Fields(has)[0])
 	})
 }
 
-// StartSentinel starts a Sentinel that watches a master, called weir.
-func StartSentinel(t testing.TB, master *Server) *Server {
+// StartSentinel starts a Sentinel that watches a master, called weir, and waits until it knows
+// the master and its replicas.
+func StartSentinel(t testing.TB, master *Server, replicas ...*Server) *Server {
 	t.Helper()
 	sentinel := New(t)
 	file := filepath.Join(sentinel.Dir, "sentinel.conf")
-	text := fmt.Sprintf("port %d\nsentinel monitor weir 127.0.0.1 %d 1\nsentinel down-after-milliseconds weir 3000\nsentinel failover-timeout weir 2000\n", sentinel.Port, master.Port)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := fmt.Sprintf("port %s\nsentinel monitor weir 127.0.0.1 %s 1\nsentinel down-after-milliseconds weir 3000\nsentinel failover-timeout weir 2000\n", sentinel.Port, master.Port)
+	testkit.WriteFile(t, file, text)
 	sentinel.Launch(file, "--sentinel")
-	sentinel.Knows("master", strconv.Itoa(master.Port))
+	knows := func(command string, s *Server) {
+		testkit.Eventually(t, "the sentinel tells a port in "+command, func() bool {
+			out, err := sentinel.Try("sentinel", command, "weir")
+			return err == nil && strings.Contains(out, s.Port)
+		})
+	}
+	knows("get-master-addr-by-name", master)
+	for _, r := range replicas {
+		knows("replicas", r)
+	}
 	return sentinel
-}
-
-// Knows waits until a Sentinel tells a word of the masters, or the replicas of the one called weir.
-func (s *Server) Knows(what, word string) {
-	s.T.Helper()
-	command := map[string]string{"master": "get-master-addr-by-name", "replica": "replicas"}[what]
-	testkit.Eventually(s.T, "the sentinel knows the "+what, func() bool {
-		out, err := s.Try("sentinel", command, "weir")
-		return err == nil && strings.Contains(out, word)
-	})
 }
