@@ -2,10 +2,9 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -132,9 +131,7 @@ func (q *Queue) gone(rules []*postgres.Fields) {
 func (q *Queue) claims(now time.Time, n int, except []string) (f *postgres.Fields, instant int64, err error) {
 	ctx, cancel := context.WithTimeout(q.ctx, q.cfg.silence)
 	defer cancel()
-	var random [8]byte
-	_, _ = rand.Read(random[:])                               // never fails
-	token := int64(binary.BigEndian.Uint64(random[:])>>1 | 1) // of all that is claimed
+	token := rand.Int64() | 1 // of all that is claimed
 	deadline := int64(0)
 	if !q.cfg.callersClock {
 		deadline = q.clock.deadline(time.Now().Add(q.cfg.silence))

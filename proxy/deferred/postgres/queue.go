@@ -3,12 +3,12 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,9 +107,7 @@ func open(cfg Config) (*Queue, error) {
 		digest := q.seal.Digest("mode")
 		q.mode = digest[:]
 	}
-	var random [1]byte
-	_, _ = rand.Read(random[:]) // never fails
-	q.slot = 1 + int64(random[0])%slots*3
+	q.slot = 1 + rand.Int64N(slots)*3
 	client := postgres.ClientConfig{URL: cfg.URL, Setting: cfg.Setting, Connections: 3, Schema: cfg.Schema, Silence: cfg.silence}
 	if q.writes, err = postgres.NewClient(client); err != nil {
 		return nil, err

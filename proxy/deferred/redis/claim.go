@@ -2,8 +2,7 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -27,9 +26,7 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 	if next, rests := q.figures.rest(now); (rests || n < 1) && !q.unclaimed() {
 		return nil, next, nil
 	}
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // never fails
-	token := binary.BigEndian.Uint64(random[:]) | 1
+	token := rand.Uint64() | 1
 	a, given := q.newClaim(now, min(n, claimMax), strconv.FormatUint(token, 10))
 	a.args = append(a.args, except...)
 	if _, err := q.do(ctx, a); err != nil {
