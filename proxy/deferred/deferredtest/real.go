@@ -43,6 +43,17 @@ func PutAll(q deferred.Queue, entries ...deferred.Entry) <-chan deferred.Stored 
 // Put puts an entry and returns the result.
 func Put(q deferred.Queue, e deferred.Entry) deferred.Stored { return <-PutAll(q, e) }
 
+// PutAccepted puts entries, and fails the test unless all are accepted.
+func PutAccepted(t testing.TB, q deferred.Queue, entries ...deferred.Entry) {
+	t.Helper()
+	stored := PutAll(q, entries...)
+	for range entries {
+		if s := testkit.Receive(t, stored, "the end of a put"); s.Outcome != deferred.Accepted {
+			t.Fatalf("put: %s, %s, %v", s.Outcome, s.Bound, s.Err)
+		}
+	}
+}
+
 // Settle settles an entry and returns the result.
 func Settle(t testing.TB, q deferred.Queue, c deferred.Claimed, to deferred.State) error {
 	t.Helper()

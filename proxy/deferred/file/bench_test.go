@@ -136,10 +136,7 @@ func BenchmarkOpen(b *testing.B) {
 	before := rssAnon(b)
 	b.ResetTimer()
 	for range b.N {
-		q, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy})
-		if err != nil {
-			b.Fatal(err)
-		}
+		q := testkit.Must(Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy}))(b)
 		b.StopTimer()
 		b.ReportMetric(rssAnon(b)-before, "RssAnon-MB")
 		if n := q.Stats().Rules[0].States[deferred.Waiting].Entries; n != waiting {

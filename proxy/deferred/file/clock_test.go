@@ -15,7 +15,7 @@ func TestClockSetBack(t *testing.T) {
 	cfg := Config{Path: queuePath(t), Limits: deferredtest.Roomy, Log: log.Logger()}
 	q := opened(t, cfg)
 	entries := orders(20)
-	putAll(t, q, entries...)
+	deferredtest.PutAccepted(t, q, entries...)
 	now := entries[0].Accepted.Add(time.Minute)
 	held, _, err := q.Claim(t.Context(), now, 5)
 	if err != nil || len(held) != 5 {

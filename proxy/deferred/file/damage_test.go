@@ -17,6 +17,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 )
 
 const (
@@ -53,7 +54,7 @@ func TestDamagedPages(t *testing.T) {
 			if len(entries)-found > 40*n {
 				t.Errorf("%d of %d can be read with %d damaged pages", found, len(entries), n)
 			}
-			putAll(t, q, order("new", nil))
+			deferredtest.PutAccepted(t, q, order("new", nil))
 		})
 	}
 }
@@ -62,7 +63,7 @@ func TestDamagedPages(t *testing.T) {
 func filled(t *testing.T, n int) (path string, entries []deferred.Entry) {
 	path, entries = queuePath(t), orders(n)
 	q := opened(t, Config{Path: path})
-	putAll(t, q, entries...)
+	deferredtest.PutAccepted(t, q, entries...)
 	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +213,7 @@ func TestDamagedRoot(t *testing.T) {
 			if claimed, _, err := q.Claim(t.Context(), time.Now(), 10); err != nil || len(claimed) > 0 {
 				t.Errorf("%d are claimed that may have been delivered, %v", len(claimed), err)
 			}
-			putAll(t, q, order("new", nil))
+			deferredtest.PutAccepted(t, q, order("new", nil))
 			kept, err := os.ReadFile(path + ".damaged-1")
 			if err != nil || !bytes.Equal(kept, spoilt) {
 				t.Errorf("the file is not kept as it was: %v", err)
@@ -237,10 +238,10 @@ func TestCompaction(t *testing.T) {
 	path := queuePath(t)
 	q := opened(t, Config{Path: path})
 	for range 24 {
-		putAll(t, q, order("shop", make([]byte, 1<<20)))
+		deferredtest.PutAccepted(t, q, order("shop", make([]byte, 1<<20)))
 	}
 	kept := order("kept", []byte("kept"))
-	putAll(t, q, kept)
+	deferredtest.PutAccepted(t, q, kept)
 	if n, err := q.Edit(t.Context(), time.Now(), deferred.Edit{Action: deferred.Cancel, Rule: "orders", State: deferred.Waiting}); err != nil || n != 25 {
 		t.Fatal(n, err)
 	}
@@ -302,12 +303,9 @@ func FuzzRow(f *testing.F) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	path, _ := filled(t, 3)
-	db, err := bbolt.Open(path, fileMode, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketAbout).Put(aboutVersion, []byte{2}) })
-	if err := errors.Join(err, db.Close()); err != nil {
+	db := testkit.Must(bbolt.Open(path, fileMode, nil))(t)
+	err := db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketAbout).Put(aboutVersion, []byte{2}) })
+	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	before := testkit.Must(os.ReadFile(path))(t)

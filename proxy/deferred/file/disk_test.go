@@ -155,7 +155,7 @@ func diskFails(t *testing.T, after bool) {
 		testkit.Eventually(t, "the queue writes again", func() bool { return q.Stats().Err == nil })
 	}
 	e := order("a", nil)
-	putAll(t, q, e)
+	deferredtest.PutAccepted(t, q, e)
 
 	failing.Store(true)
 	refused := order("b", nil)
@@ -205,7 +205,7 @@ func TestInUse(t *testing.T) {
 	if !errors.Is(err, deferred.ErrInUse) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v", err)
 	}
-	putAll(t, first, order("a", nil))
+	deferredtest.PutAccepted(t, first, order("a", nil))
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestKey(t *testing.T) {
 	key := bytes.Repeat([]byte{1}, seal.KeyBytes)
 	q := opened(t, Config{Path: path})
 	e := order("a", []byte("Authorization"))
-	putAll(t, q, e)
+	deferredtest.PutAccepted(t, q, e)
 	_ = q.Close()
 	q = opened(t, Config{Path: path, Key: key}) // is encrypted from now on
 	if got, _, err := q.Read(t.Context(), e.ID); err != nil || !bytes.Equal(got.Body, e.Body) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
 )
 
 // An edit whose caller does not wait any more is written all the same, and shares nothing with
@@ -26,7 +27,7 @@ func TestEditorLeaves(t *testing.T) {
 	}
 	q := opened(t, cfg)
 	e := order("shop", nil)
-	putAll(t, q, e)
+	deferredtest.PutAccepted(t, q, e)
 	slow <- struct{}{}
 	stored := make(chan deferred.Stored, 1)
 	q.Put(time.Now(), &deferred.Put{Entry: order("other", nil), Done: func(s deferred.Stored) { stored <- s }})

@@ -42,17 +42,6 @@ func order(line string, body []byte) deferred.Entry {
 	return e
 }
 
-// putAll wants entries to be accepted.
-func putAll(t *testing.T, q *Queue, entries ...deferred.Entry) {
-	t.Helper()
-	stored := deferredtest.PutAll(q, entries...)
-	for range entries {
-		if s := testkit.Receive(t, stored, "the end of a put"); s.Outcome != deferred.Accepted {
-			t.Fatalf("put: %s, %s, %v", s.Outcome, s.Bound, s.Err)
-		}
-	}
-}
-
 // orders returns n entries, each in a line of its own, half of them with a key.
 func orders(n int) (entries []deferred.Entry) {
 	for i := range n {

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,74 +19,13 @@ import (
 	"weir/proxy/store/postgres/postgrestest"
 )
 
-// A flood puts entries, and notes which were accepted, until it is stopped.
-type flood struct {
-	q        *Queue
-	mu       sync.Mutex
-	accepted map[deferred.ID]bool
-	unstored atomic.Int64
-	stopping chan struct{}
-	all      sync.WaitGroup
-}
-
-func startFlood(t *testing.T, q *Queue) *flood {
-	f := &flood{q: q, accepted: make(map[deferred.ID]bool), stopping: make(chan struct{})}
-	for i := range 8 {
-		f.all.Go(func() { f.put(t, fmt.Sprint("shop", i%3)) })
-	}
-	return f
-}
-
-func (f *flood) put(t *testing.T, line string) {
-	for {
-		select {
-		case <-f.stopping:
-			return
-		default:
-		}
-		e := deferredtest.Order(line)
-		switch s := testkit.Receive(t, deferredtest.PutAll(f.q, e), "the end of a put"); s.Outcome {
-		case deferred.Accepted:
-			f.mu.Lock()
-			f.accepted[e.ID] = true
-			f.mu.Unlock()
-		case deferred.Unstored:
-			f.unstored.Add(1)
-			time.Sleep(time.Millisecond) // clients wait before they try again
-		default:
-			t.Errorf("%s, bound %s", s.Outcome, s.Bound)
-			return
-		}
-	}
-}
-
-// grows waits until more are accepted.
-func (f *flood) grows(t *testing.T) {
+// holds stops a flood, and wants what was accepted to be all that there is.
+func holds(t *testing.T, f *deferredtest.Flood, q *Queue, s *postgrestest.Server) {
 	t.Helper()
-	n := f.count()
-	testkit.Eventually(t, "entries are accepted", func() bool { return f.count() > n+20 })
-}
-
-func (f *flood) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.accepted)
-}
-
-// holds stops the flood, and wants what was accepted to be what there is.
-func (f *flood) holds(t *testing.T, s *postgrestest.Server) {
-	t.Helper()
-	close(f.stopping)
-	f.all.Wait()
-	want := fmt.Sprint(f.count())
-	testkit.Eventually(t, "nothing is in doubt", func() bool { f.q.mu.Lock(); defer f.q.mu.Unlock(); return len(f.q.doubtful) == 0 })
+	want := fmt.Sprint(f.Stop())
+	testkit.Eventually(t, "nothing is in doubt", func() bool { q.mu.Lock(); defer q.mu.Unlock(); return len(q.doubtful) == 0 })
 	if got := s.Do("weir", "SELECT count(*) FROM weir.deferred WHERE state < 7"); got != want {
 		t.Errorf("%s are there, %s were accepted", got, want)
-	}
-	for id := range f.accepted {
-		if _, _, err := f.q.Read(t.Context(), id); err != nil {
-			t.Errorf("accepted, and then: %v", err)
-		}
 	}
 	if sums := s.Do("weir", "SELECT (SELECT sum(entries) FROM weir.lines) || ' ' || (SELECT sum(entries) FROM weir.deferred_clients) || ' ' || (SELECT sum(entries) FROM weir.deferred_totals)"); sums != want+" "+want+" "+want {
 		t.Errorf("lines, clients and totals count %s, there are %s", sums, want)
@@ -113,17 +50,17 @@ func TestOutages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			log := new(testkit.Log)
 			q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger(), silence: 2 * time.Second})
-			f := startFlood(t, q)
+			f := deferredtest.StartFlood(t, q)
 			for range 2 {
-				f.grows(t)
+				f.Grows()
 				n := log.Count(lost)
 				outage.leave()
-				testkit.Eventually(t, "it is told", func() bool { return log.Count(lost) > n && f.unstored.Load() > 0 })
+				testkit.Eventually(t, "it is told", func() bool { return log.Count(lost) > n && f.Unstored.Load() > 0 })
 				outage.mend()
 				testkit.Eventually(t, "it is over", func() bool { return log.Count(back) == log.Count(lost) })
 			}
-			f.grows(t)
-			f.holds(t, s)
+			f.Grows()
+			holds(t, f, q, s)
 			if log.Count(lost) != log.Count(back) {
 				t.Errorf("told %d times that it fails, %d times that it works", log.Count(lost), log.Count(back))
 			}
@@ -136,9 +73,9 @@ func TestOutages(t *testing.T) {
 func TestSettledLater(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: testkit.Patience})
 	e := deferredtest.Order("shop")
-	testkit.Receive(t, deferredtest.PutAll(q, e), "the end of a put")
+	deferredtest.PutAccepted(t, q, e)
 	claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
@@ -147,7 +84,7 @@ func TestSettledLater(t *testing.T) {
 	done := make(chan error, 1)
 	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Keep: time.Hour, Done: func(err error) { done <- err }})
 	testkit.Eventually(t, "it is noticed", func() bool { return q.Stats().Err != nil })
-	if got := testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put"); got.Outcome != deferred.Unstored {
+	if got := deferredtest.Put(q, deferredtest.Order("shop")); got.Outcome != deferred.Unstored {
 		t.Errorf("put while it is away: %s", got.Outcome)
 	}
 	if _, err := q.Renew(t.Context(), time.Now(), []deferred.Lease{claimed[0].Lease}); err == nil {
@@ -168,7 +105,7 @@ func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	first := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, seal.KeyBytes)})
-	testkit.Receive(t, deferredtest.PutAll(first, deferredtest.Order("shop")), "the end of a put")
+	deferredtest.PutAccepted(t, first, deferredtest.Order("shop"))
 	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE reads LOGIN; GRANT USAGE ON SCHEMA weir TO reads; GRANT EXECUTE ON FUNCTION weir.deferred_version() TO reads;"+
 		"CREATE SCHEMA later; CREATE FUNCTION later.deferred_version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT USAGE ON SCHEMA later TO nobody")
 	if err := os.WriteFile(filepath.Join(s.Data(), "pg_hba.conf"), []byte("host all secret all scram-sha-256\nhost all all all trust\nhost replication all all trust\n"), 0o644); err != nil {
@@ -195,7 +132,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: "weir:s3cret@localhost"}, "does not begin with postgres://"},
 	} {
 		cfg := test.cfg
-		cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, postgrestest.Patience
+		cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, testkit.Patience
 		if cfg.Schema == "" {
 			cfg.Schema = "weir"
 		}
@@ -214,19 +151,19 @@ func TestStandby(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	first := openQueue(t, Config{URL: s.URL("weir", "weir")})
-	testkit.Receive(t, deferredtest.PutAll(first, deferredtest.Order("shop")), "the end of a put")
+	deferredtest.PutAccepted(t, first, deferredtest.Order("shop"))
 	standby := s.Standby()
 	log := new(testkit.Log)
 	q := openQueue(t, Config{URL: standby.URL("weir", "weir"), Log: log.Logger()})
 	if log.Count(lost) != 1 || log.Count("name the primary in DEFER_URL, or all servers") != 1 {
 		t.Errorf("told %q", log)
 	}
-	if got := testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put"); got.Outcome != deferred.Unstored {
+	if got := deferredtest.Put(q, deferredtest.Order("shop")); got.Outcome != deferred.Unstored {
 		t.Errorf("put at a standby: %s", got.Outcome)
 	}
 	standby.Do("postgres", "SELECT pg_promote()")
 	testkit.Eventually(t, "it stores", func() bool {
-		return testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put").Outcome == deferred.Accepted
+		return deferredtest.Put(q, deferredtest.Order("shop")).Outcome == deferred.Accepted
 	})
 	if log.Count(back) != 1 {
 		t.Errorf("told %q", log)
@@ -242,14 +179,14 @@ func TestPgBouncer(t *testing.T) {
 	log := new(testkit.Log)
 	q := openQueue(t, Config{URL: pooler.URL("weir", "weir"), Log: log.Logger(), silence: 10 * time.Second})
 	testkit.Eventually(t, "it is open", func() bool { return q.Stats().Err == nil })
-	f := startFlood(t, q)
-	f.grows(t)
+	f := deferredtest.StartFlood(t, q)
+	f.Grows()
 	const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weir' AND pid <> pg_backend_pid()"
 	s.Do("postgres", end)
-	f.grows(t)
+	f.Grows()
 	s.Do("weir", "ALTER DATABASE weir SET default_transaction_isolation = 'serializable'")
 	s.Do("postgres", end)
-	f.grows(t)
+	f.Grows()
 	testkit.Eventually(t, "an entry is claimed", func() bool {
 		claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
 		for _, c := range claimed {
@@ -261,7 +198,7 @@ func TestPgBouncer(t *testing.T) {
 		}
 		return err == nil && len(claimed) == 1
 	})
-	f.holds(t, s)
+	holds(t, f, q, s)
 }
 
 // Entries that cannot be read are given up under their rules, whatever is damaged of them, and
@@ -270,14 +207,12 @@ func TestDamaged(t *testing.T) {
 	t.Parallel()
 	s, log := postgrestest.Start(t), new(testkit.Log)
 	url := s.URL("weir", "weir")
-	q, other := openQueue(t, Config{URL: url, Log: log.Logger(), silence: postgrestest.Patience}), openQueue(t, Config{URL: url, silence: postgrestest.Patience})
+	q, other := openQueue(t, Config{URL: url, Log: log.Logger(), silence: testkit.Patience}), openQueue(t, Config{URL: url, silence: testkit.Patience})
 	for _, rule := range []string{"letters", "orders", "parcels"} { // q does not know of them
 		for _, line := range []string{"a", "b"} {
 			e := deferredtest.Order(line)
 			e.Rule = rule
-			if stored := deferredtest.Put(other, e); stored.Outcome != deferred.Accepted {
-				t.Fatal(stored.Outcome, stored.Err)
-			}
+			deferredtest.PutAccepted(t, other, e)
 		}
 	}
 	s.Do("weir", "UPDATE weir.deferred SET about = 'x' WHERE rule = 'orders'; UPDATE weir.deferred SET request = 'x' WHERE rule = 'parcels'")
@@ -309,11 +244,9 @@ func TestDamaged(t *testing.T) {
 func TestDamagedWithoutRules(t *testing.T) {
 	t.Parallel()
 	s, log := postgrestest.Start(t), new(testkit.Log)
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger(), silence: postgrestest.Patience})
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger(), silence: testkit.Patience})
 	for _, line := range []string{"a", "b", "c", "sound"} {
-		if stored := deferredtest.Put(q, deferredtest.Order(line)); stored.Outcome != deferred.Accepted {
-			t.Fatal(stored.Outcome, stored.Err)
-		}
+		deferredtest.PutAccepted(t, q, deferredtest.Order(line))
 	}
 	s.Do("weir", "UPDATE weir.deferred SET about = 'x' WHERE seq < (SELECT max(seq) FROM weir.deferred)")
 	s.Do("weir", `CREATE SEQUENCE weir.asked; CREATE OR REPLACE FUNCTION weir.deferred_list_1(which text, chosen int8, behind int8, most int8, OUT entries weir.deferred_entry_1[])

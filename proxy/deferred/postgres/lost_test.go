@@ -25,9 +25,7 @@ func TestOtherKey(t *testing.T) {
 	first := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	second := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, seal.KeyBytes)})
 	e := deferredtest.Order("shop")
-	if got := testkit.Receive(t, deferredtest.PutAll(second, e), "the end of a put"); got.Outcome != deferred.Accepted {
-		t.Fatalf("%s, %v", got.Outcome, got.Err)
-	}
+	deferredtest.PutAccepted(t, second, e)
 	if claimed, _, err := first.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil || len(claimed) > 0 {
 		t.Errorf("claimed %d without the key, %v", len(claimed), err)
 	}
@@ -57,7 +55,7 @@ func TestClaimUnanswered(t *testing.T) {
 	q, r := through(t, s, time.Second)
 	e := deferredtest.Order("shop")
 	testkit.Eventually(t, "an entry is accepted", func() bool {
-		return testkit.Receive(t, deferredtest.PutAll(q, e), "the end of a put").Outcome == deferred.Accepted
+		return deferredtest.Put(q, e).Outcome == deferred.Accepted
 	})
 	r.Slow(5 * time.Second)
 	if claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil {
@@ -75,38 +73,33 @@ func TestClaimUnanswered(t *testing.T) {
 func TestBarred(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: testkit.Patience})
 	e := deferredtest.Order("shop")
 	e.Scope, e.Fingerprint = deferred.Hash{1}, deferred.Hash{1}
 	q.doubt([]*putting{{Put: &deferred.Put{Entry: e}}})
 	if err := q.withdraw(); err != nil {
 		t.Fatal(err)
 	}
-	if got := testkit.Receive(t, deferredtest.PutAll(q, e), "the end of a put"); got.Outcome != deferred.Unstored || got.Err == nil {
+	if got := deferredtest.Put(q, e); got.Outcome != deferred.Unstored || got.Err == nil {
 		t.Errorf("put while barred: %s, %v", got.Outcome, got.Err)
 	}
 	s.Do("weir", "UPDATE weir.deferred SET forget = 1")
 	if _, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err != nil {
 		t.Fatal(err)
 	}
-	if got := testkit.Receive(t, deferredtest.PutAll(q, e), "the end of a put"); got.Outcome != deferred.Accepted {
-		t.Errorf("put again: %s, %v", got.Outcome, got.Err)
-	}
+	deferredtest.PutAccepted(t, q, e)
 }
 
 // A settlement ends once, also when others of its group have to be written again.
 func TestSettledOnce(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: testkit.Patience})
 	var entries []deferred.Entry
 	for _, line := range []string{"a", "b", "c", "d"} {
 		entries = append(entries, deferredtest.Order(line))
 	}
-	stored := deferredtest.PutAll(q, entries...)
-	for range entries {
-		testkit.Receive(t, stored, "the end of a put")
-	}
+	deferredtest.PutAccepted(t, q, entries...)
 	claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), len(entries))
 	if err != nil || len(claimed) != len(entries) {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
@@ -139,7 +132,7 @@ func TestSettledOnce(t *testing.T) {
 func TestEditorLeaves(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: testkit.Patience})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := q.Edit(ctx, time.Now(), deferred.Edit{ID: deferred.ID{1}}); !errors.Is(err, context.Canceled) {
@@ -159,7 +152,7 @@ func TestTooSlow(t *testing.T) {
 	s.Do("weir", "CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(600); RETURN NEW; END $$; "+
 		"CREATE TRIGGER waits BEFORE INSERT ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.waits()")
 	testkit.Eventually(t, "the server ends the statement", func() bool {
-		return postgres.Expired(testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put").Err)
+		return postgres.Expired(deferredtest.Put(q, deferredtest.Order("shop")).Err)
 	})
 	q.mu.Lock()
 	doubtful := len(q.doubtful)
@@ -169,7 +162,7 @@ func TestTooSlow(t *testing.T) {
 	}
 	s.Do("weir", "DROP TRIGGER waits ON weir.deferred")
 	testkit.Eventually(t, "it stores", func() bool {
-		return testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put").Outcome == deferred.Accepted
+		return deferredtest.Put(q, deferredtest.Order("shop")).Outcome == deferred.Accepted
 	})
 }
 
@@ -177,10 +170,8 @@ func TestTooSlow(t *testing.T) {
 func TestClaimedAtClose(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience, closing: postgrestest.Patience})
-	if got := testkit.Receive(t, deferredtest.PutAll(q, deferredtest.Order("shop")), "the end of a put"); got.Outcome != deferred.Accepted {
-		t.Fatalf("%s, %v", got.Outcome, got.Err)
-	}
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: testkit.Patience, closing: testkit.Patience})
+	deferredtest.PutAccepted(t, q, deferredtest.Order("shop"))
 	s.Do("weir", "CREATE TABLE weir.open (gate text); CREATE FUNCTION weir.waits() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN "+
 		"WHILE NOT EXISTS (SELECT FROM weir.open WHERE gate = TG_OP) LOOP PERFORM pg_sleep(0.01); END LOOP; RETURN NEW; END $$; "+
 		"CREATE TRIGGER waits BEFORE INSERT OR UPDATE ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.waits()")

@@ -28,7 +28,7 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t, "-c", "track_functions=all", "-c", "stats_fetch_consistency=none")
 	const n = 2000
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: testkit.Patience})
 	var entries []deferred.Entry
 	for i := range n {
 		entries = append(entries, deferredtest.Order(fmt.Sprint("shop", i%7)))
@@ -48,7 +48,7 @@ func TestGroups(t *testing.T) {
 	if sum := s.Do("weir", "SELECT count(*) FROM weir.deferred"); sum != fmt.Sprint(n) {
 		t.Errorf("%s are there", sum)
 	}
-	postgrestest.Eventually(t, "calls are counted", func() bool {
+	testkit.Eventually(t, "calls are counted", func() bool {
 		return s.Do("weir", "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'deferred_put_1'") != "0"
 	})
 	var calls int

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/postgres/postgrestest"
@@ -30,11 +31,7 @@ type schema struct {
 // Open is part of deferredtest.Place.
 func (p *schema) Open(t testing.TB, _ time.Time, limits deferred.Limits) deferred.Queue {
 	t.Helper()
-	q, err := Open(Config{URL: p.url, Setting: "DEFER_URL", Schema: p.name, Key: p.key, Limits: limits, callersClock: true, silence: postgrestest.Patience, closing: postgrestest.Patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return q
+	return testkit.Must(Open(Config{URL: p.url, Setting: "DEFER_URL", Schema: p.name, Key: p.key, Limits: limits, callersClock: true, silence: testkit.Patience, closing: testkit.Patience}))(t)
 }
 
 // Crash is part of deferredtest.Place.

@@ -134,11 +134,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	rights := documentedRights(t)
 	s, log := redistest.Start(t, append([]string{"--databases", "4", "--user", "weir"}, rights...)...), new(testkit.Log)
-	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Username: "weir", Password: "secret", DB: 3}, Limits: deferredtest.Roomy, Log: log.Logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = q.Close() }()
+	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Username: "weir", Password: "secret", DB: 3}, Log: log.Logger()})
 	first, second := accepts(t, q, "a"), accepts(t, q, "a")
 	same := order("a")
 	same.Scope = first.Scope
@@ -218,8 +214,7 @@ func TestDamaged(t *testing.T) {
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	s, log := redistest.Start(t), new(testkit.Log)
-	q := testkit.Must(Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy, Log: log.Logger(), Key: []byte(strings.Repeat("k", 32))}))(t)
-	t.Cleanup(func() { _ = q.Close() })
+	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Log: log.Logger(), Key: []byte(strings.Repeat("k", 32))})
 	e := order("secret shop")
 	e.Scope, e.Fingerprint = deferred.Hash([]byte("the digest of scope, of 32 bytes")), deferred.Hash([]byte("the digest of print, of 32 bytes"))
 	if st := deferredtest.Put(q, e); st.Outcome != deferred.Accepted {

@@ -3,9 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -17,10 +14,17 @@ import (
 	"weir/proxy/store/redis/redistest"
 )
 
-// opened opens a queue until the test ends.
+// opened opens a queue on a server until the test ends.
 func opened(t *testing.T, s *redistest.Server, log *testkit.Log) *Queue {
 	t.Helper()
-	q := testkit.Must(Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: deferredtest.Roomy, Log: log.Logger()}))(t)
+	return openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Log: log.Logger()})
+}
+
+// openedAs opens a queue until the test ends.
+func openedAs(t *testing.T, cfg Config) *Queue {
+	t.Helper()
+	cfg.Limits = deferredtest.Roomy
+	q := testkit.Must(Open(cfg))(t)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
 }
@@ -52,38 +56,6 @@ func claims(t *testing.T, q *Queue) (c deferred.Claimed) {
 	return c
 }
 
-// load has clients put entries until stop is closed, and returns what was accepted.
-func load(q *Queue, stop <-chan struct{}) (accepted map[deferred.ID]bool, refused int) {
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	accepted = make(map[deferred.ID]bool)
-	for i := range 16 {
-		all.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				e := order(fmt.Sprint(i, " ", n))
-				s := deferredtest.Put(q, e)
-				mu.Lock()
-				if s.Outcome == deferred.Accepted {
-					accepted[e.ID] = true
-				} else {
-					refused++
-				}
-				mu.Unlock()
-				if s.Outcome != deferred.Accepted {
-					time.Sleep(time.Millisecond)
-				}
-			}
-		})
-	}
-	all.Wait()
-	return accepted, refused
-}
-
 // Nothing that was accepted is lost when the server is killed under load and its AOF is always
 // durable, nor is there anything that was refused.
 func TestKill(t *testing.T) {
@@ -94,27 +66,18 @@ func TestKill(t *testing.T) {
 	if d := q.Stats().Durability; d != "always" {
 		t.Errorf("durability %q", d)
 	}
-	stop := make(chan struct{})
-	go func() {
-		defer close(stop)
-		for range 5 {
-			before := entries(q)
-			testkit.Eventually(t, "entries are stored", func() bool { return entries(q) > before+50 })
-			s.Kill()
-			s.Start()
-			testkit.Eventually(t, "the queue is there again", func() bool { return q.Stats().Err == nil })
-		}
-	}()
-	accepted, _ := load(q, stop)
-	accepts(t, q, "last")
-	for id := range accepted {
-		if e, _, err := q.Read(t.Context(), id); err != nil || e.State != deferred.Waiting {
-			t.Fatalf("%s was accepted: %v", id, err)
-		}
+	f := deferredtest.StartFlood(t, q)
+	for range 5 {
+		f.Grows()
+		s.Kill()
+		s.Start()
+		testkit.Eventually(t, "the queue is there again", func() bool { return q.Stats().Err == nil })
 	}
+	f.Grows()
+	accepted := f.Stop()
 	q.look(t.Context())
-	if there := entries(q); there != len(accepted)+1 {
-		t.Errorf("%d are there, %d were accepted", there, len(accepted)+1)
+	if there := entries(q); there != accepted {
+		t.Errorf("%d are there, %d were accepted", there, accepted)
 	}
 	if log.Count("lost entries") > 0 {
 		t.Errorf("nothing was lost:\n%s", log)
@@ -198,54 +161,22 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// Two proxies share a queue: each entry is delivered by one of them, in the order of its line,
-// and what a proxy has claimed that ends returns when its leases have passed.
-func TestTwo(t *testing.T) {
+// TestSeveralProxies plays several proxies with one queue.
+func TestSeveralProxies(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var queues []deferred.Queue
+	for range 2 {
+		queues = append(queues, openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, patience: testkit.Patience}))
+	}
+	deferredtest.SeveralProxies(t, queues...)
+}
+
+// What a proxy has claimed that ends is delivered by another when its leases have passed.
+func TestProxyEnds(t *testing.T) {
 	t.Parallel()
 	s, log := redistest.Start(t), new(testkit.Log)
-	const shops, each = 8, 25
 	a, b := opened(t, s, log), opened(t, s, log)
-	want := map[string][]deferred.ID{}
-	for range each {
-		for shop := range shops {
-			line := fmt.Sprint("shop ", shop)
-			e := accepts(t, []*Queue{a, b}[shop%2], line)
-			want[line] = append(want[line], e.ID)
-		}
-	}
-	var mu sync.Mutex
-	got := map[string][]deferred.ID{}
-	by := map[*Queue]int{}
-	var left atomic.Int64
-	left.Store(shops * each)
-	var all sync.WaitGroup
-	for _, q := range []*Queue{a, b} {
-		all.Go(func() {
-			for left.Load() > 0 {
-				claimed, _, _ := q.Claim(t.Context(), time.Now(), 2)
-				for _, c := range claimed {
-					mu.Lock()
-					got[c.Entry.Line] = append(got[c.Entry.Line], c.Entry.ID)
-					by[q]++
-					mu.Unlock()
-					if err := deferredtest.Settle(t, q, c, deferred.Done); err != nil {
-						t.Error(err)
-					}
-					left.Add(-1)
-				}
-			}
-		})
-	}
-	all.Wait()
-	for line, ids := range want {
-		if fmt.Sprint(got[line]) != fmt.Sprint(ids) {
-			t.Errorf("%s was delivered in another order, or not once", line)
-		}
-	}
-	if by[a] == 0 || by[b] == 0 {
-		t.Errorf("one proxy has delivered all: %d and %d", by[a], by[b])
-	}
-
 	e := accepts(t, a, "x")
 	if c := claims(t, a); c.Entry.ID != e.ID {
 		t.Fatalf("claimed %s", c.Entry.ID)

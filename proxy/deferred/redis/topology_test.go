@@ -13,14 +13,6 @@ import (
 	"weir/proxy/store/redis/redistest"
 )
 
-// openedAt opens a queue until the test ends, wherever cfg says.
-func openedAt(t *testing.T, cfg redis.Config, log *testkit.Log) *Queue {
-	t.Helper()
-	q := testkit.Must(Open(Config{Redis: cfg, Limits: deferredtest.Roomy, Log: log.Logger()}))(t)
-	t.Cleanup(func() { _ = q.Close() })
-	return q
-}
-
 // delivers wants an entry of a line to be stored, claimed and settled.
 func delivers(t *testing.T, q *Queue, line string) {
 	t.Helper()
@@ -45,8 +37,8 @@ func TestCluster(t *testing.T) {
 		s.Do(append([]string{"acl", "setuser", "weir"}, rights...)...)
 	}
 	log := new(testkit.Log)
-	a := openedAt(t, redis.Config{Addrs: []string{other.Addr()}, Username: "weir", Password: "secret"}, log)
-	b := openedAt(t, redis.Config{Addrs: []string{home.Addr(), other.Addr()}, Topology: redis.Cluster, Username: "weir", Password: "secret"}, new(testkit.Log))
+	a := openedAs(t, Config{Redis: redis.Config{Addrs: []string{other.Addr()}, Username: "weir", Password: "secret"}, Log: log.Logger()})
+	b := openedAs(t, Config{Redis: redis.Config{Addrs: []string{home.Addr(), other.Addr()}, Topology: redis.Cluster, Username: "weir", Password: "secret"}, Log: new(testkit.Log).Logger()})
 	delivers(t, a, "a")
 	if d := a.Stats().Durability; d != "memory" {
 		t.Errorf("durability %q", d)
@@ -90,7 +82,7 @@ func TestSentinel(t *testing.T) {
 	master := redistest.Start(t)
 	replica := redistest.StartReplica(t, master)
 	sentinel, log := redistest.StartSentinel(t, master, replica), new(testkit.Log)
-	q := openedAt(t, redis.Config{Addrs: []string{sentinel.Addr()}, SentinelMaster: "weir"}, log)
+	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{sentinel.Addr()}, SentinelMaster: "weir"}, Log: log.Logger()})
 	delivers(t, q, "a")
 	kept := accepts(t, q, "kept")
 	replica.Followed(master)
@@ -109,7 +101,7 @@ func TestTLS(t *testing.T) {
 	put := func(authority string) (st deferred.Stored) {
 		testkit.Eventually(t, "a handshake ends within the second that a busy machine may need", func() bool {
 			log = new(testkit.Log)
-			q = openedAt(t, redis.Config{Addrs: []string{addr}, TLS: true, TLSCAFile: authority}, log)
+			q = openedAs(t, Config{Redis: redis.Config{Addrs: []string{addr}, TLS: true, TLSCAFile: authority}, Log: log.Logger()})
 			st = deferredtest.Put(q, order("a"))
 			return log.Count("did not answer the TLS handshake") == 0
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/redis"
@@ -31,10 +32,7 @@ func (p *place) Open(t testing.TB, now time.Time, limits deferred.Limits) deferr
 	q.now.Store(&now)
 	cfg := p.cfg
 	cfg.Limits, cfg.patience, cfg.clock = limits, time.Minute, func() time.Time { return *q.now.Load() }
-	var err error
-	if q.Queue, err = Open(cfg); err != nil {
-		t.Fatal(err)
-	}
+	q.Queue = testkit.Must(Open(cfg))(t)
 	return q
 }
 
