@@ -32,11 +32,6 @@ const (
 	placeCovered              // was in the store, which now has an unreadable document: not touched
 )
 
-// String returns a name for tests and debugging.
-func (p place) String() string {
-	return [...]string{"nowhere", "store", "here", "lost", "covered"}[p]
-}
-
 // A finding is what an observation of the store means, compared to what is known here.
 type finding uint8
 

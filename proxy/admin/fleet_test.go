@@ -162,6 +162,11 @@ func (p *peer) fresh(name string) *store.Document {
 	return &doc
 }
 
+// String returns the word of scripts.
+func (p place) String() string {
+	return [...]string{"nowhere", "store", "here", "lost", "covered"}[p]
+}
+
 // A proxy is one of a fleet.
 type proxy interface {
 	common() *peer

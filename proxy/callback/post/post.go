@@ -126,11 +126,8 @@ func (c *Client) reason(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v", c.cfg.Timeout)
 	}
-	if in := (*url.Error)(nil); errors.As(err, &in) {
+	if in, ok := errors.AsType[*url.Error](err); ok {
 		return in.Err
 	}
 	return err
 }
-
-// Close closes idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }

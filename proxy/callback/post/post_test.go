@@ -74,7 +74,7 @@ func TestSend(t *testing.T) {
 	t.Parallel()
 	r := receives(t, "hooks.test:PORT=127.0.0.1", accepts)
 	c := New(r.cfg)
-	defer c.Close()
+	defer c.http.CloseIdleConnections()
 	var from [2]string
 	for i := range from {
 		if got := r.sends(c, r.url("Hooks.test")); got.Status != 204 || got.Err != nil {
@@ -98,7 +98,7 @@ func TestAddresses(t *testing.T) {
 	t.Parallel()
 	r := receives(t, "hooks.test:PORT,[::1]:PORT=127.0.0.9,127.0.0.1:PORT=127.0.0.9", accepts)
 	c := New(r.cfg)
-	defer c.Close()
+	defer c.http.CloseIdleConnections()
 	for _, addr := range []string{"127.0.0.1", "::1", "10.1.2.3", "169.254.169.254", "192.168.0.1", "fd00::1", "fe80::1", "0.0.0.0", "::", "64:ff9b::7f00:1", "2002:7f00:1::"} {
 		r.dns.Say(testkit.NoError, addr)
 		r.refuses(c, r.url("hooks.test"), "is not public")
@@ -117,7 +117,7 @@ func TestLiterals(t *testing.T) {
 	t.Parallel()
 	r := receives(t, "127.0.0.1:PORT", accepts)
 	c := New(r.cfg)
-	defer c.Close()
+	defer c.http.CloseIdleConnections()
 	if got := r.sends(c, r.url("127.0.0.1")); got.Status != 204 {
 		t.Errorf("answered %+v", got)
 	}
@@ -133,7 +133,7 @@ func TestDNSChanges(t *testing.T) {
 		t.Fatalf("answered %+v", got)
 	}
 	<-r.got
-	c.Close()
+	c.http.CloseIdleConnections()
 	for _, addr := range []string{"127.0.0.2", "::1", "169.254.169.254"} {
 		r.dns.Say(testkit.NoError, addr)
 		r.refuses(c, r.url("hooks.test"), "is not one of those listed")
@@ -183,7 +183,7 @@ func TestStatuses(t *testing.T) {
 		if got := r.sends(c, r.url("hooks.test")); got != (Reply{Status: status, RetryAfter: "7"}) || len(r.got) != 1 {
 			t.Errorf("%d: %+v, and the receiver got %d requests", status, got, len(r.got))
 		}
-		c.Close()
+		c.http.CloseIdleConnections()
 	}
 }
 
