@@ -88,7 +88,7 @@ type Fault struct {
 // Faults are all faults of a configuration.
 type Faults []Fault
 
-// Error has a line for each fault.
+// Error returns a line for each fault.
 func (f Faults) Error() string {
 	lines := make([]string, len(f))
 	for i, fault := range f {

@@ -131,7 +131,7 @@ func (w *waiter) ask() store.Ask {
 // forget drops all references.
 func (w *waiter) forget() { *w = waiter{} }
 
-// about describes the group for the log: rules and keys in the form for people.
+// about describes the group for the log: its rules, and its keys in readable form.
 func (g *group) about() string {
 	var text []byte
 	for i := range g.Counters {

@@ -8,7 +8,7 @@ import (
 	"weir/proxy/store"
 )
 
-// Forget is as in [store.Store]: other proxies forget their refusals within pollPause.
+// Forget implements [store.Store]. Other proxies forget their refusals within pollPause.
 // After an error the key may have been forgotten, while other proxies remember refusals;
 // then Forget can be called again.
 func (s *Store) Forget(rule string, key []byte) (known bool, err error) {
@@ -23,8 +23,8 @@ func (s *Store) Forget(rule string, key []byte) (known bool, err error) {
 	return known, nil
 }
 
-// Add is as in [store.Store]. The error is as for Forget, or says that the key holds something
-// else. After an error the key may have been given the permits, and would be given them
+// Add implements [store.Store]. The error is as for Forget, or says that the key has something
+// else than a state. After an error the key may have been given the permits, and would be given them
 // twice if Add is called again. It panics if n is negative.
 func (s *Store) Add(rule string, key []byte, n int64) (changed bool, err error) {
 	if n < 0 {
@@ -44,7 +44,7 @@ func (s *Store) Add(rule string, key []byte, n int64) (changed bool, err error) 
 	return changed, nil
 }
 
-// Lease is as in [store.Store]. The holder must count ttl from before the call.
+// Lease implements [store.Store]. The holder must count ttl from before the call.
 func (s *Store) Lease(name, owner string, ttl time.Duration) (held bool, err error) {
 	if ttl < time.Millisecond {
 		panic("bug: lane: a lease of less than a millisecond")
@@ -52,7 +52,7 @@ func (s *Store) Lease(name, owner string, ttl time.Duration) (held bool, err err
 	return s.lease(name, owner, ttl)
 }
 
-// Release gives the lease back, if owner holds it.
+// Release releases the lease, if owner holds it.
 func (s *Store) Release(name, owner string) error {
 	_, err := s.lease(name, owner, 0)
 	return err
@@ -69,7 +69,7 @@ func (s *Store) lease(name, owner string, ttl time.Duration) (held bool, err err
 	return held, nil
 }
 
-// Read is as in [store.Documents]. A large document over a slow link takes as long as the
+// Read implements [store.Documents]. A large document over a slow link takes as long as the
 // backend permits.
 func (s *Store) Read(name string) (store.Document, error) {
 	if s.breaker.isOpen.Load() {
@@ -83,7 +83,7 @@ func (s *Store) Read(name string) (store.Document, error) {
 	return doc, nil
 }
 
-// CompareAndSet is as in [store.Documents]. After an error other than a store.SizeError the
+// CompareAndSet implements [store.Documents]. After an error other than a store.SizeError the
 // document may have been written.
 func (s *Store) CompareAndSet(name string, version int64, body []byte) (doc store.Document, written bool, err error) {
 	err = store.CheckSize(body)

@@ -17,7 +17,7 @@ const (
 	looksMissedMax = 12
 )
 
-// Watch is as in [store.Store]. A lost document has version 0. Over a slow link a change takes
+// Watch implements [store.Store]. A lost document has version 0. Over a slow link a change takes
 // as long as its transfer. changed is not called while the store is unavailable.
 func (s *Store) Watch(name string, changed func(store.Document)) {
 	s.mu.Lock()

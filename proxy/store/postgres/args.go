@@ -52,13 +52,13 @@ func (a *Args) BytesList(values [][]byte) *Args {
 	return a.add(oidByteaArray, dst)
 }
 
-// A Place is a uuid, or any other 16 bytes.
+// A Place is 16 bytes, sent as a uuid.
 type Place = [16]byte
 
 // Place adds a uuid.
 func (a *Args) Place(v Place) *Args { return a.add(oidUUID, v[:]) }
 
-// Places adds a uuid[], in which zero is null.
+// Places adds a uuid[], in which the zero Place is null.
 func (a *Args) Places(values []Place) *Args {
 	dst := appendArray(make([]byte, 0, arrayHead+20*len(values)), oidUUID, len(values))
 	for _, v := range values {
@@ -71,8 +71,8 @@ func (a *Args) Places(values []Place) *Args {
 	return a.add(oidUUIDArray, dst)
 }
 
-// Fields reads the fields of a row or of a composite value one after the other. Once one has
-// another form than what is read, Err is set and all that is read is zero.
+// Fields reads the fields of a row or of a composite value one after another. If a field does not
+// have the expected form, Err is set, and everything read from then on is zero.
 //
 // Owned by its reader.
 type Fields struct {
@@ -83,7 +83,7 @@ type Fields struct {
 // NewFields returns the fields of a row.
 func NewFields(row [][]byte) *Fields { return &Fields{left: row} }
 
-// Bytes reads a value as it is; a null is empty.
+// Bytes reads a value in binary form; a null is empty.
 func (f *Fields) Bytes() []byte {
 	if f.Err != nil || len(f.left) == 0 {
 		f.Err = errForm

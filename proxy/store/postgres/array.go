@@ -22,7 +22,7 @@ const (
 
 const arrayHead = 20 // bytes: dimensions, whether there are nulls, type; length, lower bound
 
-// errForm is the error of an answer that is not what its function returns.
+// errForm is the error of an answer that does not have the form of its function's result.
 var errForm = errors.New("the answer has another form")
 
 // appendArray appends the head of an array of n elements in PostgreSQL's binary format.
@@ -41,7 +41,7 @@ func appendArray(dst []byte, oid, n int) []byte {
 	return dst
 }
 
-// int8Array is numbers as PostgreSQL takes them.
+// int8Array returns numbers as an int8[].
 func int8Array(values []int64) []byte {
 	dst := appendArray(make([]byte, 0, arrayHead+12*len(values)), oidInt8, len(values))
 	for _, v := range values {
@@ -51,7 +51,7 @@ func int8Array(values []int64) []byte {
 	return dst
 }
 
-// int4Array is likewise.
+// int4Array returns numbers as an int4[].
 func int4Array(values []int32) []byte {
 	dst := appendArray(make([]byte, 0, arrayHead+8*len(values)), oidInt4, len(values))
 	for _, v := range values {
@@ -61,7 +61,7 @@ func int4Array(values []int32) []byte {
 	return dst
 }
 
-// stringArray is an array of texts or of bytes.
+// stringArray returns strings as an array of texts or of bytes.
 func stringArray(oid int, values []string) []byte {
 	dst := appendArray(nil, oid, len(values))
 	for _, v := range values {
@@ -105,7 +105,7 @@ func parseRecord(b []byte) (fields [][]byte, err error) {
 	}
 	n := binary.BigEndian.Uint32(b)
 	for b = b[4:]; len(b) >= 8; {
-		size := int(int32(binary.BigEndian.Uint32(b[4:]))) // before it is the type
+		size := int(int32(binary.BigEndian.Uint32(b[4:]))) // the four bytes before it are the type
 		b = b[8:]
 		if size = max(0, size); size > len(b) {
 			return nil, errForm

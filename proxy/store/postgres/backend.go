@@ -15,24 +15,23 @@ import (
 )
 
 const (
-	// documentTimeout is how long an exchange about documents may take, and documentRate, in
-	// bytes per second, the slowest link over which a large one passes.
+	// documentTimeout bounds an exchange about a small document. documentRate, in bytes per
+	// second, is the slowest link over which a large one can be transferred in time.
 	documentTimeout = 2 * time.Second
 	documentRate    = 128 << 10
-	// documentTimeoutMax is how long the largest document may take.
+	// documentTimeoutMax bounds an exchange about the largest document.
 	documentTimeoutMax = documentTimeout + store.DocumentBytesMax/documentRate*time.Second
-	// migrationTimeout is how long making the tables may take, and waiting for another
-	// proxy that makes them.
+	// migrationTimeout bounds creating the tables, or waiting for another proxy that creates them.
 	migrationTimeout = 30 * time.Second
-	// identifyPause is how long a function is called by statements until it is looked for again.
+	// identifyPause is how long a function is called by statements before its OID is looked up
+	// again.
 	identifyPause = 10 * time.Second
 	editsName     = namespace + "edits"
 	probeName     = namespace + "probe"
 )
 
-// New connects to PostgreSQL and returns a store, also when PostgreSQL is unavailable: then
-// it starts in the failure mode and goes on trying. The error is about the configuration,
-// see Config.Validate.
+// New returns a store in PostgreSQL. If PostgreSQL is unavailable the store starts in the failure
+// mode and keeps trying. The error is about the configuration; see Config.Validate.
 func New(cfg Config) (*lane.Store, error) {
 	b, err := newBackend(cfg)
 	if err != nil {
@@ -47,7 +46,7 @@ func New(cfg Config) (*lane.Store, error) {
 
 // A backend is the backend of a store in PostgreSQL.
 //
-// Safe for concurrent use: the pools are, what else changes is atomic.
+// Safe for concurrent use: the pools are; other fields that change are atomic.
 type backend struct {
 	cfg       Config
 	schema    string // quoted
@@ -55,15 +54,15 @@ type backend struct {
 	documents *pool
 	oids      [functionCount]atomic.Uint32 // of the functions that decide; 0: they are called by statements
 	ready     atomic.Bool                  // the schema has the version that this program needs
-	lacking   bool                         // something of the schema is missing; of Probe, which runs alone
+	lacking   bool                         // part of the schema is missing; only used by Probe, which is not called concurrently
 	counts    *counts
 	lookout   lookout
 	chores    sync.WaitGroup
 	stop      context.CancelFunc
 }
 
-// newBackend returns access to PostgreSQL, which connects when it is used. The error is
-// about the configuration.
+// newBackend returns a backend that connects when it is used. The error is about the
+// configuration.
 func newBackend(cfg Config) (*backend, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("use PostgreSQL: %w", err)
@@ -85,7 +84,7 @@ func newBackend(cfg Config) (*backend, error) {
 	return b, nil
 }
 
-// Close ends all connections, and whatever runs.
+// Close closes all connections, and cancels what is in progress.
 func (b *backend) Close() {
 	b.stop()
 	b.pool.close()
@@ -93,7 +92,7 @@ func (b *backend) Close() {
 	b.chores.Wait()
 }
 
-// Decide gives places in queues back and decides groups; see [store.Backend].
+// Decide gives back places in queues and decides groups; see [store.Backend].
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	var clock int64
 	if b.cfg.clock != nil {
@@ -112,7 +111,7 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	}
 }
 
-// take runs the function that decides a call, and delivers what it returned.
+// take calls the function that decides a call, and passes the result to its groups.
 func (b *backend) take(ctx context.Context, call *take, clock int64, patience int32) (r taken, err error) {
 	f, params := call.call(clock, patience)
 	began := time.Now()
@@ -126,19 +125,19 @@ func (b *backend) take(ctx context.Context, call *take, clock int64, patience in
 		b.counts.waits.Add(uint64(r.waits))
 		err = call.deliver(&r)
 	}
-	if errors.Is(err, errForm) { // of another function, which may have done something
+	if errors.Is(err, errForm) { // the OID is that of another function, which may have changed something
 		b.oids[f].Store(0)
 	}
 	return r, err
 }
 
-// job is a call of a function that decides, by its OID unless that is 0.
+// job returns a job that calls a deciding function, by its OID unless that is 0.
 func (b *backend) job(ctx context.Context, f function, oid *atomic.Uint32, params [][]byte) *job {
 	return &job{ctx: ctx, silent: b.pool.silent, function: oid, sql: f.sql(b.schema), types: functions[f].types, params: params}
 }
 
-// call runs a function, sql being its name and arguments, and returns the first value of
-// its first row; nil when there is none.
+// call executes sql, the name of a function with its arguments, and returns the first value of
+// the first row, or nil if there is none.
 func (b *backend) call(ctx context.Context, p *pool, sql string, types []uint32, params ...[]byte) ([]byte, error) {
 	b.counts.commands.Inc()
 	result, err := p.query(ctx, "SELECT "+b.schema+sql, types, params...)
@@ -152,7 +151,7 @@ func (b *backend) call(ctx context.Context, p *pool, sql string, types []uint32,
 	return result.Rows[0][0], nil
 }
 
-// Forget makes a key as one never seen; see [store.Backend].
+// Forget removes a key; see [store.Backend].
 func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, error) {
 	base := appendBase(nil, b.cfg.KeyPrefix, rule, key)
 	n, err := b.edit(ctx, "forget_1($1,$2,$3,$4,$5)", []uint32{oidInt8, oidInt4, oidInt4, oidBytea, oidText}, base, b.edits())
@@ -162,7 +161,7 @@ func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, er
 	return n > 0, nil
 }
 
-// Add gives a key n permits more; see [store.Backend].
+// Add gives a key n more permits; see [store.Backend].
 func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
 	base := appendBase(nil, b.cfg.KeyPrefix, rule, key)
 	changed, err := b.edit(ctx, "add_1($1,$2,$3,$4,$5,$6)", []uint32{oidInt8, oidInt4, oidInt4, oidBytea, oidInt8, oidText},
@@ -176,10 +175,10 @@ func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bo
 	return changed > 0, nil
 }
 
-// edits is the name of the document whose version counts edits.
+// edits returns the name of the document whose version counts edits.
 func (b *backend) edits() []byte { return []byte(b.cfg.KeyPrefix + editsName) }
 
-// edit runs a function that changes a key.
+// edit calls a function that changes a key.
 func (b *backend) edit(ctx context.Context, sql string, types []uint32, base []byte, rest ...[]byte) (int32, error) {
 	var clock int64
 	if b.cfg.clock != nil {
@@ -193,7 +192,7 @@ func (b *backend) edit(ctx context.Context, sql string, types []uint32, base []b
 	return parseInt4(value)
 }
 
-// Edits returns a text that is another after every edit.
+// Edits returns a text that changes with every edit.
 func (b *backend) Edits(ctx context.Context) (string, error) {
 	marks, err := b.marks(ctx, b.pool, []string{editsName})
 	if err != nil {
@@ -202,7 +201,7 @@ func (b *backend) Edits(ctx context.Context) (string, error) {
 	return marks[0], nil
 }
 
-// Lease takes, keeps or gives back a lease; see [store.Backend].
+// Lease takes, renews or releases a lease; see [store.Backend].
 func (b *backend) Lease(ctx context.Context, name, owner string, ttl time.Duration) (bool, error) {
 	return b.lease(ctx, b.pool, name, owner, ttl)
 }
@@ -219,7 +218,7 @@ func (b *backend) lease(ctx context.Context, p *pool, name, owner string, ttl ti
 	return value[0] == 1, nil
 }
 
-// Marks returns for each document a text that is another when the document is.
+// Marks returns for each document a text that changes with the document.
 func (b *backend) Marks(ctx context.Context, names []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(documentTimeout, b.cfg.silence))
 	defer cancel()
@@ -265,7 +264,7 @@ func (b *backend) Read(ctx context.Context, name string) (store.Document, error)
 	return store.Document{Version: version, Body: result.Rows[0][1]}, err
 }
 
-// CompareAndSet writes a document if its version still is that; see [store.Backend].
+// CompareAndSet writes a document if it still has the given version; see [store.Backend].
 func (b *backend) CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error) {
 	limit := max(documentTimeout, b.cfg.silence) + time.Duration(len(body))*time.Second/documentRate
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -281,8 +280,8 @@ func (b *backend) CompareAndSet(ctx context.Context, name string, version int64,
 	return parseInt8(result.Rows[0][0])
 }
 
-// Probe finds out whether limits can be decided; the first time, and when something of it
-// is missing, it makes sure of the schema.
+// Probe reports whether limits can be decided. The first time, and after a part of the schema was
+// found missing, it also migrates the schema.
 func (b *backend) Probe(ctx context.Context) error {
 	known := b.lacking
 	err := b.probe(ctx)
@@ -307,7 +306,7 @@ func (b *backend) probe(ctx context.Context) error {
 	probe := fmt.Sprintf("probe_1($1),%[1]stake_one_1(0,0,%[2]d,$1,0,0,0,1,0,0,0,'{}'),%[1]stake_many_1(0,0,'{}','{}','{}','{}','{}','{}','{0,0}')", b.schema, locksMax)
 	if _, err := b.call(ctx, b.pool, probe, []uint32{oidBytea}, []byte(b.cfg.KeyPrefix+probeName)); err != nil {
 		if code := codeOf(err); code == codeNoFunction || code == codeNoSchema || code == codeNoTable {
-			b.lacking = true // it was removed
+			b.lacking = true // part of the schema was removed
 			b.ready.Store(false)
 		}
 		return fmt.Errorf("probe PostgreSQL: %w", err)
@@ -316,7 +315,7 @@ func (b *backend) probe(ctx context.Context) error {
 	return nil
 }
 
-// keepIdentifying finds functions that are called by statements.
+// keepIdentifying looks up functions that are called by statements.
 func (b *backend) keepIdentifying(stopping context.Context) {
 	every.Pause(stopping.Done(), identifyPause, func(time.Time) {
 		unknown := func(f function) bool { return b.oids[f].Load() == 0 }
@@ -328,8 +327,8 @@ func (b *backend) keepIdentifying(stopping context.Context) {
 	})
 }
 
-// identify finds out the OIDs of the functions that decide, and whether something between here
-// and the server lets them be called by messages. Without an answer in time, what was known holds.
+// identify looks up the OIDs of the deciding functions, and tests whether the server, or a pooler
+// in front of it, accepts calls by message. Without an answer in time the last known values stay.
 func (b *backend) identify(ctx context.Context) {
 	names, oids := make([]string, functionCount), [functionCount]uint32{}
 	for f := range functions {
@@ -350,7 +349,7 @@ func (b *backend) identify(ctx context.Context) {
 	switch class := b.Classify(err).Class; {
 	case err != nil && (class == store.LateFault || class == store.NoFault):
 		return
-	case err != nil || tried.Load() == 0: // the message was refused
+	case err != nil || tried.Load() == 0: // the message was rejected
 		clear(oids[:])
 	}
 	for f := range oids {
@@ -358,8 +357,8 @@ func (b *backend) identify(ctx context.Context) {
 	}
 }
 
-// migrate brings the schema to the version that this program needs, or finds out that it
-// has a later one.
+// migrate brings the schema to the version that this program needs. A later version is left
+// unchanged.
 func (b *backend) migrate(ctx context.Context) error {
 	m := Migration{Schema: b.cfg.Schema, Function: "version", Version: schemaVersion, Script: Schema(b.cfg.Schema, b.cfg.Durable), Manual: b.cfg.Manual}
 	version, err := m.run(ctx, b.pool, b.lacking)

@@ -15,17 +15,17 @@ import (
 
 // A ClientConfig configures a Client's connections.
 type ClientConfig struct {
-	URL         string // as that of [Config]
-	Setting     string // of the URL, for errors: DEFER_URL
+	URL         string // in the form of [Config].URL
+	Setting     string // name of the setting of the URL, for errors: DEFER_URL
 	Connections int
-	Schema      string // of the functions that are called
-	// Silence is how long an answer may take; 1 s. Then the connection is closed. The server ends
-	// the statement a little earlier.
+	Schema      string // schema of the functions
+	// Silence is how long an answer may take before the connection is closed; 1 s. The server ends
+	// the statement slightly earlier.
 	Silence time.Duration
 }
 
-// A Client calls functions in PostgreSQL for others than a store of limits, in one round trip
-// each. It connects when it is used, and again after an error.
+// A Client calls functions in PostgreSQL for users other than a store of limits, in one round
+// trip each. It connects when it is used, and again after an error.
 //
 // Safe for concurrent use: the pool is.
 type Client struct {
@@ -43,12 +43,12 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	return &Client{cfg: cfg, pool: newPool(parsed, cfg.Connections, silence)}, nil
 }
 
-// Close ends all connections, and what runs over them.
+// Close closes all connections, and cancels what is in progress.
 func (c *Client) Close() { c.pool.close() }
 
-// Call calls a function and returns the columns of its first row. Errors say what to do about
-// them; see [Classify]. If ctx has a deadline, the connection is closed soon after it. A function
-// that was certainly rolled back may be called twice.
+// Call calls a function and returns the columns of the first row. Errors contain advice; see
+// [Classify]. If ctx has a deadline, the connection is closed soon after it. A call that was
+// certainly rolled back may be repeated.
 func (c *Client) Call(ctx context.Context, function string, args *Args) ([][]byte, error) {
 	silent := c.pool.silent
 	if deadline, ok := ctx.Deadline(); ok {
@@ -65,7 +65,7 @@ func (c *Client) Call(ctx context.Context, function string, args *Args) ([][]byt
 	return result.Rows[0], nil
 }
 
-// places are those of so many arguments in a statement.
+// places returns the placeholders of the given number of arguments in a statement.
 func places(arguments int) string {
 	var dst strings.Builder
 	for i := range arguments {
@@ -77,11 +77,11 @@ func places(arguments int) string {
 	return dst.String()
 }
 
-// Migrate brings functions and tables of another version to that of m, and returns the version
-// they had, 0 for none.
+// Migrate brings functions and tables to the version of m, and returns the version that they had,
+// or 0 if there were none.
 func (c *Client) Migrate(ctx context.Context, m *Migration) (from int32, err error) {
 	if from, err = m.run(ctx, c.pool, false); err != nil {
-		err = &renamedError{err, c.cfg.Setting} // it already says what to do
+		err = &renamedError{err, c.cfg.Setting} // it already contains advice
 	}
 	return from, err
 }
@@ -99,7 +99,7 @@ func (e *renamedError) Error() string {
 
 func (e *renamedError) Unwrap() error { return e.error }
 
-// withAdvice adds to an error what to do about it.
+// withAdvice adds advice to an error.
 func (c *Client) withAdvice(err error) error {
 	if err == nil {
 		return nil
@@ -107,36 +107,36 @@ func (c *Client) withAdvice(err error) error {
 	return &renamedError{withAdvice(err), c.cfg.Setting}
 }
 
-// Certain reports whether what the statement of an error was to do has certainly not been done.
+// Certain reports whether the statement that returned err has certainly had no effect.
 func Certain(err error) bool {
 	if _, unconnected := errors.AsType[*connectError](err); unconnected {
 		return true
 	}
-	code := codeOf(err) // 08: of a pooler that has lost the server; 57P: the server ends
+	code := codeOf(err) // 08: of a pooler that has lost the server; 57P: the server shuts down
 	return code != "" && !strings.HasPrefix(code, "08") && !strings.HasPrefix(code, "57P")
 }
 
-// Expired reports whether an error is that of a statement which took the server too long. It has
-// certainly not been carried out.
+// Expired reports whether err is that of a statement that took the server too long. Such a
+// statement certainly had no effect.
 func Expired(err error) bool { return codeOf(err) == codeCanceled }
 
-// Violates reports whether an error is that of a value which a unique index has already.
+// Violates reports whether err is that of a value that a unique index already contains.
 func Violates(err error, index string) bool {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && answer.Code == "23505" && answer.ConstraintName == index
 }
 
-// A Migration makes tables and functions, or extends them.
+// A Migration creates tables and functions, or extends them.
 type Migration struct {
 	Schema   string
-	Function string // returns their version
-	Version  int32  // that the program needs
+	Function string // returns the version
+	Version  int32  // required by the program
 	Script   string
 	Manual   bool // an operator runs the script
 }
 
-// run runs the script unless the version is there, again if something is lacking; it returns
-// the version that was there before.
+// run runs the script unless the version is present, or if lacking is true. It returns the
+// version that was present before.
 func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int32, err error) {
 	version, err = m.version(ctx, p)
 	switch {
@@ -166,7 +166,7 @@ func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int
 	return version, nil
 }
 
-// version returns the version of what is there, 0 when nothing is.
+// version returns the version that is present, or 0.
 func (m *Migration) version(ctx context.Context, p *pool) (int32, error) {
 	result, err := p.query(ctx, "SELECT "+quoted(m.Schema)+"."+m.Function+"()", nil)
 	if code := codeOf(err); code == codeNoFunction || code == codeNoSchema {

@@ -17,35 +17,34 @@ const (
 	connectionsDefault = 2
 	connectionsMax     = 64
 	schemaDefault      = "weir"
-	// silenceMax is how long a connection may be silent until it is closed, and how long
-	// one is waited for that is being made.
+	// silenceMax is how long the server may take to answer before its connection is closed, and
+	// bounds the wait for a new connection.
 	silenceMax = time.Second
 )
 
-// Config describes where PostgreSQL is and what to do while it is unavailable. Zero fields mean the
-// defaults.
+// A Config configures a store in PostgreSQL. Zero fields mean the defaults.
 type Config struct {
-	// Config is the lane's, but for Name, Title and Locking. Half of its Timeout is how long a batch
-	// waits for a lock.
+	// Config is that of the lanes, without Name, Title and Locking. Half of its Timeout is how
+	// long a batch waits for a lock.
 	lane.Config
 
 	// URL is postgres://user:password@host:port/database?sslmode=…, with several hosts
 	// separated by commas if there are standbys.
 	URL string
-	// Connections is how many there are for decisions; 2. There is one more for documents.
+	// Connections is the number of connections for decisions; 2. There is one more for documents.
 	Connections int
-	// Schema is that of the tables and functions; weir.
+	// Schema is the schema of the tables and functions; weir.
 	Schema string
 	// KeyPrefix is the prefix of all names, for installations that share a schema.
 	KeyPrefix string
-	// Durable has the states of keys logged, so that they survive a crash of the server. It
-	// matters when the tables are made.
+	// Durable creates logged tables for the states of keys, which survive a crash of the server.
+	// It only matters when the tables are created.
 	Durable bool
-	// Manual leaves making tables and functions to an operator: see [Schema].
+	// Manual says that an operator creates tables and functions: see [Schema].
 	Manual bool
 
-	clock   func() int64  // of tests, in µs; nil: the server's
-	silence time.Duration // silenceMax, but in tests
+	clock   func() int64  // for tests, in µs; nil: the server's
+	silence time.Duration // for tests; otherwise silenceMax
 }
 
 func (cfg Config) withDefaults() Config {
@@ -80,21 +79,21 @@ func (cfg Config) Validate() error {
 	return append(f, cfg.Config.Faults()...).Err()
 }
 
-// urlForm is what a URL looks like, and unescaped what is wrong where a password has
-// characters that end it.
+// urlForm is an example of a URL; unescaped is the advice if the password contains characters
+// that end it.
 const (
 	urlForm   = "postgres://user:password@host:port/database"
 	unescaped = "characters of user and password other than letters, digits and -._~ are written as %XX"
 )
 
-// parse reads the URL. Its error does not quote the URL, which may contain a password.
+// parse parses the URL. Its error does not quote the URL, which may contain a password.
 func (cfg *Config) parse() (*pgconn.Config, error) {
 	if !strings.HasPrefix(cfg.URL, "postgres://") && !strings.HasPrefix(cfg.URL, "postgresql://") {
 		return nil, errors.New("does not begin with postgres://")
 	}
 	parsed, err := pgconn.ParseConfig(cfg.URL)
 	if err != nil {
-		_, cause, _ := strings.Cut(err.Error(), "`: ") // before it is the URL
+		_, cause, _ := strings.Cut(err.Error(), "`: ") // the part before it is the URL
 		if strings.Contains(cause, "://") {
 			cause = unescaped
 		}
@@ -102,7 +101,7 @@ func (cfg *Config) parse() (*pgconn.Config, error) {
 	}
 	u, err := url.Parse(cfg.URL)
 	address, _, _ := strings.Cut(cfg.URL, "?")
-	switch { // the user is not that of this process: what is taken for a host may be a part of a password
+	switch { // the user is never a default: in a URL without a user, the host may be a part of a password
 	case err != nil || u.User.Username() == "" && !u.Query().Has("user"):
 		return nil, errors.New("names no user")
 	case strings.Count(address, "@") > 1: // errors would show the rest of a password as a host
@@ -120,7 +119,7 @@ func (cfg *Config) parse() (*pgconn.Config, error) {
 	return parsed, nil
 }
 
-// authority is the part of a URL that names hosts.
+// authority returns the part of a URL that names hosts.
 func authority(text string) string {
 	_, rest, _ := strings.Cut(text, "://")
 	rest, _, _ = strings.Cut(rest, "/")

@@ -7,17 +7,17 @@ import (
 	"weir/internal/metric"
 )
 
-// counts is what a backend counts.
+// counts are the counts of a backend.
 //
 // Safe for concurrent use: atomic words; the map is immutable after newCounts.
 type counts struct {
 	commands  metric.Counter // calls and statements
-	waits     metric.Counter // locks that were not free
+	waits     metric.Counter // waits for locks
 	errors    map[string]*metric.Counter
 	exchanges *metric.Histogram
 }
 
-// otherErrors counts errors of all other classes, and noAnswer those without a SQLSTATE.
+// otherErrors counts errors of all other classes, noAnswer those without a SQLSTATE.
 const otherErrors, noAnswer = "other", "none"
 
 func newCounts() *counts {

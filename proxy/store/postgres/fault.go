@@ -11,7 +11,7 @@ import (
 	"weir/proxy/store"
 )
 
-// SQLSTATEs that are more than a line in the log.
+// SQLSTATEs with a special treatment.
 const (
 	codeIsolation     = "WR001" // of lock_1: the isolation level is not READ COMMITTED
 	codeSerialization = "40001"
@@ -24,7 +24,7 @@ const (
 	codeNoRight       = "42501"
 )
 
-// codeOf is the SQLSTATE of an error that the server has reported, otherwise empty.
+// codeOf returns the SQLSTATE of an error that the server has reported, or "".
 func codeOf(err error) string {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return answer.Code
@@ -56,15 +56,15 @@ func (e *connectError) Error() string {
 
 func (e *connectError) Unwrap() error { return e.err }
 
-// A meaning is the class of errors whose SQLSTATE begins in a certain way.
+// A meaning is the class of the errors whose SQLSTATEs have a prefix.
 type meaning struct {
 	begins string
 	class  store.Class
-	cause  store.Cause // only a person can end it, unless 0
+	cause  store.Cause // only an operator can repair it, unless 0
 	remedy string
 }
 
-// meanings are looked through from the first on.
+// meanings are searched in order.
 var meanings = []meaning{
 	{"28P01", store.OutageFault, store.Unauthenticated, "correct user and password in POSTGRES_URL"},
 	{"28", store.OutageFault, store.Unauthenticated, "let the user of POSTGRES_URL in in pg_hba.conf, or set sslmode as it demands"},
@@ -100,7 +100,7 @@ func meaningOf(code string) (m meaning, ok bool) {
 	return meaning{}, false
 }
 
-// withAdvice adds to an error what to do about it, once.
+// withAdvice adds advice to an error, once.
 func withAdvice(err error) error {
 	if _, unconnected := errors.AsType[*connectError](err); unconnected {
 		return err
@@ -113,7 +113,7 @@ func withAdvice(err error) error {
 	return err
 }
 
-// Classify classifies an error that another method returned. A canceled call is not a fault.
+// Classify classifies an error of another method. A cancelled call is not a fault.
 func (b *backend) Classify(err error) store.Fault {
 	if errors.Is(err, context.Canceled) {
 		return store.Fault{}

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// lookPause is how often the state of the database is read.
+	// lookPause is the interval for reading the state of the database.
 	lookPause = 5 * time.Second
-	// longTransaction is how long a transaction may be open until it is worth a warning:
-	// within it a row that changes 2,000 times a second has 20,000 dead versions.
+	// longTransaction is how long a transaction may be open before a warning: in this time a row
+	// that changes 2,000 times a second gets 20,000 dead versions.
 	longTransaction = 10 * time.Second
-	lookWarnings    = time.Minute // between two warnings about the same
-	// longLock is how long a transaction that holds a lock may be open until a batch that
-	// has waited in vain is worth a warning.
+	lookWarnings    = time.Minute // between two warnings of the same kind
+	// longLock is how long a transaction that holds a lock may be open before a warning that a
+	// batch has timed out waiting for it.
 	longLock = time.Second
 )
 
@@ -51,28 +51,28 @@ FROM (SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::int8 AS bytes, coa
       AND NOT EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = n.oid AND p.proname = 'take_1')
       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') AND $2) o`
 
-// A sight is what was seen of the database at one moment.
+// A sight is the state of the database at one time.
 type sight struct {
 	bytes, dead int64 // of the tables keys and log, with indexes; dead rows as last counted by the server
-	oldest      int64 // transaction, in µs; of process pid, 0 for a prepared one
+	oldest      int64 // oldest transaction, in µs; of process pid, 0 for a prepared one
 	pid         int32
 	visible     bool   // oldest is that of all users
-	others      int64  // tables; 0 if they were already reported
+	others      int64  // number of other tables; 0 if they were already reported
 	example     string // of them
 }
 
-// A lookout reads the state of the database from time to time.
+// A lookout reads the state of the database periodically.
 //
-// Owned by the goroutine of keepLooking, but for last and lock.
+// Owned by the goroutine of keepLooking, except last and lock.
 type lookout struct {
-	last atomic.Pointer[sight] // nil: not seen
+	last atomic.Pointer[sight] // nil: not read yet
 	slow time.Time             // when a long transaction was last reported
-	held time.Time             // when one that holds a lock was
-	lock chan struct{}         // a batch has timed out waiting for a lock
+	held time.Time             // when a transaction that holds a lock was last reported
+	lock chan struct{}         // receives when a batch has timed out waiting for a lock
 	foul bool                  // other tables were reported
 }
 
-// keepLooking keeps the gauges true and warns of what makes decisions slow.
+// keepLooking updates the gauges and warns of conditions that make decisions slow.
 func (b *backend) keepLooking(stopping context.Context) {
 	tick := time.NewTicker(lookPause)
 	defer tick.Stop()
@@ -100,16 +100,16 @@ func (b *backend) keepLooking(stopping context.Context) {
 	}
 }
 
-// waited notes that a batch has waited for a lock in vain.
+// waited records that a batch has timed out waiting for a lock.
 func (l *lookout) waited() {
 	select {
 	case l.lock <- struct{}{}:
-	default: // it is noted already
+	default: // already recorded
 	}
 }
 
-// findHolder warns, once a minute, of a transaction that keeps batches from a key for
-// longer than longLock. Otherwise nothing would report it while other keys can be decided.
+// findHolder warns, once a minute, of a transaction that has held a lock of a key for longer than
+// longLock. Otherwise this would not be reported while other keys can be decided.
 func (b *backend) findHolder(stopping context.Context) {
 	if l := &b.lookout; !l.held.IsZero() && time.Since(l.held) < lookWarnings {
 		return
@@ -117,14 +117,14 @@ func (b *backend) findHolder(stopping context.Context) {
 	ctx, cancel := context.WithTimeout(stopping, longLock+lookPause)
 	defer cancel()
 	select {
-	case <-time.After(longLock): // a lock that is held for less does little harm
+	case <-time.After(longLock): // a lock held for less time does little harm
 	case <-ctx.Done():
 		return
 	}
 	result, err := b.documents.query(ctx, holderSQL, []uint32{oidText, oidInt8, oidInt4},
 		[]byte(b.schema+"keys"), int8Value(lockClass), int4Value(int32(longLock/time.Second)))
 	if err != nil || len(result.Rows) != 1 || len(result.Rows[0]) != 2 {
-		return // it has ended
+		return // the transaction has ended
 	}
 	pid, err := parseInt4(result.Rows[0][0])
 	if err != nil {
@@ -151,7 +151,7 @@ func (b *backend) look(ctx context.Context) (*sight, error) {
 	return parseSight(result.Rows[0])
 }
 
-// parseSight reads the row that lookSQL returns.
+// parseSight parses the row that lookSQL returns.
 func parseSight(row [][]byte) (*sight, error) {
 	if len(row) != 6 {
 		return nil, errForm
@@ -172,7 +172,7 @@ func parseSight(row [][]byte) (*sight, error) {
 	return s, err
 }
 
-// warn logs what makes decisions slow: other tables once, a long transaction once a
+// warn logs conditions that make decisions slow: other tables once, a long transaction once a
 // minute.
 func (b *backend) warn(now time.Time, s *sight) {
 	if s == nil {
@@ -195,7 +195,7 @@ func (b *backend) warn(now time.Time, s *sight) {
 	}
 }
 
-// register adds the gauges, which are absent while nothing was seen.
+// register adds the gauges, which have no samples before the first reading.
 func (l *lookout) register(set *metric.Set) {
 	gauge := func(name, help string, read func(s *sight) (float64, bool)) {
 		set.Gauges("ratelimiter_postgres_"+name, help, iter.Seq2[string, float64](func(yield func(string, float64) bool) {

@@ -21,21 +21,21 @@ import (
 	"weir/proxy/store"
 )
 
-// versionMin is the oldest PostgreSQL that has what the functions use.
+// versionMin is the oldest version of PostgreSQL with the features that the functions use.
 const versionMin = 13
 
-// A job is a call or a statement that waits for a connection, and what came of it.
+// A job is a call or a statement that waits for a connection, and its result.
 //
 // Owned by its caller until it is sent, then by the connection's goroutine until done is closed.
 // A caller that stops waiting must not use it again.
 type job struct {
 	ctx    context.Context
-	silent time.Duration // how long the answer may take until the connection is closed
-	script bool          // sql is several statements without params
-	limit  time.Duration // how long the server may work on it; 0: according to its settings
+	silent time.Duration // how long the answer may take before the connection is closed
+	script bool          // sql has several statements without params
+	limit  time.Duration // bound on the execution time; 0: according to the server's settings
 
-	// function is the OID of what sql calls with params, 0 while only sql calls it. It becomes 0
-	// when an answer shows that the function has another OID by now.
+	// function is the OID of the function that sql calls with params, or 0 to execute sql. It is
+	// set to 0 when an answer shows that the OID has changed.
 	function *atomic.Uint32
 
 	sql    string
@@ -47,9 +47,9 @@ type job struct {
 	err    error
 }
 
-// A pool is a few connections, each used by a goroutine of its own.
+// A pool is a few connections, each used by one goroutine.
 //
-// Safe for concurrent use: jobs are handed over by a channel, explicit is atomic.
+// Safe for concurrent use: jobs are passed through a channel, explicit is atomic.
 type pool struct {
 	cfg      *pgconn.Config
 	stop     context.CancelFunc
@@ -74,12 +74,12 @@ func (p *pool) close() {
 	p.running.Wait()
 }
 
-// query runs a statement and returns its result.
+// query executes a statement and returns its result.
 func (p *pool) query(ctx context.Context, sql string, types []uint32, params ...[]byte) (*pgconn.Result, error) {
 	return p.run(&job{ctx: ctx, silent: p.silent, sql: sql, types: types, params: params})
 }
 
-// run has a job done, and waits for it as long as its context lasts.
+// run passes a job to a connection, and waits for it until its context ends.
 func (p *pool) run(j *job) (*pgconn.Result, error) {
 	j.done = make(chan struct{})
 	select {
@@ -97,7 +97,7 @@ func (p *pool) run(j *job) (*pgconn.Result, error) {
 	}
 }
 
-// keep does jobs over one connection, which it makes when there is none.
+// keep executes jobs over one connection, and connects when there is none.
 func (p *pool) keep() {
 	var conn *pgconn.PgConn
 	defer func() { closeNow(conn) }()
@@ -120,9 +120,9 @@ func (p *pool) keep() {
 	}
 }
 
-// stale reports whether an idle connection cannot be used again: the other end has closed it,
-// or sent what it sends before it does. An idle connection is not read otherwise, so that
-// the first statement after a restart of the server would fail.
+// stale reports whether an idle connection cannot be used again: the server has closed it, or has
+// sent the message that precedes a close. Otherwise the first statement after a restart of the
+// server would fail, because an idle connection is not read.
 func stale(conn *pgconn.PgConn) bool {
 	c := conn.Conn()
 	if secured, ok := c.(*tls.Conn); ok {
@@ -145,8 +145,8 @@ func stale(conn *pgconn.PgConn) bool {
 }
 
 const (
-	partingTimeout = 100 * time.Millisecond // of the last message over a connection
-	cancelTimeout  = 5 * time.Second        // of a request to cancel: three round trips with TLS
+	partingTimeout = 100 * time.Millisecond // for the last message on a connection
+	cancelTimeout  = 5 * time.Second        // for a request to cancel: three round trips with TLS
 )
 
 // closeNow closes a connection without waiting for the server.
@@ -159,14 +159,14 @@ func closeNow(conn *pgconn.PgConn) {
 	_ = conn.Close(ctx) // it may be broken
 }
 
-// abandon closes a connection and has the server end what was asked over it, which would keep its
-// locks. The next job does not wait for that; the pool's end does.
+// abandon closes a connection and makes the server cancel the statement on it, which would
+// otherwise keep its locks. The next job does not wait for that; closing the pool does.
 func (p *pool) abandon(conn *pgconn.PgConn) {
 	closeNow(conn)
 	p.running.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
 		defer cancel()
-		_ = conn.CancelRequest(ctx) // it may be gone
+		_ = conn.CancelRequest(ctx) // the server may not be reachable
 	})
 }
 
@@ -184,12 +184,13 @@ func (p *pool) connect() (*pgconn.PgConn, error) {
 	return conn, nil
 }
 
-// ownCodes are what a function that decides fails with. With another code the OID may be that of
-// something else, or of nothing: OIDs, unlike names, do not outlast a function that is made anew.
+// ownCodes are the SQLSTATEs with which the deciding functions fail. With another code the OID
+// may be that of another object, or of none: unlike a name, an OID changes when a function is
+// created again.
 var ownCodes = []string{codeIsolation, codeSerialization, codeDeadlock, codeLocked, codeCanceled}
 
-// do runs a job. What has certainly been rolled back, and may go well the next time, is run
-// once more.
+// do executes a job. If it was certainly rolled back, and may succeed when repeated, it is
+// executed once more.
 func (p *pool) do(conn *pgconn.PgConn, j *job) {
 	ctx, cancel := context.WithTimeout(p.stopping, j.silent)
 	defer cancel()
@@ -213,7 +214,7 @@ func (p *pool) do(conn *pgconn.PgConn, j *job) {
 		case code == codeIsolation:
 			p.explicit.Store(true)
 		case oid != 0 && code != "" && !slices.Contains(ownCodes, code) && !conn.IsClosed() && j.ctx.Err() == nil:
-			j.function.CompareAndSwap(oid, 0) // by its name it may be found
+			j.function.CompareAndSwap(oid, 0) // it may be found by its name
 		case code != codeSerialization && code != codeDeadlock || j.ctx.Err() != nil:
 			if j.err != nil && j.script && !conn.IsClosed() {
 				_, _ = conn.Exec(ctx, "ROLLBACK").ReadAll() // the first error is reported
@@ -223,8 +224,8 @@ func (p *pool) do(conn *pgconn.PgConn, j *job) {
 	}
 }
 
-// called has the server call a function by the message FunctionCall: nothing is parsed, planned
-// and executed around it. Nothing is kept in the session.
+// called calls a function by the message FunctionCall: no statement is parsed, planned or
+// executed, and the session gets no state.
 func (p *pool) called(ctx context.Context, conn *pgconn.PgConn, oid uint32, params [][]byte) (result *pgconn.Result, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Conn().SetDeadline(time.Unix(1, 0)) })
 	defer func() {
@@ -258,13 +259,14 @@ func (p *pool) called(ctx context.Context, conn *pgconn.PgConn, oid uint32, para
 	}
 }
 
-// limitSQL limits statements that follow in the transaction, unless the role's own limit is lower.
-// A function cannot limit itself: its statement's time has begun before.
+// limitSQL sets the statement timeout for the following statements of the transaction, unless the
+// role's own timeout is lower. A function cannot do this for itself, because its statement has
+// already begun.
 const limitSQL = `SELECT set_config('statement_timeout',
 CASE WHEN t::interval > '0' AND t::interval < '%[1]dms' THEN t ELSE '%[1]d' END, true) FROM current_setting('statement_timeout') t`
 
-// surrounded runs a job with what it needs before and after it, in one round trip: statements up to
-// a Sync are one transaction, and a pooler does not part them.
+// surrounded executes a job with what it needs before and after it, in one round trip: statements
+// up to a Sync are one transaction, which a pooler does not split.
 func surrounded(ctx context.Context, conn *pgconn.PgConn, j *job, explicit bool) (result *pgconn.Result, err error) {
 	var before, after []string
 	if explicit {

@@ -20,16 +20,15 @@ var takeManySQL string
 //go:embed sql/rest_1.sql
 var restSQL string
 
-// schemaVersion is the version of the schema that this program needs. Functions carry
-// the version in their names that has brought them, so that programs of different
-// versions run side by side; one that means the same as before may be made faster under its
-// name, as take_1 was.
+// schemaVersion is the version of the schema that this program needs. The names of functions
+// contain the version that introduced them, so that programs of different versions can run at the
+// same time. A function may be replaced under its name by a faster one with the same meaning, as
+// was done with take_1.
 const schemaVersion = 5
 
-// Schema returns the SQL that makes the tables and functions in a schema of that name,
-// for an operator with the rights to run it. It may be run again. With durable the states
-// of keys are logged, so that they survive a crash of the server. The name must be one
-// that [CheckSchema] accepts.
+// Schema returns the SQL that creates the tables and functions in a schema of that name, for an
+// operator with the rights to run it. It may be run again. With durable the states of keys are in
+// logged tables, so that they survive a crash. The name must be one that [CheckSchema] accepts.
 func Schema(name string, durable bool) string {
 	unlogged, async := "UNLOGGED", ""
 	if durable { // no decision waits for the disk: a crash may forget its last half second
@@ -39,6 +38,6 @@ func Schema(name string, durable bool) string {
 	return r.Replace(schemaSQL + "\n" + stateSQL + "\n" + takeSQL + "\n" + takeManySQL + "\n" + restSQL)
 }
 
-// quoted is an identifier. Names are of lower-case letters, digits and _, and some are
-// keywords.
+// quoted returns an identifier in quotes. Names consist of lower-case letters, digits and _, and
+// some are keywords.
 func quoted(name string) string { return `"` + name + `"` }

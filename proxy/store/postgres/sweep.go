@@ -12,8 +12,8 @@ const (
 	sweepName   = namespace + "sweep"
 )
 
-// keepSweeping removes what has expired from the tables, a slice each second, while no other
-// proxy does. It uses the connection for documents, so that decisions do not wait for it.
+// keepSweeping removes expired rows from the tables, a slice each second, unless another proxy
+// does. It uses the connection for documents, so that decisions do not wait for it.
 func (b *backend) keepSweeping(stopping context.Context, owner string) {
 	tick := time.NewTicker(sweepPause)
 	defer tick.Stop()
@@ -34,11 +34,11 @@ func (b *backend) keepSweeping(stopping context.Context, owner string) {
 				next[i], err = b.sweep(ctx, table, next[i])
 			}
 		}
-		cancel() // other calls report errors; the next slice is tried again
+		cancel() // other calls report errors; the next slice is tried anyway
 	}
 }
 
-// sweep removes what has expired in a slice of a table, and returns where the next begins.
+// sweep removes expired rows in a slice of a table, and returns where the next slice begins.
 func (b *backend) sweep(ctx context.Context, table string, start int64) (next int64, err error) {
 	result, err := b.documents.query(ctx, "SELECT next FROM "+b.schema+"sweep_1($1,$2,$3)", []uint32{oidText, oidInt8, oidInt8},
 		[]byte(table), int8Value(start), int8Value(sweepBlocks))

@@ -16,15 +16,14 @@ import (
 const (
 	// namespace begins the names of keys, after the prefix, and of documents.
 	namespace = "ratelimiter:"
-	// locksMax is how many locks there are, of which each key has one. It is part of what
-	// take_1 and its callers agree on.
+	// locksMax is the number of locks to which keys are mapped, also in take_1.
 	locksMax = 1024
-	// lockClass is the first number of those locks, in lock_1 and take_one_1.
+	// lockClass is the first number of these locks, as in lock_1 and take_one_1.
 	lockClass = 1464158546
 	// callCountersMax bounds the counters of one call, and with it the locks that it holds:
 	// a server has room for 6,400 by default.
 	callCountersMax = 64
-	// stateNumbers is how many numbers take_1 returns for a state, entryNumbers for an entry of a log.
+	// stateNumbers is how many numbers take_1 returns for a state, entryNumbers for a log entry.
 	stateNumbers, entryNumbers = 6, 3
 	// chargeNumbers is how many numbers take_many_1 takes for a key.
 	chargeNumbers = 8
@@ -32,44 +31,44 @@ const (
 	exactMax = 1 << 53
 )
 
-// errForeign is the error of a group of which a key holds something else.
+// errForeign is the error of a group with a key whose row is not the state of a limit.
 var errForeign = errors.New("a row of table keys holds something else than the state of a limit")
 
-// appendBase appends what all names of a key begin with, and no name of another key.
+// appendBase appends the common prefix of all names of a key, which no name of another key has.
 func appendBase(dst []byte, prefix, rule string, key []byte) []byte {
 	return store.AppendKey(append(append(dst, prefix...), namespace...), rule, key)
 }
 
-// lockOf is the number of the lock of a key.
+// lockOf returns the number of a key's lock.
 func lockOf(base []byte) int32 { return int32(crc32.ChecksumIEEE(base) % locksMax) }
 
-// A take is one call that is being put together, and the groups that it decides. Those of a
-// key that no other group of the call has are apart if take_many_1 may decide them.
+// A take is a call that is being built, and the groups that it decides. Groups whose key no other
+// group of the call has are kept separately if take_many_1 may decide them.
 //
 // Owned by its maker.
 type take struct {
 	prefix string
 	locks  []int32
 	rows   map[string]*row // by name
-	used   []*row          // by counters that are not off, in order, until they are delivered
-	count  int             // of those
+	used   []*row          // rows of counters that are not off, in order, until delivered
+	count  int             // number of used rows
 	buf    []byte
 
 	singles       []*store.Group
 	singleNames   []string
-	singleNumbers []int64 // as take_1 takes their groups
-	charges       []int64 // of singles: the numbers of take_many_1
+	singleNumbers []int64 // arguments of take_1 for their groups
+	charges       []int64 // of singles: the arguments of take_many_1
 
-	groups  []*store.Group // the others, and the arguments of take_1 for them
+	groups  []*store.Group // the other groups, and the arguments of take_1 for them
 	names   []string
 	gives   []int64
 	numbers []int64
 }
 
-// A row is that of a key in table keys.
+// A row is a key's row in table keys.
 type row struct {
 	name  string
-	uses  int   // by groups, and by what is given back
+	uses  int   // number of groups and releases that use it
 	place int64 // in names, from 1; 0: not there yet
 }
 
@@ -77,7 +76,7 @@ func newTake(prefix string) *take {
 	return &take{prefix: prefix, rows: make(map[string]*row)}
 }
 
-// takes puts a batch into as few calls as there may be, in order.
+// takes distributes a batch over as few calls as possible, in order.
 func takes(prefix string, b *store.Batch) (all []*take) {
 	releases, groups := b.Releases, b.Groups
 	for len(releases)+len(groups) > 0 || all == nil {
@@ -102,7 +101,7 @@ func takes(prefix string, b *store.Batch) (all []*take) {
 	return all
 }
 
-// use notes a counter.
+// use records a counter.
 func (t *take) use(c *store.Counter) {
 	if c.Limit.Algorithm() == limit.Off {
 		return
@@ -139,14 +138,14 @@ func (t *take) place(r *row) int64 {
 	return r.place
 }
 
-// give adds a place in a queue that is given back.
+// give adds a release of a place in a queue.
 func (t *take) give(r *store.Release) {
 	c := &r.Counter
 	_, grace := c.Limit.Overshoot()
 	t.gives = append(t.gives, t.place(t.next()), c.Limit.Burst(), c.Limit.Number(), cut(c, c.Cost), r.Slot, grace.Microseconds())
 }
 
-// ask adds a group. Counters that are off are left out.
+// ask adds a group, without counters that are off.
 func (t *take) ask(g *store.Group) {
 	if t.askSingle(g) {
 		return
@@ -176,7 +175,7 @@ func appendCounter(numbers []int64, place int64, c *store.Counter) []int64 {
 	return append(numbers, place, int64(l.Algorithm()), l.Burst(), l.Number(), cut(c, c.Cost), gain, cut(c, c.Reserve), delay, overshoot, grace.Microseconds())
 }
 
-// only returns the one counter of a group that is not off, nil if there are others.
+// only returns the one counter of a group that is not off, or nil if there are several.
 func only(g *store.Group) (one *store.Counter) {
 	for i := range g.Counters {
 		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
@@ -201,7 +200,7 @@ func (t *take) askSingle(g *store.Group) bool {
 	switch {
 	case algorithm != limit.Token && algorithm != limit.GCRA || overshoot > 0 || t.used[0].uses > 1:
 		return false
-	case c.Cost < 1 || c.Cost > l.Burst()/n || c.Reserve > l.Burst()-n*c.Cost: // nothing may go, or not all
+	case c.Cost < 1 || c.Cost > l.Burst()/n || c.Reserve > l.Burst()-n*c.Cost: // not all of the requests might be admitted
 		return false
 	}
 	permit, gain := l.Parts()
@@ -217,8 +216,8 @@ func (t *take) askSingle(g *store.Group) bool {
 	return true
 }
 
-// cut returns a cost or a reserve as it is sent: one above the permits is never admitted,
-// whatever it is.
+// cut returns a cost or a reserve for sending. A value that can never be admitted is replaced by
+// a smaller one that cannot be either.
 func cut(c *store.Counter, permits int64) int64 {
 	overshoot, _ := c.Limit.Overshoot()
 	if most := c.Limit.Burst() + overshoot; permits > most {
@@ -227,10 +226,10 @@ func cut(c *store.Counter, permits int64) int64 {
 	return permits
 }
 
-// binaryFormat has arguments and results sent in PostgreSQL's binary format.
+// binaryFormat selects PostgreSQL's binary format for arguments and results.
 var binaryFormat = []int16{1}
 
-// A function is one that decides; its numbers index functions.
+// A function is one of the deciding functions; its value is an index of functions.
 type function int
 
 const (
@@ -250,14 +249,14 @@ var functions = [functionCount]struct {
 	{"take_many_1", []uint32{oidInt8, oidInt4, oidInt4Array, oidByteaArray, oidInt8Array, oidInt8Array, oidByteaArray, oidInt8Array, oidInt8Array}},
 }
 
-// sql is a statement that calls the function. The row is one value: as a table, the function
-// costs a tenth more.
+// sql returns a statement that calls the function. The result is selected as one value: selecting
+// from the function as a table costs a tenth more.
 func (f function) sql(schema string) string {
 	return "SELECT " + schema + functions[f].name + "(" + places(len(functions[f].types)) + ")"
 }
 
-// call is the function that decides all of it, and its arguments: clock is 0 for the server's,
-// patience is in ms.
+// call returns the function that decides the whole call, and its arguments. A clock of 0 means
+// the server's; patience is in ms.
 func (t *take) call(clock int64, patience int32) (f function, params [][]byte) {
 	params = [][]byte{int8Value(clock), int4Value(patience)}
 	locks, names, gives, groups := int4Array(t.locks), stringArray(oidBytea, t.names), int8Array(t.gives), int8Array(t.numbers)
@@ -274,14 +273,15 @@ func (t *take) call(clock int64, patience int32) (f function, params [][]byte) {
 	return takeMany, append(params, locks, stringArray(oidBytea, t.singleNames), int8Array(t.charges), int8Array(t.singleNumbers), names, gives, groups)
 }
 
-// A taken is what such a function returned. Only take_many_1 returns the last three.
+// A taken is the result of a deciding function. Only take_many_1 returns the last three.
 type taken struct {
 	instant, waits, given    int64
 	granted, states, entries []int64
 	places, ats, aheads      []int64
 }
 
-// parseTaken reads the one row that such a function returns, whose columns are the fields of one.
+// parseTaken parses the row that a deciding function returns, whose columns are the fields of a
+// taken.
 func parseTaken(r *pgconn.Result) (res taken, err error) {
 	if len(r.Rows) != 1 || len(r.Rows[0]) != 1 {
 		return res, errForm
@@ -306,7 +306,7 @@ func parseTaken(r *pgconn.Result) (res taken, err error) {
 	return res, err
 }
 
-// deliver passes their answers to the groups.
+// deliver passes the answers to the groups.
 func (t *take) deliver(r *taken) error {
 	if len(r.ats) != len(r.places) || len(r.aheads) != len(r.places) || len(r.entries)%entryNumbers != 0 {
 		return errForm
@@ -383,7 +383,7 @@ func (r *taken) state(counter int, s *limit.State) bool {
 	if numbers[0] == 0 {
 		return true
 	}
-	var space [64]byte // of all but logs
+	var space [64]byte // enough for all states without a log
 	raw := space[:0]
 	logs := limit.Algorithm(numbers[0]>>56) == limit.SlidingLog
 	for i, n := range numbers {
