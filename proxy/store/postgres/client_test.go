@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres/postgrestest"
 )
@@ -16,7 +17,7 @@ import (
 // newClient returns one that the test closes.
 func newClient(t *testing.T, url string) *Client {
 	t.Helper()
-	c := must[*Client](t)(NewClient(ClientConfig{URL: url, Setting: "DEFER_URL", Connections: 1, Schema: "weir", Silence: postgrestest.Patience}))
+	c := testkit.Must(NewClient(ClientConfig{URL: url, Setting: "DEFER_URL", Connections: 1, Schema: "weir", Silence: testkit.Patience}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -32,7 +33,7 @@ LANGUAGE sql AS $$ SELECT a, b, c, d, e, f, (SELECT array_agg(ROW(n, v)::weir.pa
 	args := func(values [][]byte) *Args {
 		return new(Args).Int8(-7).Int8s([]int64{1, 2}).Bool(true).Text("").Bytes([]byte{0, 1}).Place(Place{9}).BytesList(values).Places([]Place{{1}, {}}).Texts([]string{"x"})
 	}
-	f := NewFields(must[[][]byte](t)(c.Call(background, "echo", args([][]byte{{5}, nil, {}}))))
+	f := NewFields(testkit.Must(c.Call(background, "echo", args([][]byte{{5}, nil, {}})))(t))
 	if n := f.Int8(); n != -7 {
 		t.Errorf("int8 %d", n)
 	}
@@ -55,7 +56,7 @@ LANGUAGE sql AS $$ SELECT a, b, c, d, e, f, (SELECT array_agg(ROW(n, v)::weir.pa
 	if f.Int8(); f.Err == nil {
 		t.Error("there is a value after the last one")
 	}
-	f = NewFields(must[[][]byte](t)(c.Call(background, "echo", args(nil)))[6:])
+	f = NewFields(testkit.Must(c.Call(background, "echo", args(nil)))(t)[6:])
 	if r := f.Records(); len(r) != 0 || f.Err != nil {
 		t.Errorf("records of none: %v, %v", r, f.Err)
 	}
@@ -101,7 +102,7 @@ CREATE TABLE weir.checked (n int8); CREATE CONSTRAINT TRIGGER t AFTER INSERT ON 
 CREATE FUNCTION weir.store() RETURNS int8 LANGUAGE sql AS 'INSERT INTO weir.checked VALUES (1) RETURNING n'`)
 	for name, server := range map[string]*postgrestest.Server{"server": s, "pooler": s.Pooler(1)} {
 		for _, explicit := range []bool{false, true} {
-			c := must[*Client](t)(NewClient(ClientConfig{URL: server.URL("weir", "weir"), Setting: "DEFER_URL", Connections: 1, Schema: "weir", Silence: 5 * time.Second}))
+			c := testkit.Must(NewClient(ClientConfig{URL: server.URL("weir", "weir"), Setting: "DEFER_URL", Connections: 1, Schema: "weir", Silence: 5 * time.Second}))(t)
 			c.pool.explicit.Store(explicit)
 			if _, err := c.Call(background, "sleep", new(Args)); !Expired(err) || !Certain(err) || !strings.Contains(err.Error(), "why the server is slow") {
 				t.Errorf("%s: %v", name, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres/postgrestest"
 )
@@ -50,8 +51,8 @@ func TestStopped(t *testing.T) {
 		}
 	}
 	s.Signal(syscall.SIGCONT)
-	postgrestest.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
-	postgrestest.Eventually(t, "and in time", func() bool { g := decide(b, 1, fixed(1000)); return g.Err == nil && g.Granted == 1 })
+	testkit.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
+	testkit.Eventually(t, "and in time", func() bool { g := decide(b, 1, fixed(1000)); return g.Err == nil && g.Granted == 1 })
 }
 
 // A server that is killed and starts again: asks fail at once, then all is as before.
@@ -59,7 +60,7 @@ func TestKilled(t *testing.T) {
 	t.Parallel()
 	s, b := newWorld(t)
 	admit(t, b)
-	if must[int64](t)(b.CompareAndSet(background, "doc", 0, []byte("{}"))) != 1 {
+	if testkit.Must(b.CompareAndSet(background, "doc", 0, []byte("{}")))(t) != 1 {
 		t.Error("the document was not written")
 	}
 	s.Signal(syscall.SIGKILL)
@@ -72,9 +73,9 @@ func TestKilled(t *testing.T) {
 		t.Errorf("while it is away the probe says %v", err)
 	}
 	s.Restart()
-	postgrestest.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
-	postgrestest.Eventually(t, "over all connections", func() bool { return decide(b, 1, fixed(1000)).Err == nil })
-	postgrestest.Eventually(t, "the document survives", func() bool { doc, err := b.Read(background, "doc"); return err == nil && doc.Version == 1 })
+	testkit.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
+	testkit.Eventually(t, "over all connections", func() bool { return decide(b, 1, fixed(1000)).Err == nil })
+	testkit.Eventually(t, "the document survives", func() bool { doc, err := b.Read(background, "doc"); return err == nil && doc.Version == 1 })
 }
 
 // With tables that are logged a crash forgets nothing that has reached the disk.
@@ -91,7 +92,7 @@ func TestDurable(t *testing.T) {
 	s.Do("weir", "CHECKPOINT")
 	s.Signal(syscall.SIGKILL)
 	s.Restart()
-	postgrestest.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil && decide(b, 1, fixed(1)).Err == nil })
+	testkit.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil && decide(b, 1, fixed(1)).Err == nil })
 	if g := decide(b, 1, fixed(1)); g.Err == nil && g.Granted != 0 {
 		t.Error("the crash has refilled a key")
 	}
@@ -148,20 +149,20 @@ func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	s, _ := newWorld(t)
 	b := openBackend(t, Config{URL: s.Pooler(2).URL("weir", "weir"), Connections: 4, Schema: "pooled"})
-	postgrestest.Eventually(t, "it decides", func() bool { return b.Probe(background) == nil })
+	testkit.Eventually(t, "it decides", func() bool { return b.Probe(background) == nil })
 	exactly(t, b)
 	if b.oids[takeAny].Load() == 0 {
 		t.Error("functions are called by statements")
 	}
 	large := make([]byte, 1<<20)
-	if must[int64](t)(b.CompareAndSet(background, "doc", 0, large)) != 1 || len(must[store.Document](t)(b.Read(background, "doc")).Body) != len(large) {
+	if testkit.Must(b.CompareAndSet(background, "doc", 0, large))(t) != 1 || len(testkit.Must(b.Read(background, "doc"))(t).Body) != len(large) {
 		t.Error("the document was not kept")
 	}
 	s.Do("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weir'")
-	postgrestest.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
+	testkit.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
 	s.Do("weir", "ALTER DATABASE weir SET default_transaction_isolation = 'serializable'")
 	s.Do("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weir'")
-	postgrestest.Eventually(t, "it decides under another isolation level", func() bool { return b.Probe(background) == nil })
+	testkit.Eventually(t, "it decides under another isolation level", func() bool { return b.Probe(background) == nil })
 	b.cfg.KeyPrefix = "strict"
 	exactly(t, b)
 }
@@ -172,10 +173,7 @@ func TestFunctionCall(t *testing.T) {
 	t.Parallel()
 	s, b := newWorld(t)
 	oidOf := func(name string) uint32 {
-		oid, err := strconv.ParseUint(s.Do("weir", "SELECT 'weir."+name+"'::regproc::oid"), 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		oid := testkit.Must(strconv.ParseUint(s.Do("weir", "SELECT 'weir."+name+"'::regproc::oid"), 10, 32))(t)
 		return uint32(oid)
 	}
 	for f := range functions {
@@ -269,10 +267,7 @@ func TestCallRefused(t *testing.T) {
 func TestCallGivenUp(t *testing.T) {
 	t.Parallel()
 	s, b := newWorld(t)
-	oid, err := strconv.Atoi(s.Do("weir", "CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'; SELECT 'weir.sleep'::regproc::oid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	oid := testkit.Must(strconv.Atoi(s.Do("weir", "CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'; SELECT 'weir.sleep'::regproc::oid")))(t)
 	cfg := b.pool.cfg.Copy()
 	dial := cfg.DialFunc
 	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -287,11 +282,11 @@ func TestCallGivenUp(t *testing.T) {
 	defer p.close()
 	var sleep atomic.Uint32
 	sleep.Store(uint32(oid))
-	_, err = p.run(&job{ctx: background, silent: time.Second, function: &sleep})
+	_, err := p.run(&job{ctx: background, silent: time.Second, function: &sleep})
 	if b.Classify(err).Class != store.LateFault {
 		t.Errorf("given up with %v", err)
 	}
-	postgrestest.Eventually(t, "the server has ended it", func() bool {
+	testkit.Eventually(t, "the server has ended it", func() bool {
 		return s.Do("postgres", "SELECT count(*) FROM pg_stat_activity WHERE datname = 'weir' AND state LIKE '%fastpath%'") == "0"
 	})
 	exactly(t, b)
@@ -318,7 +313,7 @@ func TestMisconfigured(t *testing.T) {
 	}
 	s.Do("weir", "SELECT pg_reload_conf()")
 	url := s.URL("secret:s3cret", "weir")
-	postgrestest.Eventually(t, "passwords are asked for", func() bool { _, err := pgconn.Connect(background, url); return err != nil })
+	testkit.Eventually(t, "passwords are asked for", func() bool { _, err := pgconn.Connect(background, url); return err != nil })
 	for _, test := range []struct {
 		cfg    Config
 		cause  store.Cause
@@ -355,28 +350,17 @@ func TestMisconfigured(t *testing.T) {
 
 // old is the URL of a PostgreSQL 12, or of what says that it is one.
 func old(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			server := pgproto3.NewBackend(conn, conn)
-			_, _ = server.ReceiveStartupMessage() // what follows it fails too
-			server.Send(&pgproto3.AuthenticationOk{})
-			server.Send(&pgproto3.ParameterStatus{Name: "server_version", Value: "12.22 (Debian 12.22-1)"})
-			server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
-			_ = server.Flush()
-			_, _ = server.Receive()
-			_ = conn.Close()
-		}
-	}()
-	return "postgres://weir@" + listener.Addr().String() + "/weir?sslmode=disable"
+	addr := testkit.Serve(t, func(conn net.Conn) {
+		server := pgproto3.NewBackend(conn, conn)
+		_, _ = server.ReceiveStartupMessage() // what follows it fails too
+		server.Send(&pgproto3.AuthenticationOk{})
+		server.Send(&pgproto3.ParameterStatus{Name: "server_version", Value: "12.22 (Debian 12.22-1)"})
+		server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+		_ = server.Flush()
+		_, _ = server.Receive()
+		_ = conn.Close()
+	})
+	return "postgres://weir@" + addr + "/weir?sslmode=disable"
 }
 
 // With no connection left the store counts as away until there is one.
@@ -385,7 +369,7 @@ func TestConnectionsExhausted(t *testing.T) {
 	s := postgrestest.Start(t, "-c", "max_connections=12", "-c", "superuser_reserved_connections=3", "-c", "max_wal_senders=0")
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE weir TO plain")
 	var held []*pgconn.PgConn
-	postgrestest.Eventually(t, "all connections are taken", func() bool { // the server may not have ended the one before yet
+	testkit.Eventually(t, "all connections are taken", func() bool { // the server may not have ended the one before yet
 		conn, err := pgconn.Connect(background, s.URL("plain", "weir"))
 		if err == nil {
 			held = append(held, conn)
@@ -400,7 +384,7 @@ func TestConnectionsExhausted(t *testing.T) {
 	for _, conn := range held {
 		_ = conn.Close(background)
 	}
-	postgrestest.Eventually(t, "it decides", func() bool { return b.Probe(background) == nil })
+	testkit.Eventually(t, "it decides", func() bool { return b.Probe(background) == nil })
 }
 
 // A row that holds something else concerns its own group only.
@@ -431,7 +415,7 @@ func TestEndedWhileIdle(t *testing.T) {
 	exactly(t, b)
 	const of = " FROM pg_stat_activity WHERE application_name = 'weir'"
 	s.Do("weir", "SELECT pg_terminate_backend(pid)"+of)
-	postgrestest.Eventually(t, "all have ended", func() bool { return s.Do("weir", "SELECT count(*)"+of) == "0" })
+	testkit.Eventually(t, "all have ended", func() bool { return s.Do("weir", "SELECT count(*)"+of) == "0" })
 	b.cfg.KeyPrefix = "again"
 	for range 2 * b.cfg.Connections {
 		admit(t, b)
@@ -480,7 +464,7 @@ func TestLockedRow(t *testing.T) {
 	t.Parallel()
 	s, b := newWorld(t)
 	admit(t, b)
-	conn := must[*pgconn.PgConn](t)(pgconn.Connect(background, s.URL("weir", "weir")))
+	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
 	defer conn.Close(background)
 	if _, err := conn.Exec(background, "BEGIN; SELECT FROM weir.keys FOR UPDATE").ReadAll(); err != nil {
 		t.Fatal(err)

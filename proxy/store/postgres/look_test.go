@@ -22,14 +22,14 @@ func TestLook(t *testing.T) {
 	t.Parallel()
 	s, b := newWorld(t)
 	admit(t, b)
-	look := func() *sight { t.Helper(); return must[*sight](t)(b.look(background)) }
+	look := func() *sight { t.Helper(); return testkit.Must(b.look(background))(t) }
 	if seen := look(); seen.bytes == 0 || seen.oldest != 0 || !seen.visible || seen.others != 0 {
 		t.Errorf("an empty database: %+v", seen)
 	}
 	s.Do("postgres", "CREATE TABLE theirs (n int)")
 	for _, database := range []string{"postgres", "weir"} { // in this order: a transaction ends a while after its connection
 		counts := database == "weir"
-		conn := must[*pgconn.PgConn](t)(pgconn.Connect(background, s.URL("weir", database)))
+		conn := testkit.Must(pgconn.Connect(background, s.URL("weir", database)))(t)
 		if _, err := conn.Exec(background, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").ReadAll(); err != nil {
 			t.Fatal(err)
 		}
@@ -38,11 +38,11 @@ func TestLook(t *testing.T) {
 		}
 		_ = conn.Close(background)
 	}
-	postgrestest.Eventually(t, "it has ended", func() bool { return look().oldest == 0 })
+	testkit.Eventually(t, "it has ended", func() bool { return look().oldest == 0 })
 	for range 20 {
 		admit(t, b)
 	}
-	postgrestest.Eventually(t, "dead rows are counted", func() bool {
+	testkit.Eventually(t, "dead rows are counted", func() bool {
 		admit(t, b)
 		s.Do("weir", "ANALYZE weir.keys")
 		return look().dead > 0
@@ -56,7 +56,7 @@ func TestLook(t *testing.T) {
 		t.Errorf("tables that were told are counted again: %+v", seen)
 	}
 	plain := openBackend(t, Config{URL: s.URL("plain", "weir"), Manual: true})
-	if seen := must[*sight](t)(plain.look(background)); seen.visible || seen.bytes == 0 || seen.others != 1 {
+	if seen := testkit.Must(plain.look(background))(t); seen.visible || seen.bytes == 0 || seen.others != 1 {
 		t.Errorf("without the right: %+v", seen)
 	}
 }
@@ -131,14 +131,14 @@ func TestHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	admit(t, b)
-	conn := must[*pgconn.PgConn](t)(pgconn.Connect(background, s.URL("weir", "weir")))
+	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
 	defer conn.Close(background)
 	if _, err := conn.Exec(background, "BEGIN; SELECT FROM weir.keys FOR UPDATE").ReadAll(); err != nil {
 		t.Fatal(err)
 	}
 	b.cfg.Timeout = 100 * time.Millisecond
 	want := fmt.Sprintf("pid=%d", conn.PID())
-	postgrestest.Eventually(t, "it is told", func() bool {
+	testkit.Eventually(t, "it is told", func() bool {
 		decide(b, 1, fixed(1000))
 		lines := log.Lines("Another transaction has locked keys")
 		return len(lines) > 0 && strings.Contains(lines[0], want) && strings.Contains(lines[0], "POSTGRES_TIMEOUT")

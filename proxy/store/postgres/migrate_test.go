@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -40,7 +41,7 @@ func TestMigrateInUse(t *testing.T) {
 	var all sync.WaitGroup
 	stopping := make(chan struct{})
 	for range 3 {
-		conn := must[*pgconn.PgConn](t)(pgconn.Connect(background, s.URL("weir", "weir")))
+		conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
 		all.Go(func() {
 			defer conn.Close(background)
 			for {
@@ -59,7 +60,7 @@ func TestMigrateInUse(t *testing.T) {
 		t.Helper()
 		for i := range admitted {
 			then := admitted[i].Load()
-			postgrestest.Eventually(t, "the version before is used "+when, func() bool { return admitted[i].Load() > then+20 || t.Failed() })
+			testkit.Eventually(t, "the version before is used "+when, func() bool { return admitted[i].Load() > then+20 || t.Failed() })
 		}
 	}
 	used("before")
@@ -135,8 +136,8 @@ func TestGrown(t *testing.T) {
 				}
 			}
 			admit(t, b)
-			must[bool](t)(b.Add(background, "r", []byte("key"), 1))
-			must[bool](t)(b.Forget(background, "r", []byte("key")))
+			testkit.Must(b.Add(background, "r", []byte("key"), 1))(t)
+			testkit.Must(b.Forget(background, "r", []byte("key")))(t)
 		}
 	}
 	const rows = 5000
@@ -155,12 +156,8 @@ func TestGrown(t *testing.T) {
 func counted(t *testing.T, s *postgrestest.Server, b *backend, column string) int64 {
 	t.Helper()
 	b.Close()
-	postgrestest.Eventually(t, "the connections have ended", func() bool {
+	testkit.Eventually(t, "the connections have ended", func() bool {
 		return s.Do("weir", "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'weir'") == "0"
 	})
-	n, err := strconv.ParseInt(s.Do("weir", "SELECT "+column+" FROM pg_stat_user_tables WHERE relname = 'keys'"), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testkit.Must(strconv.ParseInt(s.Do("weir", "SELECT "+column+" FROM pg_stat_user_tables WHERE relname = 'keys'"), 10, 64))(t)
 }

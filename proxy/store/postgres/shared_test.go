@@ -7,21 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres/postgrestest"
 )
-
-func must[T any](t testing.TB) func(value T, err error) T {
-	return func(value T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
 
 // Proxies that start at the same moment make the tables once.
 func TestMigrateTogether(t *testing.T) {
@@ -58,13 +49,13 @@ func TestRights(t *testing.T) {
 			t.Errorf("%+v", g)
 		}
 	}
-	if !must[bool](t)(b.Add(background, "r", []byte("key"), 1)) || !must[bool](t)(b.Forget(background, "r", []byte("key"))) {
+	if !testkit.Must(b.Add(background, "r", []byte("key"), 1))(t) || !testkit.Must(b.Forget(background, "r", []byte("key")))(t) {
 		t.Error("nothing was edited")
 	}
-	if !must[bool](t)(b.Lease(background, "lease", "me", time.Minute)) || must[bool](t)(owner.Lease(background, "lease", "you", time.Minute)) {
+	if !testkit.Must(b.Lease(background, "lease", "me", time.Minute))(t) || testkit.Must(owner.Lease(background, "lease", "you", time.Minute))(t) {
 		t.Error("the lease is another's")
 	}
-	if must[int64](t)(b.CompareAndSet(background, "doc", 0, []byte("{}"))) != 1 {
+	if testkit.Must(b.CompareAndSet(background, "doc", 0, []byte("{}")))(t) != 1 {
 		t.Error("the document was not written")
 	}
 	if _, err := b.sweep(background, "keys", 0); err != nil {
@@ -88,7 +79,7 @@ func TestGivenBackExpires(t *testing.T) {
 		if g := decide(b, 1, slow); g.Err != nil || g.Granted != 1 {
 			t.Fatalf("%+v", g)
 		}
-		must[bool](t)(b.Add(background, "r", []byte("key"), 1))
+		testkit.Must(b.Add(background, "r", []byte("key"), 1))(t)
 	}
 	const left = "SELECT (max(expires) / 1000000)::int8 - extract(epoch FROM clock_timestamp())::int8 FROM weir.keys"
 	if n, err := strconv.Atoi(s.Do("weir", left)); err != nil || n > 10_100 {
@@ -109,8 +100,8 @@ func TestDocuments(t *testing.T) {
 	t.Parallel()
 	_, b := newWorld(t)
 	names := []string{"a", "b"}
-	before := must[[]string](t)(b.Marks(background, names))
-	if doc := must[store.Document](t)(b.Read(background, "a")); doc.Version != 0 || doc.Body != nil {
+	before := testkit.Must(b.Marks(background, names))(t)
+	if doc := testkit.Must(b.Read(background, "a"))(t); doc.Version != 0 || doc.Body != nil {
 		t.Errorf("never written: %+v", doc)
 	}
 	large := make([]byte, store.DocumentBytesMax)
@@ -119,13 +110,13 @@ func TestDocuments(t *testing.T) {
 		body    []byte
 		written int64
 	}{{1, []byte("x"), 0}, {0, []byte("first"), 1}, {0, []byte("again"), 0}, {1, large, 2}, {1, []byte("old"), 0}, {2, nil, 3}} {
-		if got := must[int64](t)(b.CompareAndSet(background, "a", step.version, step.body)); got != step.written {
+		if got := testkit.Must(b.CompareAndSet(background, "a", step.version, step.body))(t); got != step.written {
 			t.Fatalf("step %d: version %d, want %d", i, got, step.written)
 		}
-		if doc := must[store.Document](t)(b.Read(background, "a")); step.written > 0 && (doc.Version != step.written || string(doc.Body) != string(step.body)) {
+		if doc := testkit.Must(b.Read(background, "a"))(t); step.written > 0 && (doc.Version != step.written || string(doc.Body) != string(step.body)) {
 			t.Errorf("step %d: %d bytes of version %d are read", i, len(doc.Body), doc.Version)
 		}
-		after := must[[]string](t)(b.Marks(background, names))
+		after := testkit.Must(b.Marks(background, names))(t)
 		if (after[0] != before[0]) != (step.written > 0) || after[1] != before[1] {
 			t.Errorf("step %d: marks were %q, are %q", i, before, after)
 		}
@@ -136,10 +127,10 @@ func TestDocuments(t *testing.T) {
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	_, b := newWorld(t)
-	before := must[string](t)(b.Edits(background))
+	before := testkit.Must(b.Edits(background))(t)
 	for range 2 {
-		must[bool](t)(b.Forget(background, "r", nil))
-		after := must[string](t)(b.Edits(background))
+		testkit.Must(b.Forget(background, "r", nil))(t)
+		after := testkit.Must(b.Edits(background))(t)
 		if after == before {
 			t.Error("the edit was not counted")
 		}
@@ -151,7 +142,7 @@ func TestLease(t *testing.T) {
 	t.Parallel()
 	_, b := newWorld(t)
 	lease := func(owner string, ttl time.Duration) bool {
-		return must[bool](t)(b.Lease(background, "lease", owner, ttl))
+		return testkit.Must(b.Lease(background, "lease", owner, ttl))(t)
 	}
 	if !lease("a", time.Hour) || lease("b", time.Hour) || !lease("a", time.Hour) {
 		t.Error("two hold it")
@@ -162,7 +153,7 @@ func TestLease(t *testing.T) {
 	if lease("a", 0) || !lease("b", time.Millisecond) {
 		t.Error("a did not give it back")
 	}
-	postgrestest.Eventually(t, "it has ended", func() bool { return lease("c", time.Hour) })
+	testkit.Eventually(t, "it has ended", func() bool { return lease("c", time.Hour) })
 }
 
 // What has expired is removed, and nothing else.
@@ -175,7 +166,7 @@ func TestSweep(t *testing.T) {
 	}
 	s.Do("weir", `INSERT INTO weir.keys SELECT i::text::bytea, 1, 0, 0, 0, 0, 0, CASE WHEN i % 2 = 0 THEN 1 ELSE 9000000000000000 END FROM generate_series(1, 20000) i`)
 	s.Do("weir", `INSERT INTO weir.log SELECT 'x', i, i, CASE WHEN i % 2 = 0 THEN 1 ELSE 9000000000000000 END FROM generate_series(1, 20000) i`)
-	postgrestest.Eventually(t, "both tables are swept", func() bool {
+	testkit.Eventually(t, "both tables are swept", func() bool {
 		return s.Do("weir", "SELECT (SELECT count(*) FROM weir.keys WHERE expires = 1) + (SELECT count(*) FROM weir.log WHERE expires = 1)") == "0"
 	})
 	if left := s.Do("weir", "SELECT (SELECT count(*) FROM weir.keys WHERE expires > 1) + (SELECT count(*) FROM weir.log)"); left != "20000" {
@@ -198,11 +189,11 @@ func TestSweepAfterClock(t *testing.T) {
 	for range 20 { // a machine that is busy may let more time pass than an entry stays
 		began := time.Now()
 		now = began.UnixMicro() - window*1e6 // it leaves the window at once
-		must[bool](t)(b.Forget(background, "r", []byte("key")))
+		testkit.Must(b.Forget(background, "r", []byte("key")))(t)
 		if g := decide(b, 1, log); g.Err != nil || g.Granted != 1 {
 			t.Fatalf("%d granted, %v", g.Granted, g.Err)
 		}
-		must[int64](t)(b.sweep(background, "log", 0))
+		testkit.Must(b.sweep(background, "log", 0))(t)
 		swept := time.Now()
 		now += window*1e6 - 1
 		g := decide(b, 1, log)

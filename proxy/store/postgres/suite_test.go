@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -20,12 +21,9 @@ import (
 // openBackend returns one that the test closes, and waits patiently.
 func openBackend(t testing.TB, cfg Config) *backend {
 	t.Helper()
-	cfg.silence = postgrestest.Patience
-	b, err := newBackend(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.cfg.Timeout = postgrestest.Patience
+	cfg.silence = testkit.Patience
+	b := testkit.Must(newBackend(cfg))(t)
+	b.cfg.Timeout = testkit.Patience
 	t.Cleanup(b.Close)
 	return b
 }
@@ -75,10 +73,7 @@ func opener(b *backend) storetest.Open {
 			},
 			Release: func(c *store.Counter, slot int64) bool {
 				call := takes(cfg.KeyPrefix, &store.Batch{Releases: []store.Release{{Counter: *c, Slot: slot}}})[0]
-				r, err := b.take(background, call, cfg.clock(), 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := testkit.Must(b.take(background, call, cfg.clock(), 0))(t)
 				return r.given == 1
 			},
 			Add: func(rule string, key []byte, n int64) bool {
@@ -116,7 +111,7 @@ func copyRows(t testing.TB, b *backend, from, to string) {
 	number := strings.TrimSuffix(from, "_")
 	script := fmt.Sprintf(sql, "keys", number, to, len(from)+1, "tag, at, a, b, began, under, expires") +
 		fmt.Sprintf(sql, "log", number, to, len(from)+1, "at, before, expires")
-	if _, err := b.pool.run(&job{ctx: background, silent: postgrestest.Patience, script: true, sql: script}); err != nil {
+	if _, err := b.pool.run(&job{ctx: background, silent: testkit.Patience, script: true, sql: script}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -135,11 +130,7 @@ func TestLikeSimulatedRedis(t *testing.T) {
 }
 
 func simulated(t testing.TB) storetest.Store {
-	table, err := simredis.New(simredis.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return storetest.Timed(table)
+	return storetest.Timed(testkit.Must(simredis.New(simredis.Config{}))(t))
 }
 
 // Groups over the same keys in opposite orders, from two proxies with many connections: no

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -135,10 +136,7 @@ func (h *history) play(t *testing.T, s *postgrestest.Server, schema string) (dec
 	t.Helper()
 	s.Do("weir", Schema(schema, false))
 	defer s.Do("weir", "DROP SCHEMA "+schema+" CASCADE")
-	conn, err := pgconn.Connect(background, s.URL("weir", "weir"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
 	defer conn.Close(background)
 	for _, pick := range h.limits {
 		h.rules = append(h.rules, pick())
@@ -376,7 +374,7 @@ func TestSettingsOfTransaction(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	s.Do("weir", Schema("weir", true))
-	conn := must[*pgconn.PgConn](t)(pgconn.Connect(background, s.URL("weir", "weir")))
+	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
 	defer conn.Close(background)
 	bucket := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1})
 	one := store.Counter{Rule: "r", Key: []byte("one"), Limit: bucket, Cost: 1}
@@ -399,7 +397,7 @@ func TestSettingsOfTransaction(t *testing.T) {
 		}
 		var settings string
 		for range 2 {
-			reader, _ := must[any](t)(pipe.GetResults()).(*pgconn.ResultReader)
+			reader, _ := testkit.Must(pipe.GetResults())(t).(*pgconn.ResultReader)
 			r := reader.Read()
 			if r.Err != nil || len(r.Rows) != 1 {
 				t.Fatal(r.Err, len(r.Rows))

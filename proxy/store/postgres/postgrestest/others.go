@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"weir/internal/testkit"
 )
 
 // Pooler starts a PgBouncer in transaction mode in front of the server's database weir, with
@@ -14,8 +16,8 @@ import (
 func (s *Server) Pooler(connections int) *Server {
 	s.t.Helper()
 	p := newServer(s.t)
-	config := fmt.Sprintf("[databases]\nweir = host=127.0.0.1 port=%d dbname=weir user=weir\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"+
-		"listen_port = %d\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = %d\nlogfile = %s\n",
+	config := fmt.Sprintf("[databases]\nweir = host=127.0.0.1 port=%s dbname=weir user=weir\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"+
+		"listen_port = %s\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = %d\nlogfile = %s\n",
 		s.port, p.port, connections, p.log())
 	if err := os.WriteFile(p.poolerConfig(), []byte(config), 0o644); err != nil {
 		s.t.Fatal(err)
@@ -39,13 +41,13 @@ func (s *Server) RestartPooler() {
 func (s *Server) Standby() *Server {
 	s.t.Helper()
 	standby := newServer(s.t)
-	out, err := standby.command(program(s.t, "pg_basebackup", serverPrograms), "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "weir",
+	out, err := standby.command(program(s.t, "pg_basebackup", serverPrograms), "-h", "127.0.0.1", "-p", s.port, "-U", "weir",
 		"-D", standby.Data(), "--checkpoint=fast", "--no-sync", "--write-recovery-conf").CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("pg_basebackup: %v\n%s", err, out)
 	}
 	standby.Restart()
-	Eventually(s.t, "the standby follows", func() bool {
+	testkit.Eventually(s.t, "the standby follows", func() bool {
 		return s.Do("postgres", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == "1"
 	})
 	return standby
@@ -55,7 +57,7 @@ func (s *Server) Standby() *Server {
 func URLs(role, database string, servers ...*Server) string {
 	var hosts []string
 	for _, s := range servers {
-		hosts = append(hosts, fmt.Sprintf("127.0.0.1:%d", s.port))
+		hosts = append(hosts, "127.0.0.1:"+s.port)
 	}
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", role, strings.Join(hosts, ","), database)
 }

@@ -4,7 +4,6 @@ package postgrestest
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"os"
 	"os/exec"
 	"os/user"
@@ -13,27 +12,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
-
-// Patience is how long a test waits for what must happen in the end.
-const Patience = 4 * time.Minute
-
-var background = context.Background()
-
-// Eventually waits until a condition holds.
-func Eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(Patience); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", Patience, what)
-		}
-	}
-}
 
 // program returns the path of a program that one of the patterns finds, the latest. Without
 // it the test is skipped, on a machine for continuous integration it fails.
@@ -61,7 +44,7 @@ const serverPrograms = "/usr/lib/postgresql/*/bin"
 type Server struct {
 	t    testing.TB
 	dir  string // owned by the user as which it runs
-	port int
+	port string
 	args []string
 	cmd  *exec.Cmd // nil: not running
 }
@@ -72,15 +55,8 @@ func plain(t testing.TB) *syscall.Credential {
 	if os.Getuid() != 0 {
 		return nil
 	}
-	u, err := user.Lookup("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
-	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
+	u := testkit.Must(user.Lookup("nobody"))(t)
+	uid, gid := testkit.Must(strconv.ParseUint(u.Uid, 10, 32))(t), testkit.Must(strconv.ParseUint(u.Gid, 10, 32))(t)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
@@ -116,21 +92,14 @@ func open(dir string) bool {
 // newServer makes a folder for a server. (That of t is below one which is closed to others.)
 func newServer(t testing.TB, args ...string) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp(tempDir(t), "weir-postgres-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Must(os.MkdirTemp(tempDir(t), "weir-postgres-"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if c := plain(t); c != nil {
 		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{t: t, dir: dir, port: int(netip.MustParseAddrPort(addr).Port()), args: args}
+	s := &Server{t: t, dir: dir, port: testkit.FreePort(t), args: args}
 	t.Cleanup(s.Kill)
 	return s
 }
@@ -164,7 +133,7 @@ func (s *Server) Data() string { return filepath.Join(s.dir, "data") }
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.launch()
-	Eventually(s.t, "the server answers", func() bool {
+	testkit.Eventually(s.t, "the server answers", func() bool {
 		if state(s.cmd.Process.Pid) == "Z" {
 			told, _ := os.ReadFile(s.log())
 			s.t.Fatalf("the server has ended:\n%s", told)
@@ -176,7 +145,7 @@ func (s *Server) Restart() {
 
 func (s *Server) launch() {
 	s.t.Helper()
-	args := []string{"-D", s.Data(), "-p", strconv.Itoa(s.port), "-h", "127.0.0.1", "-k", "",
+	args := []string{"-D", s.Data(), "-p", s.port, "-h", "127.0.0.1", "-k", "",
 		"-c", "dynamic_shared_memory_type=mmap", // /dev/shm may be small
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_wal_size=64MB", "-c", "min_wal_size=2MB", "-c", "log_min_messages=warning"}
 	s.cmd = s.command(program(s.t, "postgres", serverPrograms), append(args, s.args...)...)
@@ -202,7 +171,7 @@ func (s *Server) Kill() {
 
 // URL is how the server's database is reached by a role.
 func (s *Server) URL(role, database string) string {
-	return fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", role, s.port, database)
+	return fmt.Sprintf("postgres://%s@127.0.0.1:%s/%s?sslmode=disable", role, s.port, database)
 }
 
 // Do runs SQL as superuser in a database, and fails the test on an error.
@@ -217,7 +186,7 @@ func (s *Server) Do(database, sql string) string {
 
 // Try runs SQL on a connection of its own, and returns the last value.
 func (s *Server) Try(database, sql string) (string, error) {
-	ctx, cancel := context.WithTimeout(background, Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	conn, err := pgconn.Connect(ctx, s.URL("weir", database))
 	if err != nil {
@@ -248,15 +217,15 @@ func (s *Server) Signal(sig syscall.Signal) {
 	pid := s.cmd.Process.Pid
 	if sig == syscall.SIGKILL || sig == syscall.SIGSTOP { // it starts no others meanwhile
 		_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
-		Eventually(s.t, "the server stops", func() bool { return strings.Contains("TZ", state(pid)) })
+		testkit.Eventually(s.t, "the server stops", func() bool { return strings.Contains("TZ", state(pid)) })
 	}
 	for _, child := range s.processes() {
 		_ = syscall.Kill(child, sig) // it may have ended
 		switch sig {
 		case syscall.SIGKILL:
-			Eventually(s.t, "a process of the server ends", func() bool { return strings.Contains("Z", state(child)) })
+			testkit.Eventually(s.t, "a process of the server ends", func() bool { return strings.Contains("Z", state(child)) })
 		case syscall.SIGSTOP:
-			Eventually(s.t, "a process of the server stops", func() bool { return strings.Contains("TZ", state(child)) })
+			testkit.Eventually(s.t, "a process of the server stops", func() bool { return strings.Contains("TZ", state(child)) })
 		}
 	}
 	if sig == syscall.SIGKILL {
