@@ -48,7 +48,8 @@ type Config struct {
 	// store counts as unavailable; 5. A brief load peak of this machine is not an outage.
 	Misses int
 	// InFlight bounds the batches of one lane in flight; 2. Fewer make larger batches, more
-	// make shorter waits.
+	// make shorter waits. A further batch is sent only when it has as many asks as the one
+	// before it.
 	InFlight int
 	// Locking says that the backend locks keys while it decides. Then a batch waits for one
 	// of its lane in flight that has a group in common with it, and gathers more asks

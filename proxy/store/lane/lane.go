@@ -35,6 +35,8 @@ type Lane struct {
 	aloft   int      // those of flying without an answer
 	waiting int      // asks without an answer
 
+	lastSize int // asks of the batch sent last
+
 	alarm   *loop.Alarm // of the deadlines; nil: the caller calls Expire
 	courier Courier     // nil: the helpers send everything
 	work    chan *batch // to the helpers; its capacity is InFlight
@@ -235,19 +237,28 @@ func (l *Lane) gathering() *batch {
 	return b
 }
 
-// start sends waiting batches, as far as InFlight and locking permit.
+// start sends waiting batches, as far as InFlight, their sizes and locking permit.
 func (l *Lane) start(now time.Time) {
-	for len(l.queue) > 0 && l.aloft < l.store.cfg.InFlight && !l.locked(l.queue[0]) {
+	for len(l.queue) > 0 && l.mayFly(l.queue[0]) && !l.locked(l.queue[0]) {
 		b := l.queue[0]
 		l.queue = slices.Delete(l.queue, 0, 1)
 		b.sentOff, b.aloft, b.epoch = true, true, l.store.epoch.Load()
 		l.flying = append(l.flying, b)
 		l.aloft++
+		l.lastSize = len(b.waiters)
 		b.load(now)
 		if l.courier == nil || !l.courier.Send(now, &b.Batch, now.Add(l.store.cfg.Timeout), b.carried) {
 			l.work <- b
 		}
 	}
+}
+
+// mayFly reports whether b, the next batch to be sent, may be sent now. While another batch is in
+// flight, b waits until it has as many asks as the batch sent before it, or is full. Otherwise,
+// under load, a large batch and one with a single ask would take turns, and the store would have
+// twice as many batches to decide.
+func (l *Lane) mayFly(b *batch) bool {
+	return l.aloft == 0 || l.aloft < l.store.cfg.InFlight && (len(b.waiters) >= l.lastSize || len(l.queue) > 1)
 }
 
 // locked reports whether b, the next batch to be sent, waits for a batch in flight; see

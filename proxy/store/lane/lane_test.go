@@ -234,6 +234,39 @@ func TestLocking(t *testing.T) {
 	}
 }
 
+// While a batch is in flight, the next one is sent when it has as many asks as that one.
+func TestSizesOfBatches(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.hold = make(chan struct{})
+	st := newStage(t, f, func(cfg *Config) { cfg.InFlight = 2 })
+	for i, step := range []struct {
+		what            string // an ask, or a batch lands
+		flying, waiting int    // batches in flight, and asks that are not sent
+	}{
+		{"ask", 1, 0}, {"ask", 2, 0}, // one ask each: no ask of a calm store waits
+		{"ask", 2, 1}, {"ask", 2, 2}, {"ask", 2, 3}, {"land", 2, 0}, // the third batch has three
+		{"land", 1, 0}, {"ask", 1, 1}, {"ask", 1, 2}, {"ask", 2, 0},
+		{"ask", 2, 1}, {"land", 1, 1}, {"land", 1, 0}, // nothing else is in flight
+		{"land", 0, 0},
+	} {
+		if step.what == "ask" {
+			st.ask("", 0, 1, counter("key", fixed(100)))
+		} else {
+			f.hold <- struct{}{}
+			st.land(0)
+		}
+		waiting := 0
+		for _, b := range st.lane.queue {
+			waiting += b.pending()
+		}
+		if len(st.lane.flying) != step.flying || waiting != step.waiting {
+			t.Fatalf("step %d, %s: %d batches in flight and %d asks not sent, want %d and %d", i, step.what, len(st.lane.flying), waiting, step.flying, step.waiting)
+		}
+	}
+	close(f.hold)
+}
+
 // hourly is a queue of four in which one leaves each hour.
 func hourly(key string) store.Counter {
 	return counter(key, limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 4, FillRate: 0.000278}))
