@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -46,23 +47,51 @@ func formOf(path []byte) (f *form, ok bool) {
 type described struct {
 	head   http1.Head
 	client netip.Addr
-	text   []byte // text that head was parsed from
+	text   []byte // what head was parsed from, if fields describe it
 }
 
-// read parses the description in h, which from has sent. The error is meant for the
-// asker. trusted reports proxies in front of the asker.
+// read reads the description in h, which from has sent. It borrows from h. The error is meant
+// for the asker. trusted reports proxies in front of the asker.
 func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(netip.Addr) bool) error {
-	line := [...][]byte{h.MethodText, h.Target, h.Host}
-	if f.method == "" {
-		if !bytes.HasPrefix(h.Target, []byte(pathPrefix+"/")) { // http://…
-			return fmt.Errorf("the target must begin with %s/", pathPrefix)
-		}
-		line[1] = bytes.TrimPrefix(h.Target, []byte(pathPrefix))
+	var err error
+	if f == &formPath {
+		err = d.cutPrefix(h)
+	} else {
+		err = d.parseFields(f, h)
 	}
-	for i, name := range [...]string{f.method, f.target, f.host} {
-		if name == "" {
-			continue
+	if err != nil {
+		return err
+	}
+	d.head.Fields = d.head.Fields[:0]
+	for i := range h.Fields {
+		if !f.describes(h.Fields[i].Name) && !h.Fields[i].ID.Hop() {
+			d.head.Fields = append(d.head.Fields, h.Fields[i])
 		}
+	}
+	d.client = decide.ClientOf(h.Fields, from, trusted)
+	return nil
+}
+
+var errMalformed = errors.New("the described method, target or host is malformed")
+
+// cutPrefix sets the head to h's own request line without pathPrefix. Since h is valid, so is
+// what is left, except for a missing Host of HTTP/1.0.
+func (d *described) cutPrefix(h *http1.Head) error {
+	const n = len(pathPrefix)
+	if !bytes.HasPrefix(h.Target, []byte(pathPrefix+"/")) { // http://…
+		return fmt.Errorf("the target must begin with %s/", pathPrefix)
+	}
+	if len(h.Host) == 0 {
+		return errMalformed
+	}
+	d.head = http1.Head{Method: h.Method, MethodText: h.MethodText, Target: h.Target[n:], Path: h.Path[n:], Query: h.Query, Host: h.Host, Fields: d.head.Fields}
+	return nil
+}
+
+// parseFields sets the head to the request that the fields of a form describe.
+func (d *described) parseFields(f *form, h *http1.Head) error {
+	var line [3][]byte
+	for i, name := range [...]string{f.method, f.target, f.host} {
 		value, n := only(h, name)
 		if n != 1 || len(value) == 0 {
 			return fmt.Errorf("the field %s must appear once, and appears %d times", name, n)
@@ -72,18 +101,10 @@ func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(n
 	d.text = append(append(append(append(d.text[:0], line[0]...), ' '), line[1]...), " HTTP/1.1\r\nHost: "...)
 	d.text = append(append(d.text, line[2]...), "\r\n\r\n"...)
 	r := http1.NewRequestReader(nil)
-	fields := d.head.Fields
 	event, err := r.Next(d.text, &d.head)
 	if err != nil || event.Kind != http1.HeadDone || event.N != len(d.text) {
-		return fmt.Errorf("the described method, target or host is malformed")
+		return errMalformed
 	}
-	d.head.Fields = fields[:0]
-	for i := range h.Fields {
-		if !f.describes(h.Fields[i].Name) && !h.Fields[i].ID.Hop() {
-			d.head.Fields = append(d.head.Fields, h.Fields[i])
-		}
-	}
-	d.client = decide.ClientOf(h.Fields, from, trusted)
 	return nil
 }
 

@@ -65,29 +65,76 @@ func TestDescribed(t *testing.T) {
 	}
 }
 
+// FuzzPath checks that what follows /check/path in a request is read like a request of its own.
+func FuzzPath(f *testing.F) {
+	for _, text := range []string{"GET /check/path/a?b HTTP/1.1\r\nHost: h\r\nA: b\r\n\r\n", "PUT /check/path/%41/..//?a?b%zz HTTP/1.1\r\nHost: [::1]:8\r\nContent-Length: 1\r\n\r\n",
+		"X /check/path/ HTTP/1.0\r\n\r\n", "X /check/path/ HTTP/1.0\r\nHost: h\r\n\r\n", "GET http://i/check/path/a HTTP/1.1\r\nHost: h\r\n\r\n", "OPTIONS /check/path/* HTTP/1.1\r\nHost: h\r\n\r\n"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var asked, want http1.Head
+		r := http1.NewRequestReader(nil)
+		if event, err := r.Next(text, &asked); err != nil || event.Kind != http1.HeadDone {
+			return
+		}
+		if form, ok := formOf(asked.Path); !ok || form != &formPath {
+			return
+		}
+		var d described
+		got := d.read(&formPath, &asked, netip.Addr{}, func(netip.Addr) bool { return false })
+		line, cut := bytes.CutPrefix(asked.Target, []byte(pathPrefix))
+		described := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n\r\n", asked.MethodText, line, asked.Host)
+		r = http1.NewRequestReader(nil)
+		_, err := r.Next(described, &want)
+		if ok := cut && err == nil; ok != (got == nil) {
+			t.Fatalf("%q: %v, read as %q: %v", text, got, described, err)
+		} else if !ok {
+			return
+		}
+		summary := func(h *http1.Head) string {
+			return fmt.Sprintf("%v %q %q %q %q %t %q %v", h.Method, h.MethodText, h.Target, h.Path, h.Query, h.Query == nil, h.Host, h.Form)
+		}
+		if summary(&d.head) != summary(&want) {
+			t.Errorf("%q: %s, want %s", text, summary(&d.head), summary(&want))
+		}
+	})
+}
+
 // To judge a described request costs no memory, but for reading the client's address.
 func TestCheckAllocates(t *testing.T) {
+	for _, test := range []struct {
+		request, answer string
+		most            float64
+	}{
+		{"GET /check/path/a?b HTTP/1.1\r\nHost: w\r\n\r\n", "HTTP/1.1 200 ", 0},
+		{"GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: /a?b\r\nX-Original-Host: h\r\n\r\n", "HTTP/1.1 204 ", 0},
+		{"GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: /a?b\r\nX-Original-Host: h\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n", "HTTP/1.1 204 ", 1},
+	} {
+		env := granting(t)
+		now := time.Unix(1, 0)
+		s := New(now, env, Peer{Addr: netip.MustParseAddr("192.0.2.9")})
+		request := []byte(test.request)
+		allocs := testing.AllocsPerRun(200, func() {
+			if s.HandleData(now, request) != len(request) || !bytes.HasPrefix(env.Out, []byte(test.answer)) {
+				t.Fatalf("%q", env.Out)
+			}
+			env.Reset()
+		})
+		if allocs > test.most {
+			t.Errorf("%q: %v allocations, want at most %v", request, allocs, test.most)
+		}
+	}
+}
+
+// granting returns the Env of a store that grants every request.
+func granting(t *testing.T) *Env {
 	l := testkit.Must(limit.NewFixed(1<<40, time.Hour))(t)
 	policy := decide.NewPolicy("global", l)
 	granted := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 1 << 40, Remaining: 1}}}
-	env := &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy }, Trusted: func(netip.Addr) bool { return false },
+	return &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy }, Trusted: func(netip.Addr) bool { return false },
 		Count: func(API, int) {}, Answers: decide.Answers{Style: &decide.Style{Families: decide.Legacy | decide.Standard}},
 		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
 			*ans = granted
 			return true
 		}}
-	now := time.Unix(1, 0)
-	s := New(now, env, Peer{Addr: netip.MustParseAddr("192.0.2.9")})
-	request := []byte("GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: /a?b\r\nX-Original-Host: h\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
-	answered := 0
-	allocs := testing.AllocsPerRun(200, func() {
-		if s.HandleData(now, request) != len(request) || !bytes.HasPrefix(env.Out, []byte("HTTP/1.1 204 ")) {
-			t.Fatalf("%q", env.Out)
-		}
-		answered++
-		env.Reset()
-	})
-	if allocs > 1 {
-		t.Errorf("%v allocations for each of %d requests", allocs, answered)
-	}
 }
