@@ -125,6 +125,8 @@ func TestRunStatus(t *testing.T) {
 	f(1, "proxy: context canceled\n", context.Canceled) // nobody asked it to stop
 	f(2, "proxy: RULES_FILE: \"x\" cannot be read; allowed: YAML or JSON\n",
 		fmt.Errorf("%w", &SettingError{"RULES_FILE", "x", "cannot be read", "YAML or JSON"}))
+	f(2, "proxy: TLS_CERT: \"/x\" cannot be used: read certificate: is a folder\n", &SettingError{"TLS_CERT", "/x", "cannot be used: read certificate: /x: is a folder", ""})
+	f(2, "proxy: TLS_CERT: \"/x\" cannot be used: open: is a folder\n", &SettingError{"TLS_CERT", "/x", "cannot be used: open /x: is a folder", ""})
 	f(2, "proxy: run wants a file; -help lists the settings\n", &UsageError{"run wants a file"})
 	f(3, "", &ExitError{Status: 3})
 	f(4, "proxy: p99 too high\n", &ExitError{Status: 4, Err: errors.New("p99 too high")})

@@ -61,7 +61,7 @@ func (e *SettingError) Error() string {
 	quoted := strconv.Quote(e.Value)
 	problem := strings.TrimPrefix(e.Problem, quoted+" ")
 	problem = strings.TrimSuffix(strings.TrimSuffix(problem, ", is "+quoted), ", is "+e.Value)
-	problem = strings.ReplaceAll(problem, " "+e.Value+": ", ": ")
+	problem = strings.NewReplacer(": "+e.Value+": ", ": ", " "+e.Value+": ", ": ").Replace(problem)
 	s := maskURL(e.Name + ": " + quoted + " " + problem)
 	if e.Allowed != "" {
 		s += "; allowed: " + e.Allowed
