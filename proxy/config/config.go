@@ -181,6 +181,7 @@ func (c *Config) Complete() error {
 		_, redisErr := c.Redis()
 		err = errors.Join(err, redisErr)
 	}
+	c.noteGate()
 	c.notePostgres()
 	if c.UsesPostgres() {
 		_, postgresErr := c.Postgres()

@@ -18,13 +18,16 @@ type Gate struct {
 	Min, Max int           // bounds of the limit for a target; Max 0: no separate bound
 }
 
+// gateMin is the default of GATE_MIN.
+const gateMin = 2
+
 func (g *Gate) register(s *service.Settings) {
 	s.Word("GATE", "on", []string{"off", "shadow", "on"}, "bound the requests in flight to each target by how fast it answers; shadow: only count the requests that would have to wait",
 		func(word string) (err error) { g.Mode, err = gate.ParseMode(word); return err })
 	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "95th percentile of the latency that clients expect; half of it bounds GATE_WAIT unless that is set, and the answer time up to which a gate does not limit a target")
 	g.Wait = -1
 	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, fmt.Sprintf("how long a request waits for a place at a target under lasting overload; then 503; a burst may wait up to %d times as long; 0: no waiting; default: %v, or half of SLO_P95 if that is less", upstream.Patience, gate.Wait))
-	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "lower bound of the limit on requests in flight to a target")
+	s.Int(&g.Min, "GATE_MIN", gateMin, 1, 1<<20, "lower bound of the limit on requests in flight to a target; from TARGET_MAX_CONNECTIONS on the gate has no effect")
 	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "upper bound of the limit on requests in flight to a target; 0: TARGET_MAX_CONNECTIONS")
 }
 
@@ -40,4 +43,12 @@ func (g *Gate) complete() error {
 		return &service.SettingError{Name: "GATE_MAX", Value: strconv.Itoa(g.Max), Problem: "is below GATE_MIN", Allowed: fmt.Sprintf("0, or at least %d", g.Min)}
 	}
 	return nil
+}
+
+// noteGate notes a GATE_MIN that turns the gates off, because the connections to a target are
+// always the tighter bound.
+func (c *Config) noteGate() {
+	if g := &c.Gate; g.Mode != gate.Off && g.Min > gateMin && g.Min >= c.TargetConnsMax {
+		c.Notes = append(c.Notes, fmt.Sprintf("GATE_MIN=%d is not below TARGET_MAX_CONNECTIONS=%d: the gate never limits a target", g.Min, c.TargetConnsMax))
+	}
 }

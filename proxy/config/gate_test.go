@@ -46,6 +46,20 @@ func TestGateFaults(t *testing.T) {
 			t.Errorf("%s: %v, want %q", test.text, err, test.says)
 		}
 	}
+	for _, test := range []struct {
+		env  []string
+		want string
+	}{
+		{[]string{"GATE_MIN", "1023"}, ""},
+		{[]string{"GATE_MIN", "1024"}, "GATE_MIN=1024 is not below TARGET_MAX_CONNECTIONS=1024: the gate never limits a target"},
+		{[]string{"GATE_MIN", "9", "TARGET_MAX_CONNECTIONS", "5", "GATE", "shadow"}, "GATE_MIN=9 is not below TARGET_MAX_CONNECTIONS=5: the gate never limits a target"},
+		{[]string{"GATE_MIN", "9", "TARGET_MAX_CONNECTIONS", "5", "GATE", "off"}, ""},
+		{[]string{"TARGET_MAX_CONNECTIONS", "1"}, ""},
+	} {
+		if got := strings.Join(must(t, test.env...).Notes, "\n"); got != test.want {
+			t.Errorf("%v: noted %q, want %q", test.env, got, test.want)
+		}
+	}
 	if g := must(t, "GATE_MIN", "3", "GATE_MAX", "3").Gate; g.Min != 3 || g.Max != 3 {
 		t.Errorf("GATE_MIN=GATE_MAX=3 is %+v", g)
 	}
