@@ -7,34 +7,34 @@ import (
 	"slices"
 )
 
-// A finding is one place where a rule is broken, told in a sentence.
+// A finding is one place where a rule is violated, with a sentence about it.
 type finding struct {
 	place    string // "file:line", "file" or a package's folder
 	sentence string
 }
 
-// String returns the finding as compilers tell theirs.
+// String returns the finding in the form of compiler errors.
 func (f finding) String() string { return f.place + ": " + f.sentence }
 
-// findings collects what the checks find.
+// findings collects the results of the checks.
 type findings struct {
 	repository *repository
 	list       []finding
 }
 
-// at notes a finding at a position.
+// at adds a finding at a position.
 func (f *findings) at(pos token.Pos, format string, args ...any) {
 	p := f.repository.positions.Position(pos)
 	f.list = append(f.list, finding{fmt.Sprintf("%s:%d", p.Filename, p.Line), fmt.Sprintf(format, args...)})
 }
 
-// of notes a finding about a file or a package as a whole.
+// of adds a finding about a file or a package as a whole.
 func (f *findings) of(place, format string, args ...any) {
 	f.list = append(f.list, finding{place, fmt.Sprintf(format, args...)})
 }
 
-// check runs all checks. places are paths on this machine that no file may
-// name; shrinking is what may exceed a bound. The findings are sorted by place.
+// check runs all checks. places are paths on this machine that no file may contain; shrinking
+// lists what may exceed a bound. The findings are sorted by place.
 func check(r *repository, places []string, shrinking map[string]int) []finding {
 	f := &findings{repository: r}
 	for _, p := range r.packages {
@@ -52,7 +52,7 @@ func check(r *repository, places []string, shrinking map[string]int) []finding {
 // checkPackage runs the checks of one package.
 func (f *findings) checkPackage(p *pkg) {
 	if len(p.code()) == 0 {
-		return // tests of a folder without a package of its own
+		return // tests in a folder without a package
 	}
 	f.checkComment(p)
 	f.checkSizes(p)

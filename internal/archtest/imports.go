@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checkImports checks the directions of the imports of p's code; tests may
-// import what they need to set the scene.
+// checkImports checks the directions of the imports of p's code; tests may import anything that
+// they need.
 func (f *findings) checkImports(p *pkg, own layer) {
 	for _, source := range p.code() {
 		imports := source.imports()
@@ -19,8 +19,7 @@ func (f *findings) checkImports(p *pkg, own layer) {
 	}
 }
 
-// importFault returns why the package in dir must not import path; empty when
-// it may.
+// importFault returns why the package in dir must not import path, or "" if it may.
 func importFault(dir string, own layer, path string) string {
 	for _, guarded := range slices.Sorted(maps.Keys(onlyIn)) {
 		if below(path, guarded) && !slices.Contains(onlyIn[guarded], dir) {
@@ -38,7 +37,7 @@ func importFault(dir string, own layer, path string) string {
 	return ""
 }
 
-// ownImportFault is importFault for the package in other, one of our own.
+// ownImportFault is importFault for the package in the folder other of this module.
 func ownImportFault(dir string, own layer, other string) string {
 	theirs, known := layerOf(other)
 	switch {
@@ -56,16 +55,16 @@ func ownImportFault(dir string, own layer, other string) string {
 	return ""
 }
 
-// measured says whether the package in dir may import a package of another
-// program and of that layer: experiments run what decides as it is.
+// measured reports whether the package in dir may import a package of another program in the
+// layer theirs: experiments use the real decision code.
 func measured(dir string, theirs layer) bool { return program(dir) == "bench" && theirs <= machines }
 
-// below says whether an import path is root or a part of it.
+// below reports whether an import path is root or below it.
 func below(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
 }
 
-// oneOf lists packages for a sentence.
+// oneOf lists packages for messages.
 func oneOf(dirs []string) string {
 	if len(dirs) == 0 {
 		return "no package"

@@ -5,29 +5,28 @@ import (
 	"strings"
 )
 
-// modulePath is the name of our own module.
+// modulePath is the name of this module.
 const modulePath = "weir"
 
-// A layer is a height in the architecture. A package imports lower layers only;
-// within the layers 1 to 3 also its own.
+// A layer is a level of the architecture. A package may import only lower layers, and in the
+// layers 1 to 3 also its own.
 type layer int
 
 const (
 	pure     layer = iota // layer 0: values in, values out
-	machines              // layer 1: state machines, told what happened and when
+	machines              // layer 1: state machines, which are given events and times
 	rim                   // layer 2: sockets, clocks, goroutines, files
 	mains                 // layer 3: wiring, no logic
 )
 
-// String names the layer as the architecture does.
+// String returns the name of the layer, as in ARCHITECTURE.md.
 func (l layer) String() string {
 	return [...]string{"layer 0 (pure)", "layer 1 (machines)", "layer 2 (rim)", "layer 3 (mains)"}[l]
 }
 
-// layers is the table of all packages, by their folder. `*` stands for one
-// folder name. internal/testkit, and a package whose folder is its parent's name
-// with "test" behind it (http1/http1test), hold test support: they belong to the
-// rim, and only tests import them.
+// layers is the table of all packages, by their folder. `*` stands for one folder name.
+// internal/testkit, and packages named after their parent with the suffix "test"
+// (http1/http1test), support tests: they belong to the rim, and only tests import them.
 var layers = []struct {
 	layer layer
 	dirs  string // separated by spaces
@@ -80,8 +79,8 @@ var sideways = map[string][]string{
 	"bench/backtest":       {"advisor/forecast"},
 }
 
-// onlyIn says which packages may import something that only they should know.
-// A foreign path stands for everything below it.
+// onlyIn lists the packages that may import something that no other package may. A foreign path
+// includes everything below it.
 var onlyIn = map[string][]string{
 	"github.com/panjf2000/gnet": {"internal/loop"},
 	"github.com/redis/rueidis":  {"proxy/store/redis"},
@@ -93,13 +92,12 @@ var onlyIn = map[string][]string{
 	"reflect":                   {"internal/strict", "proxy/store/storetest"},
 }
 
-// notBelowRim are imports that the layers 0 and 1 do without: sockets, logs,
-// files, processes.
+// notBelowRim are imports that the layers 0 and 1 must not have: sockets, logs, files, processes.
 var notBelowRim = []string{
 	"net", "net/http", "log", "log/slog", "os", "os/exec", "os/signal", "syscall", "golang.org/x/sys",
 }
 
-// clock are the functions of package time that look at the clock or wait.
+// clock are the functions of package time that read the clock or wait.
 var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
 // The bounds on size, in lines.
@@ -109,8 +107,8 @@ const (
 	mainLinesMax     = 150
 )
 
-// tooLarge names the files ("dir/file.go") and functions ("dir.Func",
-// "dir.Type.Method") that may exceed a bound, and why.
+// tooLarge names the files ("dir/file.go") and functions ("dir.Func", "dir.Type.Method") that may
+// exceed a bound, with the reasons.
 var tooLarge = map[string]string{}
 
 // layerOf returns the layer of the package in dir.
@@ -128,13 +126,13 @@ func layerOf(dir string) (layer, bool) {
 	return 0, false
 }
 
-// testSupport says whether the package in dir exists for tests only.
+// testSupport reports whether the package in dir exists only for tests.
 func testSupport(dir string) bool {
 	parent := path.Base(path.Dir(dir))
 	return dir == "internal/testkit" || path.Base(dir) == parent+"test"
 }
 
-// program returns the program that dir belongs to; empty for none.
+// program returns the program that dir belongs to, or "".
 func program(dir string) string {
 	top, _, _ := strings.Cut(dir, "/")
 	switch top {

@@ -29,8 +29,8 @@ func (f *findings) checkPurity(p *pkg, own layer) {
 	}
 }
 
-// checkSelector checks one x.Name: the clock, and the methods named Go by which
-// sync.WaitGroup and its like start goroutines.
+// checkSelector checks one x.Name: functions that read the clock, and methods named Go, by which
+// sync.WaitGroup and similar types start goroutines.
 func (f *findings) checkSelector(n *ast.SelectorExpr, uses map[*ast.Ident]types.Object, own layer) {
 	if n.Sel.Name == "Go" {
 		f.at(n.Pos(), "%s starts no goroutines", own)
@@ -45,9 +45,9 @@ func (f *findings) checkSelector(n *ast.SelectorExpr, uses map[*ast.Ident]types.
 	}
 }
 
-// resolve finds out what the identifiers of p's code stand for. Imports are not
-// loaded and faults that follow from that are passed over: names of the package
-// itself, of locals and of imports are found all the same.
+// resolve determines what the identifiers of p's code refer to. Imports are not loaded, and
+// errors caused by that are ignored: names of the package itself, of locals and of imports are
+// resolved nevertheless.
 func (f *findings) resolve(p *pkg) *types.Info {
 	info := &types.Info{
 		Uses: make(map[*ast.Ident]types.Object),
@@ -65,11 +65,11 @@ func (f *findings) resolve(p *pkg) *types.Info {
 // noImporter loads nothing.
 type noImporter struct{}
 
-// Import is part of types.Importer.
+// Import implements types.Importer.
 func (noImporter) Import(string) (*types.Package, error) { return nil, errors.New("not loaded") }
 
-// checkVariables checks that the package-level variables of a package below the
-// rim are tables and errors that nobody changes.
+// checkVariables checks that the package-level variables of a package below the rim are tables
+// and errors that are never changed.
 func (f *findings) checkVariables(p *pkg, own layer) {
 	info := f.resolve(p)
 	changed := changes(p, info)
@@ -101,8 +101,8 @@ func (f *findings) checkVariable(spec *ast.ValueSpec, info *types.Info, changed 
 	}
 }
 
-// valueOf returns what the i-th name of a declaration begins with: a value of
-// its own, or the one call that gives values to all; nil for none.
+// valueOf returns the expression that initializes the i-th name of a declaration: its own value,
+// or the one call that initializes all names. It returns nil if there is none.
 func valueOf(spec *ast.ValueSpec, i int) ast.Expr {
 	switch {
 	case len(spec.Values) == 1:
@@ -113,8 +113,8 @@ func valueOf(spec *ast.ValueSpec, i int) ast.Expr {
 	return nil
 }
 
-// mutable returns what about its declaration shows that a variable is there to
-// be changed; empty for nothing.
+// mutable returns which part of its declaration shows that a variable is meant to be changed, or
+// "".
 func mutable(typ, value ast.Expr, info *types.Info) string {
 	if ofSync(typ, info) {
 		return "is there to be changed"
@@ -138,7 +138,7 @@ func mutable(typ, value ast.Expr, info *types.Info) string {
 	return ""
 }
 
-// ofSync says whether a type is one of the packages sync and sync/atomic.
+// ofSync reports whether a type is one of the packages sync and sync/atomic.
 func ofSync(typ ast.Expr, info *types.Info) bool {
 	if generic, ok := typ.(*ast.IndexExpr); ok { // atomic.Pointer[T]
 		typ = generic.X
@@ -192,7 +192,7 @@ func changes(p *pkg, info *types.Info) map[types.Object]token.Pos {
 	return changed
 }
 
-// base returns the variable that an expression is a part of; nil for none.
+// base returns the variable that an expression is a part of, or nil.
 func base(x ast.Expr) *ast.Ident {
 	for {
 		switch e := x.(type) {

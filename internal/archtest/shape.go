@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// checkShape checks the bounds that shapeBounds names: the lines of a package, and
-// parameters and nesting of its functions.
+// checkShape checks the bounds in shapeBounds: the lines of a package, and the parameters and
+// nesting of its functions.
 func (f *findings) checkShape(allowed map[string]int) {
 	have := make(map[string]int)
 	for _, p := range f.repository.packages {
@@ -48,8 +48,8 @@ func parameters(t *ast.FuncType) (n int) {
 	return n
 }
 
-// nesting is how many control statements enclose the innermost one. An else if is no
-// deeper than its if, and a function literal begins at 0.
+// nesting returns how many control statements enclose the innermost one. An else if is not deeper
+// than its if, and a function literal begins at 0.
 func nesting(node ast.Node, depth int) (deepest int) {
 	deepest = depth
 	ast.Inspect(node, func(n ast.Node) bool {
@@ -89,7 +89,7 @@ func nesting(node ast.Node, depth int) (deepest int) {
 	return deepest
 }
 
-// dangling matches what a comment says of documents that its reader does not have.
+// dangling matches references in comments to documents that their reader does not have.
 var dangling = regexp.MustCompile(`(?i)\bgoal [0-9]|\bcontracts(\.md)? (say|says|has|have|want|ask)|\bas contracts\b|\bthe issue\b`)
 
 // checkReferences checks that comments are true without other documents.
@@ -107,8 +107,8 @@ func (f *findings) checkReferences() {
 	}
 }
 
-// checkDocument checks that the packages in ARCHITECTURE.md's table of folders exist. A
-// name without a slash is beside the one before it.
+// checkDocument checks that the packages in ARCHITECTURE.md's table of folders exist. A name
+// without a slash has the same parent as the one before it.
 func (f *findings) checkDocument() {
 	dirs := make(map[string]bool)
 	for _, p := range f.repository.packages {
@@ -134,7 +134,7 @@ func (f *findings) checkDocument() {
 	}
 }
 
-// unknown are the folders named in a cell that do not exist.
+// unknown returns the folders named in a cell that do not exist.
 func unknown(cell string, dirs map[string]bool) (names []string) {
 	parent := ""
 	for i, name := range strings.Split(cell, "`") {

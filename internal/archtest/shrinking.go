@@ -1,17 +1,17 @@
 package archtest
 
-// shapeBounds are the bounds on the lines of a package without its tests, on the
-// parameters of a function and on how deep its control statements are nested.
+// shapeBounds are the bounds on the lines of a package without its tests, on the parameters of a
+// function, and on the nesting of its control statements.
 var shapeBounds = map[string]int{"lines": 2500, "parameters": 4, "nesting": 3}
 
-// shapeSlack is how far the number of an exception may be above what is there.
+// shapeSlack is how far the number of an exception may exceed the actual value.
 var shapeSlack = map[string]int{"lines": 300}
 
-// kindNames name in findings what the bounds count.
+// kindNames names in findings what the bounds count.
 var kindNames = map[string]string{"lines": "lines of Go", "parameters": "parameters", "nesting": "levels of nesting"}
 
-// shrinking names what exceeds a bound today, and by how much. Its numbers fall: a check
-// fails when one is higher than it needs to be. Nothing is added here.
+// shrinking lists what exceeds a bound at present, with the value. The numbers only fall: a check
+// fails if one is higher than necessary. Nothing may be added.
 var shrinking = map[string]int{
 	"nesting proxy.targets.make":                            4,
 	"nesting proxy/limit/limittest.Subject.adds":            4,

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// checkComment checks that a package says what it is for, as godoc wants it:
-// "Package name …", and for a program "Name …" or "Command name …".
+// checkComment checks that a package has a package comment in the form of godoc: "Package name
+// …", and for a program "Name …" or "Command name …".
 func (f *findings) checkComment(p *pkg) {
 	name := p.code()[0].syntax.Name.Name
 	for _, source := range p.code() {
@@ -44,13 +44,13 @@ func (f *findings) checkSizes(p *pkg) {
 	}
 }
 
-// lines counts the lines of a function, from its first word to its last brace.
+// lines returns the number of lines of a function, from func to the last brace.
 func (f *findings) lines(function *ast.FuncDecl) int {
 	first := f.repository.positions.Position(function.Pos()).Line
 	return f.repository.positions.Position(function.End()).Line - first + 1
 }
 
-// functionName names a function as in tooLarge.
+// functionName returns the name of a function in the form of tooLarge.
 func functionName(dir string, function *ast.FuncDecl) string {
 	if function.Recv == nil || len(function.Recv.List) == 0 {
 		return dir + "." + function.Name.Name
@@ -62,8 +62,8 @@ func functionName(dir string, function *ast.FuncDecl) string {
 	return dir + "." + function.Name.Name
 }
 
-// checkExceptions checks that what may be too large still is: an exception that
-// is not needed any more goes.
+// checkExceptions checks that everything listed as too large still is: an exception that is no
+// longer needed must be removed.
 func (f *findings) checkExceptions(exceptions map[string]string) {
 	large := make(map[string]bool)
 	for _, p := range f.repository.packages {
@@ -84,8 +84,8 @@ func (f *findings) checkExceptions(exceptions map[string]string) {
 	}
 }
 
-// checkTexts checks that nothing is left unfinished and that no file names a
-// place on this machine.
+// checkTexts checks that nothing is left unfinished and that no file contains a path of this
+// machine.
 func (f *findings) checkTexts(places []string) {
 	for _, t := range f.repository.texts {
 		for i, line := range strings.Split(t.content, "\n") {
@@ -96,7 +96,7 @@ func (f *findings) checkTexts(places []string) {
 
 // checkLine is checkTexts for one line.
 func (f *findings) checkLine(at, line string, places []string) {
-	for _, word := range []string{"TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"} { // parted, as this file is read too
+	for _, word := range []string{"TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"} { // split, because this file is checked too
 		if slices.Contains(strings.FieldsFunc(line, notLetter), word) {
 			f.of(at, "%s: finish it or leave it out", word)
 		}
@@ -108,7 +108,7 @@ func (f *findings) checkLine(at, line string, places []string) {
 	}
 }
 
-// notLetter says whether r parts words.
+// notLetter reports whether r separates words.
 func notLetter(r rune) bool {
 	return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }

@@ -15,7 +15,7 @@ import (
 type repository struct {
 	positions *token.FileSet
 	packages  []*pkg // in the order of the walk
-	texts     []text // everything that people read, Go or not
+	texts     []text // all text files, including Go files
 }
 
 // A pkg is the Go files of one folder.
@@ -32,15 +32,15 @@ type file struct {
 	syntax *ast.File
 }
 
-// A text is one file as it is written.
+// A text is the content of one file.
 type text struct {
-	name    string // from the root
+	name    string // path from the root
 	content string
 }
 
-// read parses all Go files of a file system, which is the repository's root.
-// Folders that do not belong to the source are passed over: hidden ones (but
-// not .ci), testdata, what is built and what benchmarks leave behind.
+// read parses all Go files of a file system, which is the repository's root. It skips folders
+// that do not belong to the source: hidden ones (except .ci), testdata, build output, and results
+// of benchmarks.
 func read(root fs.FS) (*repository, error) {
 	r := &repository{positions: token.NewFileSet()}
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -64,21 +64,21 @@ func read(root fs.FS) (*repository, error) {
 	return r, nil
 }
 
-// passedOver says whether a folder does not belong to the source.
+// passedOver reports whether a folder does not belong to the source.
 func passedOver(dir string) bool {
 	base := path.Base(dir)
 	return base == "testdata" || dir == "bin" || dir == "bench/results" ||
 		strings.HasPrefix(base, ".") && base != ".ci" || strings.HasPrefix(base, "_")
 }
 
-// readable says whether people read and write the file.
+// readable reports whether a file is a text that is checked.
 func readable(name string) bool {
 	base := path.Base(name)
 	return slices.Contains([]string{".go", ".md", ".sh", ".yml", ".yaml"}, path.Ext(name)) ||
 		base == "Makefile" || strings.HasPrefix(base, "Dockerfile") || path.Dir(name) == ".ci"
 }
 
-// add takes in one file.
+// add adds one file.
 func (r *repository) add(name, content string) error {
 	r.texts = append(r.texts, text{name, content})
 	if path.Ext(name) != ".go" {
@@ -96,7 +96,7 @@ func (r *repository) add(name, content string) error {
 	return nil
 }
 
-// pkg returns the package in dir, which appears with its first file.
+// pkg returns the package in dir, and adds it if it is new.
 func (r *repository) pkg(dir string) *pkg {
 	for _, p := range r.packages {
 		if p.dir == dir {

@@ -1,16 +1,15 @@
 package http1
 
-// Proxies on a message's way add fields to it. These do not count against
-// HeadBytes and Fields, up to bounds of their own, so that a message that one
-// proxy takes is not refused by the next one with the same Limits.
+// Proxies that a message passes add fields to it. These do not count against HeadBytes and
+// Fields, but have bounds of their own, so that a message that one proxy accepts is not refused
+// by the next one with the same Limits.
 const (
 	addedBytesMax  = 4 << 10
 	addedFieldsMax = 16
 )
 
-// checkSize checks a head of n bytes by what counts. Lines count as a proxy
-// writes them, with one space behind the colon, so that writing a head anew does
-// not make it larger.
+// checkSize checks the size of a head of n bytes. Lines count in the form in which a proxy writes
+// them, with one space after the colon, so that writing a head again does not make it larger.
 func (r *Reader) checkSize(h *Head, n int) fault {
 	bytesMax, fieldsMax := int(r.bounds.head)-addedBytesMax, int(r.bounds.fields)-addedFieldsMax
 	if n+len(h.Fields) <= bytesMax && len(h.Fields) <= fieldsMax {
@@ -43,8 +42,8 @@ func (r *Reader) checkSize(h *Head, n int) fault {
 	return noFault
 }
 
-// isAdded reports whether proxies add such fields, Connection and
-// Transfer-Encoding among them where the next connection needs them.
+// isAdded reports whether proxies add fields with that name. These include Connection and
+// Transfer-Encoding, if the next connection needs them.
 func isAdded(f *Field) bool {
 	switch f.ID {
 	case FieldVia, FieldXForwardedFor, FieldXForwardedHost, FieldXForwardedProto, FieldXRequestID, FieldDate, FieldConnection, FieldTransferEncoding:
@@ -58,6 +57,6 @@ func isAdded(f *Field) bool {
 	return false
 }
 
-// addedNames are further ones, which are compared in large heads only.
+// addedNames are further names of such fields, which are only compared in large heads.
 var addedNames = [...]string{"cdn-loop", "ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-remaining",
 	"ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"}

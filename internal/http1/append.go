@@ -2,13 +2,12 @@ package http1
 
 import "strconv"
 
-// The functions here append parts of a message to dst and return it, without
-// allocation when dst has room. They append what they are given: names and
-// values must be well-formed, as those of a parsed Head are.
+// The functions here append parts of a message to dst and return it, without allocation if dst
+// has room. They do not check their arguments: names and values must be well-formed, like those
+// of a parsed Head.
 
-// AppendRequestLine appends "method target HTTP/1.1" and CRLF (RFC 9112 3). An
-// intermediary sends its own version whatever it has received
-// (RFC 9110 6.2).
+// AppendRequestLine appends "method target HTTP/1.1" and CRLF (RFC 9112 3). An intermediary sends
+// its own version regardless of the received one (RFC 9110 6.2).
 func AppendRequestLine(dst, method, target []byte) []byte {
 	dst = append(dst, method...)
 	dst = append(dst, ' ')
@@ -16,9 +15,9 @@ func AppendRequestLine(dst, method, target []byte) []byte {
 	return append(dst, " HTTP/1.1\r\n"...)
 }
 
-// AppendForwardLine appends the request line for h on its way to an origin
-// server: the target in origin-form, or asterisk-form, as sent but for what
-// absolute-form adds (RFC 9112 3.2.1, 3.2.4).
+// AppendForwardLine appends the request line for forwarding h to an origin server. The target is
+// in origin-form or asterisk-form, as sent, without the parts that only absolute-form has (RFC
+// 9112 3.2.1, 3.2.4).
 func AppendForwardLine(dst []byte, h *Head) []byte {
 	if h.Form != FormAbsolute {
 		return AppendRequestLine(dst, h.MethodText, h.Target)
@@ -40,15 +39,15 @@ func AppendForwardLine(dst []byte, h *Head) []byte {
 	return append(dst, " HTTP/1.1\r\n"...)
 }
 
-// AppendStatusLine appends a status line with the registered reason phrase of
-// status, which is from 100 to 599 (RFC 9112 4).
+// AppendStatusLine appends a status line with the registered reason phrase of status, which must
+// be from 100 to 599 (RFC 9112 4).
 func AppendStatusLine(dst []byte, status int) []byte {
 	dst = appendStatus(dst, status)
 	dst = append(dst, ReasonPhrase(status)...)
 	return append(dst, "\r\n"...)
 }
 
-// AppendStatusLineReason is AppendStatusLine with a reason phrase as received.
+// AppendStatusLineReason is like AppendStatusLine, with a given reason phrase.
 func AppendStatusLineReason(dst []byte, status int, reason []byte) []byte {
 	dst = appendStatus(dst, status)
 	dst = append(dst, reason...)
@@ -98,8 +97,8 @@ func AppendFieldLine(dst []byte, f *Field) []byte {
 // AppendHeadEnd appends the empty line that ends a head.
 func AppendHeadEnd(dst []byte) []byte { return append(dst, "\r\n"...) }
 
-// AppendChunk appends p as one chunk (RFC 9112 7.1), nothing when p is empty:
-// an empty chunk would end the body.
+// AppendChunk appends p as one chunk (RFC 9112 7.1), or nothing if p is empty, because an empty
+// chunk would end the body.
 func AppendChunk(dst, p []byte) []byte {
 	if len(p) == 0 {
 		return dst
@@ -114,24 +113,23 @@ func AppendChunk(dst, p []byte) []byte {
 // section.
 func AppendLastChunk(dst []byte) []byte { return append(dst, "0\r\n\r\n"...) }
 
-// An Answer is a small complete response of our own.
+// An Answer is a small, complete response of the proxy itself.
 type Answer struct {
 	// Status is the status code, from 100 to 599.
 	Status int
-	// ContentType is the Content-Type; none when empty.
+	// ContentType is the Content-Type; empty means none.
 	ContentType string
-	// Body is the whole body. It is not sent with a status that has none.
+	// Body is the whole body. It is not sent with a status that forbids a body.
 	Body []byte
-	// Extra are more field lines, as AppendField makes them.
+	// Extra has further field lines, in the form of AppendField.
 	Extra []byte
 	// Close announces that the connection closes (RFC 9112 9.6).
 	Close bool
-	// Head leaves the body out but not its Content-Length: the answer to HEAD.
+	// Head omits the body but not its Content-Length, for the answer to HEAD.
 	Head bool
 }
 
-// AppendAnswer appends a. It has a Content-Length unless its status forbids
-// that (RFC 9110 8.6).
+// AppendAnswer appends a. It adds a Content-Length unless the status forbids it (RFC 9110 8.6).
 func AppendAnswer(dst []byte, a Answer) []byte {
 	bodyless := a.Status < 200 || a.Status == 204 || a.Status == 304
 	dst = AppendStatusLine(dst, a.Status)

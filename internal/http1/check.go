@@ -22,8 +22,8 @@ func (h *Head) Check() error {
 	return nil
 }
 
-// hostsAgree says whether the authority of an absolute-form target and the
-// Host field mean the same host and port.
+// hostsAgree reports whether the authority of an absolute-form target and the Host field have the
+// same host and port.
 func (h *Head) hostsAgree() bool {
 	field, ok := h.Value(FieldHost)
 	if !ok {
@@ -38,8 +38,8 @@ func (h *Head) hostsAgree() bool {
 	return EqualFold(name, fieldName) && string(port) == string(fieldPort)
 }
 
-// splitPort splits a valid host into name and port; port is empty when it is
-// missing or the usual one.
+// splitPort splits a valid host into name and port. port is empty if it is missing or equal to
+// usual.
 func splitPort(host []byte, usual string) (name, port []byte) {
 	i := len(host)
 	for i > 0 && isDigit(host[i-1]) {
@@ -55,9 +55,9 @@ func splitPort(host []byte, usual string) (name, port []byte) {
 	return name, port
 }
 
-// CheckSwitch checks that a 101 response confirms its Upgrade field by the
-// Connection field and names only protocols of asked, the request's Upgrade field as
-// forwarded (RFC 9110 7.8, 15.2.2). The error is an *Error with status 502.
+// CheckSwitch checks that a 101 response confirms its Upgrade field by the Connection field and
+// names only protocols of asked, the request's Upgrade field as forwarded (RFC 9110 7.8, 15.2.2).
+// The error is an *Error with status 502.
 func (h *Head) CheckSwitch(asked []byte) error {
 	protocols, _ := h.Value(FieldUpgrade)
 	if !h.Upgrade || asked == nil {
@@ -72,8 +72,7 @@ func (h *Head) CheckSwitch(asked []byte) error {
 	return nil
 }
 
-// listHas says whether element is in a comma-separated list, without regard to
-// case.
+// listHas reports whether element is in a comma-separated list, ignoring case.
 func listHas(list, element []byte) bool {
 	for list != nil {
 		var e []byte

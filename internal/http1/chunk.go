@@ -3,16 +3,15 @@ package http1
 import "math"
 
 const (
-	// chunkDigitsMax is how many hexadecimal digits a chunk size may have;
-	// leading zeros count.
+	// chunkDigitsMax bounds the hexadecimal digits of a chunk size, including leading zeros.
 	chunkDigitsMax = 16
-	// What the framing of each chunk may cost before it counts as waste:
-	// chunkFree bytes and chunkFreeFactor for each byte of data.
+	// The framing of a chunk may take chunkFree bytes plus chunkFreeFactor for each byte of data
+	// before it counts as waste.
 	chunkFree       = 16
 	chunkFreeFactor = 2
 )
 
-// chunked reads on in a chunked body (RFC 9112 7.1).
+// chunked continues to read a chunked body (RFC 9112 7.1).
 func (r *Reader) chunked(b []byte) (Event, error) {
 	n := 0
 	if r.state == stateChunkEnd {
@@ -47,8 +46,7 @@ func (r *Reader) chunked(b []byte) (Event, error) {
 	return Event{Kind: Data, Data: b[n:end:end], N: end}, nil
 }
 
-// chunkLine reads a chunk-size line and returns its length, 0 when it is not
-// complete.
+// chunkLine reads a chunk-size line and returns its length, or 0 if it is not complete.
 func (r *Reader) chunkLine(b []byte) (n int, f fault) {
 	n, f = scanLine(b, int(r.seen), int(r.bounds.chunkLine), faultChunkLineTooLong)
 	if n == 0 {
@@ -71,8 +69,8 @@ func (r *Reader) chunkLine(b []byte) (n int, f fault) {
 	return n, r.waste(n, size)
 }
 
-// waste adds up what the framing of chunks costs beyond a free share, so that
-// no client can have much read for little (RFC 9112 7.1.1).
+// waste adds up the bytes of chunk framing beyond a free share, so that a client cannot cause
+// much work by little data (RFC 9112 7.1.1).
 func (r *Reader) waste(line int, size int64) fault {
 	spent := int64(r.wasted) + int64(line+len("\r\n"))
 	r.wasted = int32(max(0, spent-chunkFree-chunkFreeFactor*min(size, spent)))
@@ -82,8 +80,8 @@ func (r *Reader) waste(line int, size int64) fault {
 	return noFault
 }
 
-// chunkSize reads the size that a chunk line begins with and returns it and
-// the index of the first byte behind it.
+// chunkSize parses the size at the beginning of a chunk line. It returns the size and the index
+// of the first byte after it.
 func chunkSize(line []byte) (size int64, i int, f fault) {
 	n := uint64(0)
 	for IsHex(line[i]) {
@@ -140,7 +138,7 @@ func skipBlanks(b []byte) []byte {
 	return b
 }
 
-// skipToken returns what follows the token that b begins with and its length.
+// skipToken returns the rest of b after the token at its beginning, and the length of the token.
 func skipToken(b []byte) (rest []byte, n int) {
 	for n < len(b) && tokenClass[b[n]] != classEnd {
 		n++
@@ -148,8 +146,8 @@ func skipToken(b []byte) (rest []byte, n int) {
 	return b[n:], n
 }
 
-// skipQuoted returns what follows the quoted string that b begins with
-// (RFC 9110 5.6.4) and its length, 0 when it does not end.
+// skipQuoted returns the rest of b after the quoted string at its beginning (RFC 9110 5.6.4), and
+// the length of the string, or 0 if it does not end.
 func skipQuoted(b []byte) (rest []byte, n int) {
 	for n = 1; n < len(b); n++ {
 		switch b[n] {
@@ -162,9 +160,8 @@ func skipQuoted(b []byte) (rest []byte, n int) {
 	return b, 0
 }
 
-// trailer reads the trailer section from b[n:] (RFC 9112 7.1.2). Its lines are
-// held to the rules of fields and dropped: no trailer field is ever merged
-// into a head, whatever its name.
+// trailer reads the trailer section from b[n:] (RFC 9112 7.1.2). Its lines must follow the rules
+// of fields and are dropped: no trailer field is ever merged into a head, whatever its name.
 func (r *Reader) trailer(b []byte, n int) (Event, error) {
 	for {
 		size, f := scanLine(b[n:], int(r.seen), int(r.left), faultTrailerTooLarge)

@@ -10,8 +10,8 @@ type Date struct {
 	line   []byte
 }
 
-// At returns the line of now (RFC 9110 6.6.1), valid until the next call, and whether
-// it is another one than before.
+// At returns the line for now (RFC 9110 6.6.1), valid until the next call, and whether it has
+// changed.
 func (d *Date) At(now time.Time) (line []byte, renewed bool) {
 	if second := now.Unix(); second != d.second || d.line == nil {
 		d.second, renewed = second, true

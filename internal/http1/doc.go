@@ -1,12 +1,12 @@
-// Package http1 reads and writes HTTP/1.1 messages: bytes in, events out, and
-// bytes appended. It does no I/O, knows no clock, starts nothing and allocates
-// nothing per message, so that one value per direction of a connection is all
-// there is to it.
+// Package http1 reads and writes HTTP/1.1 messages: it turns received bytes into
+// events, and appends messages to byte slices. It does no I/O, uses no clock, starts
+// no goroutines and allocates nothing per message. Its only state is one Reader for each
+// direction of a connection.
 //
 // # Reading
 //
-// A Reader reads requests or responses. Next takes the bytes received and not
-// yet read, and returns what they begin with and how many of them it has read:
+// A Reader reads requests or responses. Next is given the bytes received and not
+// yet read, and returns the first event in them and how many of them it has read:
 //
 //	            ┌──────────── next message ────────────┐
 //	            ▼                                      │
@@ -14,23 +14,23 @@
 //	            │ 1xx: no End, another head follows
 //	            └ 101, 2xx to CONNECT: Upgraded for ever
 //
-// After NeedMore, append what is received to what is left and call Next again. A
-// head is read as a whole; of a body, bytes may be read even then. How the input is
-// split changes where Data is cut, and nothing else.
+// After NeedMore, append newly received bytes to the unread ones and call Next again. A
+// head is read as a whole; bytes of a body may be read even with NeedMore. How the input is
+// split only changes the boundaries of Data.
 //
-// All slices returned, also those in the Head, are parts of the input, and the
-// caller uses the Head again: copy what is kept.
+// All slices returned, including those in the Head, are parts of the input, and the
+// Head is used again for the next message: copy what must be kept.
 //
 // Reader.EOF handles the end of the connection.
 //
 // # Trust
 //
-// Requests are smuggled where two programs read the same bytes differently. So
-// one function, framing, decides for both roles where a message ends, and what
-// could be understood in two ways is refused, not repaired. The error has the
-// status to answer; for a response it is 502.
+// Request smuggling is possible where two programs interpret the same bytes differently.
+// Therefore one function, framing, determines for both roles where a message ends, and
+// ambiguous input is refused, not repaired. The error has the status to answer with; for a
+// response it is 502.
 //
-// Read, with the section of RFC 9112 unless it says otherwise:
+// Accepted, with the section of RFC 9112 unless stated otherwise:
 //
 //	empty lines before a request line, some                 2.2
 //	HTTP/1.0 and any later HTTP/1                           2.3
@@ -52,7 +52,7 @@
 //	fragments, user information, schemes other than http
 //	and https, broken escapes in a path, bytes above 0x7f   3.2, RFC 3986
 //	no Host (from HTTP/1.1 on), two, or one not valid       3.2
-//	whitespace before, in or behind a field name            5.1
+//	whitespace before, in or after a field name             5.1
 //	line folding                                            5.2
 //	Content-Length that is no number, or more than one      6.3 (5)
 //	Transfer-Encoding with Content-Length                   6.3 (3)
@@ -64,16 +64,16 @@
 //	status codes below 100 and above 599                    RFC 9110 15
 //	anything beyond Limits
 //
-// Left to the caller: Head.Check says what a proxy at the edge refuses in
-// well-formed requests, Head.KeepAlive when to stop reading, Head.CheckSwitch
-// whether a 101 is valid.
+// The caller must check the following itself: Head.Check reports well-formed requests that
+// a proxy at the edge must refuse, Head.KeepAlive whether to continue reading, and
+// Head.CheckSwitch whether a 101 is valid.
 //
 // # Forwarding
 //
 // Field.Hop marks fields that must not be copied: those of the connection, those
-// that Connection names, the framing and Host, which the forwarder writes itself.
-// Field.Odd marks names like X_Real_IP, which are better dropped from requests.
+// that Connection names, and the framing and Host, which the forwarder writes itself.
+// Field.Odd marks names like X_Real_IP, which should be dropped from requests.
 // Expect is not marked: a proxy that answers 100 itself drops it by its ID.
-// Connection can name any field: match rules before dropping fields, and add own
-// fields after.
+// Connection can name any field, so match rules before dropping fields, and add your own
+// fields afterwards.
 package http1

@@ -2,21 +2,21 @@ package http1
 
 import "errors"
 
-// An Error says what is wrong with a message that a peer has sent. Errors are
-// made once and shared: never change one.
+// An Error is a fault in a message received from a peer. Errors are made once and shared: never
+// change one.
 type Error struct {
-	// Status is what to answer: for a faulty request the 4xx or 5xx for its
-	// client, for a faulty response the 502 for the client that waits for it.
+	// Status is the status to answer with: for a faulty request a 4xx or 5xx for its client, for a
+	// faulty response the 502 for the waiting client.
 	Status int
-	// Reason is the fault in a few words, free of the peer's bytes.
+	// Reason describes the fault in a few words, without bytes from the peer.
 	Reason string
 }
 
 // Error returns the reason.
 func (e *Error) Error() string { return "http1: " + e.Reason }
 
-// StatusOf returns the status that answers err: the Status of the Error in its
-// chain, or 500 when there is none.
+// StatusOf returns the status with which to answer err: the Status of the Error in its chain, or
+// 500 if there is none.
 func StatusOf(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status
@@ -24,8 +24,8 @@ func StatusOf(err error) int {
 	return 500
 }
 
-// A fault is the index of an Error: the reading functions return it because a
-// byte is cheaper than an interface, and a Reader keeps it.
+// A fault is the index of an Error. The reading functions return it because a byte is cheaper
+// than an interface, and a Reader stores it.
 type fault uint8
 
 const (
@@ -76,7 +76,7 @@ const (
 	faultCount
 )
 
-// requestErrors say what is wrong with a request, by fault.
+// requestErrors are the faults of requests, by fault.
 var requestErrors = [faultCount]Error{
 	faultBareCR:            {400, "a CR without LF"},
 	faultBareLF:            {400, "an LF without CR"},
@@ -123,8 +123,7 @@ var requestErrors = [faultCount]Error{
 	faultSwitch:            {502, "switched to a protocol that was not asked for"},
 }
 
-// responseErrors are the same faults in a response: whatever it is, the client
-// gets a 502.
+// responseErrors are the same faults in responses. The client always gets a 502.
 var responseErrors = badGateways()
 
 func badGateways() (errs [faultCount]Error) {

@@ -1,6 +1,6 @@
 package http1
 
-// A Kind says what a Reader found next.
+// A Kind is the kind of an Event.
 type Kind uint8
 
 const (

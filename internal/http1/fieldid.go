@@ -3,9 +3,8 @@ package http1
 // A FieldID is a known field name.
 type FieldID uint8
 
-// The known names. Those from FieldConnection to FieldHost are never
-// forwarded: the fields of RFC 9110 7.6.1, the obsolete ones that count with
-// them, and those which a forwarder writes itself.
+// The known names. Fields with names from FieldConnection to FieldHost are never forwarded: those
+// of RFC 9110 7.6.1, similar obsolete ones, and those that a forwarder writes itself.
 const (
 	FieldOther FieldID = iota
 
@@ -47,7 +46,7 @@ const (
 
 	fieldCount
 	lastHopField  = FieldHost
-	lastFactField = FieldExpect // beyond are names that a Reader itself does not care about
+	lastFactField = FieldExpect // names after it do not matter to a Reader
 )
 
 var fieldNames = [fieldCount]string{
@@ -87,7 +86,7 @@ var fieldNames = [fieldCount]string{
 	FieldXRequestID:         "x-request-id",
 }
 
-// String returns the name in lower case, "" for FieldOther.
+// String returns the name in lower case, or "" for FieldOther.
 func (id FieldID) String() string {
 	if id < fieldCount {
 		return fieldNames[id]
@@ -95,12 +94,12 @@ func (id FieldID) String() string {
 	return ""
 }
 
-// Hop reports whether fields with that name are never forwarded: they belong to
-// one connection, or a forwarder writes them itself.
+// Hop reports whether fields with that name are never forwarded, because they belong to one
+// connection or the forwarder writes them itself.
 func (id FieldID) Hop() bool { return id-1 < lastHopField }
 
-// usualNames are the names as most senders write them, each word with a
-// capital: comparing with them first saves folding.
+// usualNames are the names as most senders write them, each word with a capital. They are
+// compared first, which avoids case folding.
 var usualNames = capitalised()
 
 func capitalised() (names [fieldCount]string) {
@@ -116,10 +115,10 @@ func capitalised() (names [fieldCount]string) {
 	return names
 }
 
-// Names are found by length and first letter, which no two of them share, and
-// then compared once.
+// Names are found by length and first letter, a pair that is unique for each name, and then
+// compared once.
 const (
-	nameBytesMax = 31 // longer names are not known
+	nameBytesMax = 31 // longer names are unknown
 	fieldSlots   = (nameBytesMax + 1) << 5
 )
 
@@ -136,7 +135,7 @@ func fieldSlotTable() (t [fieldSlots]FieldID) {
 
 func fieldSlot(n int, first byte) int { return n<<5 | int(first&0x1f) }
 
-// fieldIDOf returns the ID of a name and the classes of its bytes, joined.
+// fieldIDOf returns the ID of a name, and the union of the classes of its bytes.
 func fieldIDOf(name []byte) (id FieldID, class uint8) {
 	if len(name) <= nameBytesMax {
 		id = fieldsBySlot[fieldSlot(len(name), name[0])]

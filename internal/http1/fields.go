@@ -2,12 +2,12 @@ package http1
 
 import "bytes"
 
-// fieldLine reads the field line at b[at:] into f and returns the index behind
+// fieldLine reads the field line at b[at:] into f and returns the index after
 // its CRLF (RFC 9112 5), or 0 when there is no well-formed line. The fault
 // means something only if b[at:] is one complete line free of control
 // characters.
 //
-// Serves field lines and trailer lines of both roles.
+// It is used for field lines and trailer lines of both roles.
 func fieldLine(b []byte, at int, f *Field) (next int, flt fault) {
 	line := b[at:]
 	n := bytes.IndexByte(line, ':')
@@ -45,7 +45,7 @@ func fieldLine(b []byte, at int, f *Field) (next int, flt fault) {
 	return at + cr + 2, noFault
 }
 
-// nameFault says what is wrong with the name of a field line.
+// nameFault returns the fault of the name in a field line.
 func nameFault(line []byte) fault {
 	i := 0
 	for i < len(line) && tokenClass[line[i]] != classEnd {
@@ -64,8 +64,7 @@ func nameFault(line []byte) fault {
 	return faultNameSpace
 }
 
-// facts is what the fields of a head say about more than themselves, gathered
-// in the one pass over them.
+// facts is what the fields of a head mean for the message, collected in one pass over them.
 type facts struct {
 	framed
 	host                               []byte
@@ -99,7 +98,7 @@ func (k *facts) note(f *Field) {
 	}
 }
 
-// expectation folds all Expect fields into one.
+// expectation combines all Expect fields.
 func (k *facts) expectation() Expect {
 	switch {
 	case k.expects == 0:
@@ -110,10 +109,9 @@ func (k *facts) expectation() Expect {
 	return ExpectOther
 }
 
-// connectionOptions reads the Connection fields: close, keep-alive and upgrade
-// become facts, each other option takes the fields with that name off the
-// forwarder's list (RFC 9110 7.6.1). Naming a field of the framing or Host
-// changes nothing: they are not forwarded anyway and count all the same.
+// connectionOptions processes the Connection fields: close, keep-alive and upgrade become facts,
+// and fields named by other options are not forwarded (RFC 9110 7.6.1). Naming a framing field or
+// Host has no effect: these are not forwarded anyway, and still count.
 func (k *facts) connectionOptions(fields []Field, most uint16) fault {
 	count := 0
 	for i := range fields {
@@ -151,8 +149,8 @@ func (k *facts) option(option []byte, fields []Field) {
 	}
 }
 
-// cutList splits the first element from a comma-separated list, without the
-// whitespace around it. rest is nil after the last one.
+// cutList splits the first element from a comma-separated list, without surrounding whitespace.
+// rest is nil after the last element.
 func cutList(list []byte) (element, rest []byte) {
 	if i := bytes.IndexByte(list, ','); i >= 0 {
 		return trimOWS(list[:i]), list[i+1:]

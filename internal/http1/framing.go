@@ -2,10 +2,10 @@ package http1
 
 import "math"
 
-// framed is what a message's framing depends on, and nothing else.
+// framed has everything on which the framing of a message depends.
 type framed struct {
 	response bool
-	method   Method // of the request; a response's is that which it answers
+	method   Method // of the request, or of the request that the response answers
 	status   int    // of a response
 	minor    int
 	// The values of the last Content-Length and Transfer-Encoding field and
@@ -62,8 +62,8 @@ func (m *framed) framing() (kind Framing, length int64, f fault) {
 	return BodyNone, -1, noFault
 }
 
-// contentLength reads 1*DIGIT up to the largest int64 (RFC 9110 8.6). Leading
-// zeros are digits like others; a forwarder writes the number anew.
+// contentLength parses 1*DIGIT up to the largest int64 (RFC 9110 8.6). Leading zeros are allowed;
+// a forwarder writes the number without them.
 func contentLength(v []byte) (int64, fault) {
 	if len(v) == 0 {
 		return -1, faultLength
@@ -82,10 +82,9 @@ func contentLength(v []byte) (int64, fault) {
 	return n, noFault
 }
 
-// codingFault says what is wrong with a Transfer-Encoding other than
-// "chunked": a recipient answers 501 to a coding that it does not know and 400
-// when it could not even find the end of the message (RFC 9112 6.1, 6.3).
-// Repeated fields are not joined, they are refused.
+// codingFault returns the fault of a Transfer-Encoding other than "chunked". A recipient answers
+// 501 to an unknown coding, and 400 if it cannot find the end of the message (RFC 9112 6.1, 6.3).
+// Repeated fields are refused instead of joined.
 func codingFault(coding []byte, codings int) fault {
 	if codings > 1 || len(coding) == 0 {
 		return faultCodingNotFinal

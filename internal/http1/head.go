@@ -1,9 +1,8 @@
 package http1
 
-// A Head is the start line and the fields of one message, with what they say
-// about framing and connection. One Head may serve all Readers of a loop. It is
-// valid from HeadDone until it is used again, and while the bytes given to Next are
-// unchanged: its slices are parts of them.
+// A Head has the start line and the fields of one message, and their meaning for framing and
+// connection. One Head may be used by all Readers of a loop. It is valid from HeadDone until it
+// is used again, and while the bytes given to Next are unchanged: its slices are parts of them.
 //
 // Owned by its loop.
 type Head struct {
@@ -34,24 +33,21 @@ type Head struct {
 
 	// Framing says how the end of the body is known.
 	Framing Framing
-	// Length is the Content-Length, -1 without one. It is the length of the
-	// body with BodyLength only: for a response without body because of HEAD
-	// or 304 it is what the body would have been (RFC 9110 8.6). Responses
-	// which must not have the field (1xx, 204) have -1.
+	// Length is the Content-Length, or -1 without one. Only with BodyLength it is the length of
+	// the body: in a response without body because of HEAD or 304, it is what the length would
+	// have been (RFC 9110 8.6). In responses that must not have the field (1xx, 204) it is -1.
 	Length int64
-	// KeepAlive says that another message may follow this one (RFC 9112 9.3).
-	// Without it whatever follows must not be read.
+	// KeepAlive reports whether another message may follow this one (RFC 9112 9.3). If not,
+	// further bytes must not be read.
 	KeepAlive bool
-	// Expect says what the request expects. An HTTP/1.0 request expects
-	// nothing (RFC 9110 10.1.1).
+	// Expect is what the request expects. An HTTP/1.0 request expects nothing (RFC 9110 10.1.1).
 	Expect Expect
-	// Upgrade says that the message has an Upgrade field which the Connection
-	// field confirms (RFC 9110 7.8), in HTTP/1.1.
+	// Upgrade reports whether the message has an Upgrade field that the Connection field confirms
+	// (RFC 9110 7.8), in HTTP/1.1.
 	Upgrade bool
 }
 
-// Field returns the value of the first field with that name, compared without
-// regard to case.
+// Field returns the value of the first field with that name, ignoring case.
 func (h *Head) Field(name string) (value []byte, ok bool) {
 	for i := range h.Fields {
 		if f := &h.Fields[i]; EqualFold(f.Name, name) {
@@ -77,15 +73,15 @@ type Field struct {
 	// Name is a token as sent, Value has no whitespace around it.
 	Name, Value []byte
 	line        []byte // all of it, where that is what AppendFieldLine writes; else nil
-	// ID tells known names apart without comparing.
+	// ID identifies known names without comparing.
 	ID FieldID
-	// Hop says that a forwarder must not copy the field: it belongs to the
-	// connection (RFC 9110 7.6.1), is named by a Connection field, or is written
-	// by the forwarder itself (framing, Host).
+	// Hop says that a forwarder must not copy the field: it belongs to the connection (RFC 9110
+	// 7.6.1), is named by a Connection field, or is written by the forwarder itself (framing,
+	// Host).
 	Hop bool
-	// Odd says that the name has other characters than letters, digits and '-'.
-	// Drop such fields of requests: targets that turn '-' into '_' take X_Real_IP
-	// for the X-Real-IP that the proxy sets.
+	// Odd says that the name has characters other than letters, digits and '-'. Such fields of
+	// requests should be dropped: targets that replace '-' by '_' mistake X_Real_IP for the
+	// X-Real-IP that the proxy sets.
 	Odd bool
 }
 
@@ -99,7 +95,7 @@ const (
 	FormAuthority                   // host:port, with CONNECT only
 )
 
-// A Framing says how the end of a body is known (RFC 9112 6.3).
+// A Framing is how the end of a body is known (RFC 9112 6.3).
 type Framing uint8
 
 const (
@@ -109,12 +105,11 @@ const (
 	BodyUntilClose                // the connection's end is the body's end
 )
 
-// An Expect says what a request expects before it sends its body
-// (RFC 9110 10.1.1).
+// An Expect is what a request expects before it sends its body (RFC 9110 10.1.1).
 type Expect uint8
 
 const (
 	ExpectNone     Expect = iota // nothing
 	ExpectContinue               // 100-continue, and nothing else
-	ExpectOther                  // something that nobody knows: 417
+	ExpectOther                  // something unknown: 417
 )

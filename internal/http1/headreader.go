@@ -9,7 +9,7 @@ package http1
 //  2. what else is wrong with a line, at its end, then the limit on fields;
 //  3. what is wrong with the head as a whole, at the empty line, its size first.
 
-// head reads on in a head.
+// head continues to read a head.
 func (r *Reader) head(b []byte, h *Head) (Event, error) {
 	skipped := 0
 	if r.seen == 0 && !r.response {
@@ -58,8 +58,7 @@ func (r *Reader) skipEmptyLines(b []byte) (n int, f fault) {
 	return n, noFault
 }
 
-// wholeHead reads a head that begins at b[0] and returns its length, or 0 when
-// it is not complete.
+// wholeHead parses a head that begins at b[0] and returns its length, or 0 if it is not complete.
 func (r *Reader) wholeHead(b []byte, h *Head) (n int, f fault) {
 	h.Fields = h.Fields[:0]
 	var next int
@@ -94,7 +93,7 @@ func (r *Reader) wholeHead(b []byte, h *Head) (n int, f fault) {
 	}
 }
 
-// grow adds a field to h.Fields, whose content is to be written.
+// grow adds a field to h.Fields, which the caller must fill in.
 func (h *Head) grow() {
 	if n := len(h.Fields); n < cap(h.Fields) {
 		h.Fields = h.Fields[:n+1]
@@ -103,8 +102,8 @@ func (h *Head) grow() {
 	h.Fields = append(h.Fields, Field{})
 }
 
-// lineLimit returns how long the line at b[at:] of a head may be and the fault
-// of one that is longer.
+// lineLimit returns the maximum length of the line at b[at:] of a head, and the fault of a longer
+// one.
 func (r *Reader) lineLimit(at int) (limit int, beyond fault) {
 	if at == 0 && !r.response {
 		return int(r.bounds.head), faultTargetTooLong
@@ -121,8 +120,8 @@ func (r *Reader) lineFault(at, end int) fault {
 	return beyond
 }
 
-// unfinished looks at the line at b[at:], which is not well-formed: either it
-// is not complete, which is remembered, or something is wrong with it.
+// unfinished handles the line at b[at:], which is not well-formed: if it is not complete that is
+// recorded, otherwise its fault is returned.
 func (r *Reader) unfinished(b []byte, at int, h *Head) fault {
 	limit, beyond := r.lineLimit(at)
 	n, f := scanLine(b[at:], 0, limit, beyond)
@@ -136,8 +135,8 @@ func (r *Reader) unfinished(b []byte, at int, h *Head) fault {
 	return noFault
 }
 
-// moreOfHead checks the lines that have become complete since the last call
-// and reads the head when its empty line is among them.
+// moreOfHead checks the lines that have become complete since the last call, and parses the head
+// if its empty line is among them.
 func (r *Reader) moreOfHead(b []byte, h *Head) (n int, f fault) {
 	for {
 		at := int(r.lineAt)
@@ -166,8 +165,8 @@ func (r *Reader) moreOfHead(b []byte, h *Head) (n int, f fault) {
 	}
 }
 
-// checkLine says what is wrong with a complete line of a head, which is free
-// of control characters and begins at the head's byte at.
+// checkLine returns the fault of a complete line of a head, which has no control characters and
+// begins at the head's byte at.
 func (r *Reader) checkLine(line []byte, at int, h *Head) (f fault) {
 	switch {
 	case at > 0:
@@ -181,7 +180,7 @@ func (r *Reader) checkLine(line []byte, at int, h *Head) (f fault) {
 	return f
 }
 
-// headDone draws the conclusions from a complete head and turns to its body.
+// headDone evaluates a complete head and prepares to read its body.
 func (r *Reader) headDone(h *Head) fault {
 	k := facts{framed: framed{response: r.response, method: r.method, status: h.Status, minor: h.Minor}}
 	for i := range h.Fields {
@@ -208,7 +207,7 @@ func (r *Reader) headDone(h *Head) fault {
 	return r.beginBody(h)
 }
 
-// requestFacts fills in what a request's fields say and a response's do not.
+// requestFacts sets the facts that only requests have.
 func (k *facts) requestFacts(h *Head) fault {
 	h.Status, h.Reason = 0, nil
 	switch {
@@ -228,7 +227,7 @@ func (k *facts) requestFacts(h *Head) fault {
 	return noFault
 }
 
-// clearRequest removes what an earlier use for a request has left behind.
+// clearRequest clears what an earlier use for a request has set.
 func (h *Head) clearRequest() {
 	if h.MethodText == nil {
 		return
@@ -237,7 +236,7 @@ func (h *Head) clearRequest() {
 	h.Form, h.Host, h.Expect = FormOrigin, nil, ExpectNone
 }
 
-// beginBody turns to what follows the head.
+// beginBody prepares to read what follows the head.
 func (r *Reader) beginBody(h *Head) fault {
 	r.beginHead()
 	switch {

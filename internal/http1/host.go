@@ -5,9 +5,9 @@ import "bytes"
 // portMax is the largest port number.
 const portMax = 65535
 
-// validHost reports whether h is the value of a Host field (RFC 9110 7.2, RFC 3986
-// 3.2.2): an IP literal in brackets or a registered name without empty labels but for
-// one dot at its end, then perhaps ':' and a number.
+// validHost reports whether h is a valid value of a Host field (RFC 9110 7.2, RFC 3986 3.2.2): an
+// IP literal in brackets, or a registered name without empty labels (except one dot at its end),
+// optionally followed by ':' and a number.
 func validHost(h []byte) bool {
 	if len(h) == 0 {
 		return false
@@ -36,8 +36,8 @@ func validHost(h []byte) bool {
 	return i > 0 && (i == len(h) || validPort(h[i+1:]))
 }
 
-// hostClass marks the bytes of a registered name that stand for themselves,
-// '.' left out (RFC 3986: unreserved and sub-delims).
+// hostClass marks the bytes of a registered name that need no escape, except '.' (RFC 3986:
+// unreserved and sub-delims).
 var hostClass = hostClasses()
 
 func hostClasses() (t [256]uint8) {
@@ -52,7 +52,7 @@ func hostClasses() (t [256]uint8) {
 	return t
 }
 
-// validPort says whether p is empty or a port number.
+// validPort reports whether p is empty or a port number.
 func validPort(p []byte) bool {
 	n := 0
 	for _, c := range p {
@@ -66,12 +66,12 @@ func validPort(p []byte) bool {
 	return true
 }
 
-// hasPort says whether a valid host ends in ':' and a number.
+// hasPort reports whether a valid host ends in ':' and a number.
 func hasPort(h []byte) bool {
 	return bytes.IndexByte(h, ':') >= 0 && isDigit(h[len(h)-1])
 }
 
-// validLiteral says whether h is "[" address "]" with maybe a port behind.
+// validLiteral reports whether h is "[" address "]", optionally followed by a port.
 func validLiteral(h []byte) bool {
 	end := bytes.IndexByte(h, ']')
 	if end < 0 {
@@ -123,9 +123,9 @@ func validZone(z []byte) bool {
 	return len(z) > 0 && validEscapes(z)
 }
 
-// validIPv6 checks an IPv6 address (RFC 3986 3.2.2): eight groups of one to
-// four hexadecimal digits, the last two maybe as an IPv4 address, one run of
-// groups maybe left out as "::".
+// validIPv6 checks an IPv6 address (RFC 3986 3.2.2): eight groups of one to four hexadecimal
+// digits, of which the last two may be an IPv4 address, and one run of groups may be replaced by
+// "::".
 func validIPv6(a []byte) bool {
 	groups, gap := 0, false
 	if len(a) >= 2 && a[0] == ':' && a[1] == ':' {

@@ -4,40 +4,37 @@ import (
 	"math"
 )
 
-// Limits are the bounds of a Reader. A zero field means its default. Larger byte
-// counts count as math.MaxInt32, other counts as math.MaxUint16.
+// Limits are the bounds of a Reader. Zero fields mean the defaults. Larger byte counts than
+// math.MaxInt32, and other counts larger than math.MaxUint16, are reduced to these values.
 type Limits struct {
-	// HeadBytes bounds a head: start line, field lines and the empty line,
-	// line ends included. Fields that proxies add do not count, up to 4 KiB:
-	// Via, X-Forwarded-For, -Host and -Proto, Date, RateLimit and similar ones.
-	// Default 16 KiB (RFC 9112 3 wants at least 8000 for a request line);
-	// beyond: 414 for a request line, else 431.
+	// HeadBytes bounds a head: start line, field lines and the empty line, including line ends.
+	// Fields that proxies add do not count, up to 4 KiB: Via, X-Forwarded-For, -Host and -Proto,
+	// Date, RateLimit and similar ones. Default 16 KiB (RFC 9112 3 recommends at least 8000 for a
+	// request line); beyond: 414 for a request line, otherwise 431.
 	HeadBytes int
-	// Fields bounds the field lines of a head, but for up to 16 that proxies
-	// add. Default 100; beyond: 431.
+	// Fields bounds the field lines of a head, without up to 16 that proxies add. Default 100;
+	// beyond: 431.
 	Fields int
 	// EmptyLines bounds the empty lines skipped before a request line
 	// (RFC 9112 2.2). Default 4; beyond: 400.
 	EmptyLines int
-	// Options bounds the options in all Connection fields of a head, empty
-	// list elements included. Default 32; beyond: 400.
+	// Options bounds the options in all Connection fields of a head, including empty list
+	// elements. Default 32; beyond: 400.
 	Options int
-	// Interims bounds the 1xx responses before a final one. Default 16;
-	// beyond: the response is bad.
+	// Interims bounds the 1xx responses before a final one. Default 16; beyond: 502.
 	Interims int
 	// ChunkLineBytes bounds a chunk-size line with its extensions and CRLF.
 	// Default 256; beyond: 400.
 	ChunkLineBytes int
-	// ChunkWasteBytes bounds what chunk framing may cost in sum: each chunk
-	// is allowed 16 bytes plus twice its data, what goes beyond adds up.
-	// Default 16 KiB; beyond: 400.
+	// ChunkWasteBytes bounds the waste of chunk framing in one body: for each chunk 16 bytes plus
+	// twice its data are free, and the bytes beyond that are added up. Default 16 KiB; beyond:
+	// 400.
 	ChunkWasteBytes int
-	// TrailerBytes bounds a trailer section, line ends included.
-	// Default 16 KiB; beyond: 431.
+	// TrailerBytes bounds a trailer section, including line ends. Default 16 KiB; beyond: 431.
 	TrailerBytes int
 }
 
-// Defaults of Limits.
+// The defaults of Limits.
 const (
 	headBytesDefault       = 16 << 10
 	fieldsDefault          = 100
@@ -49,8 +46,8 @@ const (
 	trailerBytesDefault    = 16 << 10
 )
 
-// bounds are Limits with the defaults filled in, small enough to be a part of
-// each Reader. head and fields have room for what proxies add.
+// bounds are Limits with the defaults filled in, small enough to be part of each Reader. head and
+// fields include the room for fields that proxies add.
 type bounds struct {
 	head, chunkLine, chunkWaste, trailer  int32
 	fields, emptyLines, options, interims uint16

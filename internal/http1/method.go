@@ -1,7 +1,7 @@
 package http1
 
-// A Method is a request method. Head.MethodText has the text of those which
-// are not named here.
+// A Method is a request method. Head.MethodText has the text of methods that have no constant
+// here.
 type Method uint8
 
 // The methods of RFC 9110 9.3 and RFC 5789. Method names are case-sensitive
@@ -21,8 +21,7 @@ const (
 
 var methodNames = [...]string{"OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
 
-// String returns the method as it stands in a request line, "OTHER" for
-// MethodOther.
+// String returns the method as in a request line, or "OTHER" for MethodOther.
 func (m Method) String() string {
 	if int(m) < len(methodNames) {
 		return methodNames[m]
@@ -30,8 +29,8 @@ func (m Method) String() string {
 	return methodNames[MethodOther]
 }
 
-// Idempotent says whether doing the request twice is as good as once
-// (RFC 9110 9.2.2). It is false for MethodOther, which may be any.
+// Idempotent reports whether repeating the request has the same effect as sending it once (RFC
+// 9110 9.2.2). It is false for MethodOther, which may be any method.
 func (m Method) Idempotent() bool {
 	switch m {
 	case GET, HEAD, PUT, DELETE, OPTIONS, TRACE:
@@ -40,8 +39,7 @@ func (m Method) Idempotent() bool {
 	return false
 }
 
-// MethodOf returns the Method with that name, MethodOther when it is not one
-// of ours.
+// MethodOf returns the Method with that name, or MethodOther if it has no constant.
 func MethodOf(name []byte) Method {
 	switch string(name) {
 	case "GET":

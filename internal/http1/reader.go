@@ -1,6 +1,6 @@
 package http1
 
-// A state says what a Reader expects next.
+// A state is what a Reader expects next.
 type state uint8
 
 const (
@@ -9,9 +9,9 @@ const (
 	stateUntilClose              // body until the connection ends
 	stateChunkLine               // a chunk-size line
 	stateChunkData               // left bytes of chunk data
-	stateChunkEnd                // the CRLF behind chunk data
-	stateTrailer                 // a trailer line or the end of the body; left bytes may come
-	stateEnd                     // nothing: the message is complete, End is still to be told
+	stateChunkEnd                // the CRLF after chunk data
+	stateTrailer                 // a trailer line or the end of the body; at most left further bytes
+	stateEnd                     // nothing: the message is complete, and End must still be returned
 	stateUpgraded                // another protocol
 	stateFailed                  // nothing any more
 )
@@ -29,52 +29,50 @@ func (s state) String() string { return stateNames[s] }
 //
 // Owned by its loop.
 type Reader struct {
-	// left is how much of the body, of the chunk, or of what the trailer
-	// section may take is still to come.
+	// left is the number of remaining bytes: of the body, of the chunk, or that the trailer
+	// section may still have.
 	left int64
-	// In a head, lineAt is where the first line begins that has not been
-	// complete yet. seen is how many bytes of the head, chunk line or trailer
-	// line have been looked at: slow input costs no more than fast.
+	// In a head, lineAt is where the first incomplete line begins. seen is how many bytes of the
+	// head, chunk line or trailer line have been checked, so that slow input costs no more than
+	// fast input.
 	lineAt, seen int32
-	// wasted is what chunk framing has cost beyond its free share.
+	// wasted is the waste of chunk framing so far.
 	wasted int32
 	bounds bounds
-	// fields, emptyLines and interims count what has come of this message.
+	// fields, emptyLines and interims are the counts for this message.
 	fields, emptyLines, interims uint16
 	state                        state
 	response                     bool
-	// method is the request's that the next response answers.
+	// method is that of the request which the next response answers.
 	method Method
 	fault  fault
 }
 
-// NewRequestReader returns a Reader of requests with the limits of l; nil
-// means the default ones.
+// NewRequestReader returns a Reader of requests with the limits of l; nil means the defaults.
 func NewRequestReader(l *Limits) Reader { return Reader{bounds: l.bounds()} }
 
-// NewResponseReader returns a Reader of responses with the limits of l; nil
-// means the default ones.
+// NewResponseReader returns a Reader of responses with the limits of l; nil means the defaults.
 func NewResponseReader(l *Limits) Reader { return Reader{bounds: l.bounds(), response: true} }
 
-// ResponseTo makes the Reader ready for the response to a request with that method,
-// whatever it has read before. Without it the default is the method of the request
-// before, at first one whose response may have a body.
+// ResponseTo prepares the Reader for the response to a request with that method, whatever it has
+// read before. By default the method is that of the previous request, and at first one whose
+// response may have a body.
 func (r *Reader) ResponseTo(method Method) {
 	r.begin()
 	r.method = method
 }
 
-// Idle reports whether the Reader is between messages and has seen nothing of the
-// next one but empty lines. Between an interim response and the final one it is not.
+// Idle reports whether the Reader is between messages and has seen nothing of the next one except
+// empty lines. It is false between an interim response and the final one.
 func (r *Reader) Idle() bool { return r.state == stateHead && r.seen == 0 && r.interims == 0 }
 
-// InBody says whether a head has been read and the end of its body has not.
+// InBody reports whether a head has been read and the end of its body has not.
 func (r *Reader) InBody() bool { return r.state > stateHead && r.state < stateEnd }
 
-// Next reads b, which begins with the first byte not yet read. h is written while a
-// head is read and valid with HeadDone only; in a body it is not used and may be nil.
+// Next reads b, which begins with the first byte not yet read. h is written while a head is read,
+// and valid only with HeadDone; in a body it is not used and may be nil.
 //
-// An error is an *Error and ends the Reader: each later call returns it again.
+// An error is an *Error. It is final: each later call returns it again.
 func (r *Reader) Next(b []byte, h *Head) (Event, error) {
 	switch r.state {
 	case stateHead:
@@ -92,9 +90,9 @@ func (r *Reader) Next(b []byte, h *Head) (Event, error) {
 	return r.chunked(b)
 }
 
-// EOF handles the end of the peer's bytes, when all of them have been given to Next.
-// It returns End when that ends the body, NeedMore between messages, Upgraded after a
-// switch of protocols, and an error when a message is cut off.
+// EOF handles the end of the peer's bytes, after all of them have been given to Next. It returns
+// End if that ends the body, NeedMore between messages, Upgraded after a switch of protocols, and
+// an error if a message is cut off.
 func (r *Reader) EOF() (Event, error) {
 	switch {
 	case r.state == stateUntilClose || r.state == stateEnd:
@@ -110,7 +108,7 @@ func (r *Reader) EOF() (Event, error) {
 	return r.fail(faultTruncated)
 }
 
-// plain reads on in a body without transfer coding.
+// plain continues to read a body without transfer coding.
 func (r *Reader) plain(b []byte) Event {
 	if len(b) == 0 {
 		return Event{}
@@ -125,10 +123,10 @@ func (r *Reader) plain(b []byte) Event {
 	return Event{Kind: Data, Data: b[:n:n], N: n}
 }
 
-// String tells what the Reader expects next, for logs.
+// String returns what the Reader expects next, for logs.
 func (r *Reader) String() string { return r.state.String() }
 
-// begin makes the Reader ready for the next message.
+// begin prepares the Reader for the next message.
 func (r *Reader) begin() {
 	r.state = stateHead
 	r.wasted = 0
@@ -141,7 +139,7 @@ func (r *Reader) beginHead() {
 	r.fields, r.emptyLines = 0, 0
 }
 
-// fail ends the Reader.
+// fail makes the fault final.
 func (r *Reader) fail(f fault) (Event, error) {
 	r.state, r.fault = stateFailed, f
 	return Event{}, r.errorOf(f)

@@ -2,9 +2,9 @@ package http1
 
 import "bytes"
 
-// requestLine reads the request line that b begins with into h and returns its
-// length with the CRLF (RFC 9112 3), or 0 when it is not well-formed. The fault
-// is valid only if b is one complete line.
+// requestLine parses the request line at the beginning of b into h and returns its length with
+// the CRLF (RFC 9112 3), or 0 if it is not well-formed. The fault is valid only if b is one
+// complete line.
 func requestLine(b []byte, h *Head) (n int, f fault) {
 	i := 0
 	for i < len(b) && tokenClass[b[i]] != classEnd {
@@ -44,7 +44,7 @@ const (
 	targetEnd    = 0x80
 )
 
-// targetClass tells the class of each byte.
+// targetClass is the class of each byte.
 var targetClass = targetClasses()
 
 func targetClasses() (t [256]uint8) {
@@ -71,7 +71,7 @@ func targetEndFault(b []byte, start, end int) fault {
 	return faultTarget
 }
 
-// version reads "HTTP/1.x" and the CRLF behind it and returns their length.
+// version parses "HTTP/1.x" and the following CRLF, and returns their length.
 func version(b []byte, h *Head) (n int, f fault) {
 	const shape = "HTTP/1.1\r\n"
 	if len(b) >= len(shape) && string(b[:len(shape)]) == shape {
@@ -87,7 +87,7 @@ func version(b []byte, h *Head) (n int, f fault) {
 	return len(shape), noFault
 }
 
-// protocol reads the eight bytes "HTTP/1.x" (RFC 9112 2.3).
+// protocol parses the eight bytes "HTTP/1.x" (RFC 9112 2.3).
 func protocol(b []byte, h *Head) fault {
 	if len(b) < 8 || string(b[:5]) != "HTTP/" || !isDigit(b[5]) || b[6] != '.' || !isDigit(b[7]) {
 		return faultVersion
@@ -101,10 +101,10 @@ func protocol(b []byte, h *Head) fault {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// target splits h.Target, which is visible ASCII with the classes of bytes in
-// has, by its form (RFC 9112 3.2). What browsers send unescaped against
-// RFC 3986 (quotes, braces, '|', '\', '^', and '%' in a query) passes; a
-// fragment and a broken escape in the path do not.
+// target splits h.Target by its form (RFC 9112 3.2). The target consists of visible ASCII with
+// the classes of bytes in has. Characters that browsers send unescaped contrary to RFC 3986 are
+// accepted (quotes, braces, '|', '\', '^', and '%' in a query); a fragment and a broken escape in
+// the path are not.
 func target(h *Head, has uint8) fault {
 	t := h.Target
 	switch {
@@ -138,8 +138,8 @@ func target(h *Head, has uint8) fault {
 	return pathAndQuery(t[end:], h, has)
 }
 
-// schemeLen returns the length of "http://" or "https://", in any case, that
-// t begins with, or 0.
+// schemeLen returns the length of "http://" or "https://" at the beginning of t, ignoring case,
+// or 0.
 func schemeLen(t []byte) int {
 	for _, scheme := range [...]string{"http://", "https://"} {
 		if n := len(scheme); len(t) >= n && foldEqual(t[:n], scheme) {
@@ -162,7 +162,7 @@ func pathAndQuery(t []byte, h *Head, has uint8) fault {
 	return noFault
 }
 
-// validEscapes says whether each '%' begins an escape (RFC 3986 2.1).
+// validEscapes reports whether each '%' begins an escape (RFC 3986 2.1).
 func validEscapes(b []byte) bool {
 	for {
 		i := bytes.IndexByte(b, '%')

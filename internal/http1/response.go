@@ -1,9 +1,8 @@
 package http1
 
-// statusLine reads the status line that b begins with into h and returns its
-// length with the CRLF (RFC 9112 4), or 0 when it is not well-formed. The fault
-// is valid only if b is one complete line. The space behind the status
-// code may be missing when there is no reason.
+// statusLine parses the status line at the beginning of b into h and returns its length with the
+// CRLF (RFC 9112 4), or 0 if it is not well-formed. The fault is valid only if b is one complete
+// line. The space after the status code may be missing if there is no reason.
 func statusLine(b []byte, h *Head) (n int, f fault) {
 	const before = len("HTTP/1.1 200")
 	if len(b) < before {

@@ -5,17 +5,16 @@ import (
 	"math/bits"
 )
 
-// The scanning functions look at eight bytes at a time. The tests for "some
-// byte of x is below n" and "some byte of x is zero" are exact up to and
-// including the lowest byte that passes; only bytes above it may be wrong,
-// and those are never looked at.
+// The scanning functions process eight bytes at a time. The tests for "some byte of x is below n"
+// and "some byte of x is zero" are exact up to and including the lowest byte found; bytes above
+// it may be wrong and are never used.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// controlAt returns the index of the first control character in b, horizontal
-// tabs left out, or len(b).
+// controlAt returns the index of the first control character in b other than a horizontal tab, or
+// len(b).
 func controlAt(b []byte) int {
 	i := nextControl(b)
 	for i < len(b) && b[i] == '\t' {
@@ -25,7 +24,7 @@ func controlAt(b []byte) int {
 	return i
 }
 
-// nextControl returns the index of the first control character in b or len(b).
+// nextControl returns the index of the first control character in b, or len(b).
 func nextControl(b []byte) int {
 	p := b
 	for len(p) >= 8 {
@@ -49,13 +48,13 @@ func controls(x uint64) uint64 {
 	return ((x-ones*0x20)&^x | (del-ones)&^del) & highs
 }
 
-// scanLine returns the length of the line that b begins with, with its CRLF, or 0
-// when it is not complete. It starts at from: the bytes before hold neither fault nor
-// end. A fault that no further byte can mend is returned at once; beyond is that of a
-// line longer than limit.
+// scanLine returns the length of the line at the beginning of b, with its CRLF, or 0 if it is not
+// complete. It starts at from: the bytes before contain neither a fault nor the end. A fault that
+// no further byte can correct is returned at once; beyond is the fault of a line longer than
+// limit.
 func scanLine(b []byte, from, limit int, beyond fault) (n int, f fault) {
 	w := b[:min(len(b), limit)]
-	// The byte before from may be a CR that waits for its LF.
+	// The byte before from may be a CR that must be followed by LF.
 	i := max(from-1, 0)
 	if i += controlAt(w[i:]); i < len(w) {
 		if w[i] != '\r' {
@@ -74,7 +73,7 @@ func scanLine(b []byte, from, limit int, beyond fault) (n int, f fault) {
 	return 0, noFault
 }
 
-// controlFault is the fault of a control character other than CR.
+// controlFault returns the fault of a control character other than CR.
 func controlFault(c byte) fault {
 	if c == '\n' {
 		return faultBareLF
@@ -89,7 +88,7 @@ const (
 	classEnd   = 0x80 // anything else
 )
 
-// tokenClass tells the class of each byte.
+// tokenClass is the class of each byte.
 var tokenClass = classes()
 
 func classes() (t [256]uint8) {
@@ -109,7 +108,7 @@ func classes() (t [256]uint8) {
 	return t
 }
 
-// trimOWS returns v without the spaces and tabs around it (RFC 9110 5.6.3).
+// trimOWS returns v without leading and trailing spaces and tabs (RFC 9110 5.6.3).
 func trimOWS(v []byte) []byte {
 	for len(v) > 0 && (v[0] == ' ' || v[0] == '\t') {
 		v = v[1:]
@@ -120,9 +119,9 @@ func trimOWS(v []byte) []byte {
 	return v
 }
 
-// foldEqual says whether b is lower but for the case of its letters. lower is
-// made of lower-case letters, digits and '-'; b holds token characters only,
-// so that setting bit 5 changes nothing but letters.
+// foldEqual reports whether b equals lower, ignoring the case of letters. lower consists of
+// lower-case letters, digits and '-'; b has only token characters, so that setting bit 5 changes
+// only letters.
 func foldEqual(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false

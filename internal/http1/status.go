@@ -1,7 +1,7 @@
 package http1
 
-// ReasonPhrase returns the reason phrase of a status code by the IANA registry
-// (RFC 9110 15, 6585, 4918, 5842, 8297, 8470, 7725), "" when it has none.
+// ReasonPhrase returns the reason phrase of a status code according to the IANA registry (RFC
+// 9110 15, 6585, 4918, 5842, 8297, 8470, 7725), or "" if it has none.
 func ReasonPhrase(status int) string {
 	if status < 100 || status > 599 {
 		return ""

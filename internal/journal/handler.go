@@ -36,10 +36,10 @@ type textHandler struct {
 	attrs     []byte // attributes of With, formatted
 }
 
-// Enabled is part of slog.Handler.
+// Enabled implements slog.Handler.
 func (h *textHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
 
-// Handle is part of slog.Handler.
+// Handle implements slog.Handler.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	line := fmt.Appendf(nil, "[%s] %v %s - %s%s", r.Time.UTC().Format(time.RFC3339), r.Level, h.component, oneLine(r.Message), h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
@@ -51,7 +51,7 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// WithAttrs is part of slog.Handler.
+// WithAttrs implements slog.Handler.
 func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with := *h
 	with.attrs = slices.Clone(h.attrs)
@@ -65,7 +65,7 @@ func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &with
 }
 
-// WithGroup is part of slog.Handler.
+// WithGroup implements slog.Handler.
 func (h *textHandler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h
@@ -176,7 +176,7 @@ func (t *tee) setFile(file io.Writer) {
 	t.writers = []io.Writer{t.writers[0], file}
 }
 
-// Write is part of io.Writer; it never fails. If a line cannot be written to the file, that
+// Write implements io.Writer; it never fails. If a line cannot be written to the file, that
 // is reported to the first writer, once until a line can be written again.
 func (t *tee) Write(line []byte) (int, error) {
 	t.mu.Lock()

@@ -32,7 +32,7 @@ type Gauge struct {
 	bits atomic.Uint64
 }
 
-// Set makes v the value.
+// Set sets the value.
 func (g *Gauge) Set(v float64) { g.bits.Store(math.Float64bits(v)) }
 
 // Load returns the value.

@@ -68,7 +68,7 @@ func (s *Set) Counters(name, help string, each iter.Seq2[string, uint64]) {
 	})
 }
 
-// Gauges is Counters for values that go up and down.
+// Gauges is like Counters, for values that go up and down.
 func (s *Set) Gauges(name, help string, each iter.Seq2[string, float64]) {
 	s.register(name, help, typeGauge, func(b *lines, _ string) {
 		for labels, value := range each {

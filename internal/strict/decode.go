@@ -20,14 +20,14 @@ func Decode(data []byte, into any) error {
 	return decode(data, into, decoder{Reader: &Reader{Nulls: true}})
 }
 
-// DecodeOver is Decode over the defaults that *into has: struct fields that are absent or null in
-// the document are unchanged, except below pointers, lists and maps, which are built anew.
+// DecodeOver is like Decode over the defaults in *into: struct fields that are absent or null in the
+// document are unchanged, except below pointers, lists and maps, which are created again.
 func DecodeOver(data []byte, into any) error {
 	return decode(data, into, decoder{Reader: &Reader{Nulls: true}, over: true})
 }
 
-// DecodeIgnoringUnknown is Decode for documents of other programs, which may have more members:
-// members with unknown names are skipped. A known name in the wrong case is still an error.
+// DecodeIgnoringUnknown is like Decode, for documents of other programs: members with unknown names
+// are skipped. A known name in the wrong case is still an error.
 func DecodeIgnoringUnknown(data []byte, into any) error {
 	return decode(data, into, decoder{Reader: &Reader{Nulls: true, Unknown: func(Fault) {}}})
 }

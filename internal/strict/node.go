@@ -53,9 +53,9 @@ const (
 	keptBytesMax = 4 << 10
 )
 
-// Parse makes n the value of data, which must be one JSON value. It reuses the memory of n unless
-// that is large, so that parsing small messages allocates only for strings with escapes. The
-// error is a [Fault] without a line; then n must not be used.
+// Parse parses data, which must be one JSON value, into n. It reuses the memory of n unless that
+// is large, so that parsing small messages allocates only for strings with escapes. The error is
+// a [Fault] without a line; n must not be used then.
 func (n *Node) Parse(data []byte) error {
 	if n.made > keptMax || n.end > keptBytesMax {
 		*n = Node{}

@@ -69,7 +69,7 @@ func (s *scanner) document() (*Node, *syntaxError) {
 	return s.into(new(Node))
 }
 
-// into is document that reuses the memory of n.
+// into is like document, and reuses the memory of n.
 func (s *scanner) into(n *Node) (*Node, *syntaxError) {
 	if err := s.value(n); err != nil {
 		return nil, err

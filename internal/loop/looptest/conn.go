@@ -66,12 +66,12 @@ type Conn struct {
 	carries int    // capacity of the network in bytes
 
 	state         connState
-	finIn, ended  bool // the peer sends no more; the handler was told for the last time
+	finIn, ended  bool // the peer sends no more; the handler was notified for the last time
 	finOut        bool // we send no more
 	aborted       bool // by us, or by the peer
 	full, blocked bool
-	relieved      bool // no longer full, which the handler is yet to be told
-	pumping       bool // is fed when the current call is over
+	relieved      bool // no longer full, and the handler must still be notified
+	pumping       bool // is called again after the current call
 	linger        bool
 	lingerEnd     time.Time
 	deadline      time.Time
@@ -99,7 +99,7 @@ func (c *Conn) Unsent() int { return len(c.out) }
 // Sent is described at Unread.
 func (c *Conn) Sent() int { return len(c.network) }
 
-// Full is that of loop.Conn.
+// Full corresponds to Full of loop.Conn.
 func (c *Conn) Full() bool { return c.full }
 
 // Blocked reports whether data is not passed on because too many bytes are unsent.
@@ -119,19 +119,19 @@ func (c *Conn) note(what string, n int) {
 // Room returns how many bytes the peer may send now.
 func (c *Conn) Room() int {
 	if c.state != connOpen {
-		return InboundMax // they are discarded
+		return InboundMax // the bytes are discarded
 	}
 	return InboundMax - len(c.in)
 }
 
-// Arrive is a send of b by the peer.
+// Arrive simulates that the peer sends b.
 func (c *Conn) Arrive(b []byte) {
 	c.note("sends", len(b))
 	c.in = append(c.in, b...)
 	c.feed()
 }
 
-// Fin is the end of the peer's direction.
+// Fin simulates that the peer ends its direction.
 func (c *Conn) Fin() {
 	if c.finIn || c.state == connClosed {
 		return
@@ -141,7 +141,7 @@ func (c *Conn) Fin() {
 	c.feed()
 }
 
-// Reset is a reset by the peer.
+// Reset simulates a reset by the peer.
 func (c *Conn) Reset() {
 	if c.state == connClosed {
 		return
