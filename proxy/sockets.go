@@ -135,7 +135,7 @@ func (s *sockets) takenSockets() []net.Listener {
 }
 
 // besides listens on addr while other sockets listen on the same port with an overlapping
-// address. Both proxies belong to one user, who may share a port (socket(7),
+// address. Both proxies belong to one user, which allows sharing the port (socket(7),
 // SO_REUSEPORT). The kernel gives a connection to the socket with the more specific
 // address.
 func besides(others []net.Listener, addr string) (net.Listener, error) {

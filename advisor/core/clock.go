@@ -92,7 +92,7 @@ func (c *clock) interrupt(s *Snapshot) {
 }
 
 // believed records a snapshot of another time and reports whether enough snapshots agree on it.
-// If so, the clock starts anew with that time.
+// If so, the clock starts again with that time.
 func (c *clock) believed(s *Snapshot, f *fleet, reach time.Duration, enough int) bool {
 	if !c.agrees(s, reach) {
 		*c = clock{}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Demand is how many requests would arrive per second if nobody refused any.
+// A Demand is how many requests would arrive per second if none were refused.
 //
 // Immutable.
 type Demand struct {

@@ -11,7 +11,7 @@ import (
 	"weir/internal/pump"
 )
 
-// A connState says who has the socket.
+// A connState is which part of the program has the socket.
 type connState uint8
 
 const (

@@ -1,11 +1,11 @@
 package service
 
-// An Endpoint is one of a program's own endpoints, with who may use it and which
-// parameters it has.
+// An Endpoint is one of a program's own endpoints, with its access and the
+// parameters that it accepts.
 type Endpoint struct {
 	Program string // empty: all programs
 	Pattern string // pattern for http.ServeMux
-	Guarded bool   // only for requests that pass the Guard; false: for everybody
+	Guarded bool   // only for requests that pass the Guard; false: for all
 	// Query names the parameters that the URL may have, separated by spaces. Others get
 	// 400. A * means any: health probes may add parameters to avoid caches.
 	Query string

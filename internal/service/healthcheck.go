@@ -114,7 +114,7 @@ func askHealth(ctx context.Context, url string) (string, error) {
 		return "", err
 	}
 	// The certificate is not verified: it names the host that clients know, not this one,
-	// and may be renewed right now. Whoever could answer in the program's place already
+	// and may be renewed at this moment. A process that could answer in the program's place already
 	// controls its network. Nothing secret is sent, only the status is used, and no other
 	// server is asked, neither a proxy of the environment nor the target of a redirect.
 	client := http.Client{

@@ -61,7 +61,7 @@ func (r *Rules) setDescriptorKeys(text string) (err error) {
 	return nil
 }
 
-// complete checks the settings together. The files are read by those who watch them.
+// complete checks the settings together. The files are read by package admin, which watches them.
 func (r *Rules) complete() error {
 	if r.ClientsFile == "" && r.clientKey != clientKeyDefault {
 		return &service.SettingError{Name: "CLIENT_KEY", Value: r.clientKey, Problem: "applies to clients of CLIENTS_FILE, which is not set",

@@ -99,7 +99,7 @@ func (p *places) add(at int64, n int32) {
 // lately returns the recent average of the key's places.
 func (p *places) lately(at int64) float32 {
 	switch since := at - p.at; {
-	case since >= int64(lineMemory), since < 0: // the clock was set back: the average begins anew
+	case since >= int64(lineMemory), since < 0: // the clock was set back: the average starts again
 		return float32(p.n)
 	default:
 		return p.mean + (float32(p.n)-p.mean)*float32(since)*(1/float32(lineMemory))
@@ -122,7 +122,7 @@ type queue struct {
 	memory time.Duration // how long shedAt counts
 }
 
-// joins records a new waiter. An empty queue starts anew, unless there was overload just
+// joins records a new waiter. An empty queue starts again, unless there was overload just
 // before: a line that is empty for a moment does not mean that the load has fallen.
 func (q *queue) joins(now time.Time) {
 	if q.count == 0 {

@@ -2,7 +2,7 @@
 // and puts its effects into the Shared of its loop:
 //
 //	   HandleData ─▶ ┌─────────┐ ─▶ Out       bytes to send
-//	 HandleAnswer ─▶ │         │ ─▶ Ask       who must answer this request
+//	 HandleAnswer ─▶ │         │ ─▶ Ask       which part must answer the request
 //	  HandleReply ─▶ │ Session │ ─▶ Raw       the request, for own endpoints
 //	HandleExpired ─▶ │         │ ─▶ Close     how to close, if at all
 //	  HandleDrain ─▶ └─────────┘ ─▶ Answered  what was answered, to be counted

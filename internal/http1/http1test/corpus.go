@@ -353,7 +353,7 @@ func (c *ResponseCase) Judge(got Record) error {
 			return fmt.Errorf("no tunnel")
 		}
 	case "discard":
-		// Whoever owns the connection sees by Idle that bytes have come unasked.
+		// Idle shows the owner of the connection that unrequested bytes have arrived.
 		if final == nil || reuse {
 			return fmt.Errorf("unasked bytes would be used, or the connection again")
 		}

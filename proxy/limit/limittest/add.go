@@ -21,7 +21,7 @@ func RandomAdd(r *rand.Rand, l *limit.Limit) int64 {
 	return 1 + r.Int64N(min(l.Burst(), 4))
 }
 
-// Add is [limit.State.Add] of the model, for each kind.
+// Add is like [limit.State.Add], for the model and every kind.
 func (m *Model) Add(now, n int64) (changed bool) {
 	for _, one := range m.kinds {
 		changed = one.add(now, n) || changed
@@ -81,8 +81,8 @@ func (m *model) refund(t int64, c limit.Config, n int64) (changed bool) {
 	return changed
 }
 
-// adds gives permits between the steps of histories whose limit changes now and then, and
-// compares the answers with those of the model.
+// adds tests State.Add between the steps of histories whose limit changes occasionally, by comparing
+// the answers with those of the model.
 func (s Subject) adds(t *testing.T) {
 	limits := Limits()
 	for i, l := range limits {

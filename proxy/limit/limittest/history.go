@@ -158,7 +158,7 @@ func RandomAsk(r *rand.Rand, l *limit.Limit) limit.Ask {
 	return ask
 }
 
-// turnover is the time in which a limit admits about as much as it admits at once, in
+// turnover returns the time in which a limit admits about as much as it admits at once, in
 // microseconds.
 func turnover(l *limit.Limit) int64 {
 	switch l.Algorithm() {

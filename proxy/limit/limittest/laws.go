@@ -251,7 +251,7 @@ func (s Subject) singles(t *testing.T) {
 	})
 }
 
-// looks makes an ask of cost 0 before every step, and expects the same answers.
+// looks tests that an ask of cost 0 before every step does not change the answers.
 func (s Subject) looks(t *testing.T) {
 	s.histories(t, 60, func(t *testing.T, h []Step) {
 		want := s.Fresh().replay(h)

@@ -16,7 +16,7 @@ type Model struct {
 	kinds map[limit.Kind]*model
 }
 
-// Take is [limit.Limit.Decide] of the model.
+// Take is like [limit.Limit.Decide], for the model.
 func (m *Model) Take(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d limit.Decision) {
 	for range ask.N {
 		d = m.of(l).one(now, termsOf(l), ask)
@@ -262,7 +262,7 @@ func (m *model) lead(t int64, c limit.Config) *big.Int {
 	return lead
 }
 
-// owed is lead without forgiving at clear.
+// owed is like lead, but does not forgive anything at clear.
 func (m *model) owed(t int64, c limit.Config) *big.Int {
 	owed := product(m.at-t, pace(c))
 	return greater(owed.Add(owed, m.ahead), new(big.Int))

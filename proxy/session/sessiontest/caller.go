@@ -78,7 +78,7 @@ func (w *world) newPace() time.Duration {
 	return paces[w.IntN(len(paces))]
 }
 
-// compose makes the segments of the plan.
+// compose appends the segments of the plan.
 func (c *caller) compose() {
 	pipelines := c.w.odds(0.5)
 	for i, r := range c.plan {

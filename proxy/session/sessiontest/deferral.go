@@ -50,8 +50,7 @@ func (f *front) noteDecided(d *decide.Decided) {
 	}
 }
 
-// store is the session's Env.Defer: the queue, which answers later, also when the client
-// has left.
+// store is the session's Env.Defer: a queue that answers later, even if the client has disconnected.
 func (w *world) store(now time.Time, x *exchange.Exchange, k *exchange.Kept) {
 	f := x.Owner.(*front)
 	r := f.asked

@@ -16,7 +16,7 @@ import (
 	"weir/proxy/exchange"
 )
 
-// current is the request whose answer comes next.
+// current returns the request whose answer comes next.
 func (c *caller) current() (*request, error) {
 	switch {
 	case c.closing:

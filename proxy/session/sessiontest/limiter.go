@@ -30,7 +30,7 @@ func (w *world) swap() {
 	w.swapRules(l)
 }
 
-// ask is the session's Env.Ask: it asks the limiter.
+// ask is the session's Env.Ask.
 func (w *world) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	f := x.Owner.(*front)
 	r := f.caller.nextAsked()

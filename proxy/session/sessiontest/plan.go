@@ -162,7 +162,7 @@ func (w *world) ownRequest(r *request) {
 	r.answer = answer{status: 200, framing: "length", size: w.size() % bufferMax}
 }
 
-// odd makes r a request that is not forwarded.
+// odd changes r, at random, to a request that is not forwarded.
 func (w *world) odd(r *request) {
 	r.kind = []kind{here, tooLarge, growing, circle, forbidden, demanding, malformed, partial}[w.IntN(8)]
 	r.expect = false
@@ -240,7 +240,7 @@ func (r *request) bytes(w *world) (head, body []byte) {
 	return []byte(h.String()), content
 }
 
-// chunked cuts b into chunks.
+// chunked splits b into chunks.
 func (w *world) chunked(b []byte) []byte {
 	var out []byte
 	most := 1 + w.IntN(1+len(b)/(1+w.IntN(20)))

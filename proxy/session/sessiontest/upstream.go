@@ -35,7 +35,7 @@ func (w *world) addTarget() {
 	t.at = w.targets.Add(t)
 }
 
-// retire takes the target out of use.
+// retire stops using the target.
 func (t *target) retire() {
 	t.w.targets.Retire(t.at)
 	for _, u := range slices.Clone(t.pool.Retire()) {

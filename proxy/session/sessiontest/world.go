@@ -106,10 +106,10 @@ func (w *world) step() {
 	w.checkBooks()
 }
 
-// odds is true with a chance of p.
+// odds returns true with probability p.
 func (w *world) odds(p float64) bool { return p > 0 && w.Float64() < p }
 
-// fault is true with a chance of p, while faults happen.
+// fault returns true with probability p while faults are simulated, otherwise false.
 func (w *world) fault(p float64) bool { return !w.quiet && w.odds(p) }
 
 // failed records the first violation.

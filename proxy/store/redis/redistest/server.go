@@ -67,7 +67,7 @@ func (s *Server) Start() {
 	listens(s.T, s.Addr())
 }
 
-// listens waits until somebody accepts connections at addr.
+// listens waits until connections are accepted at addr.
 func listens(t testing.TB, addr string) {
 	t.Helper()
 	testkit.Eventually(t, "the server listens", func() bool {
