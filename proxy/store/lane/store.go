@@ -61,9 +61,11 @@ type Store struct {
 }
 
 // New returns a Store over a backend. If the backend is unavailable, the Store starts in the
-// failure mode and keeps trying. An error is about the configuration; see Config.Validate.
+// failure mode and keeps trying. An error is about the configuration, see Config.Validate; then
+// the backend is closed.
 func New(backend Backend, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
+		backend.Close()
 		return nil, fmt.Errorf("use %s: %w", cfg.Name, err)
 	}
 	cfg = cfg.WithDefaults()

@@ -37,11 +37,7 @@ func New(cfg Config) (*lane.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := lane.New(b, b.cfg.Config)
-	if err != nil {
-		b.Close()
-	}
-	return s, err
+	return lane.New(b, b.cfg.Config)
 }
 
 // A backend is the backend of a store in PostgreSQL.

@@ -45,7 +45,6 @@ func New(cfg Config) (*Store, error) {
 	}
 	s, err := lane.New(b, b.cfg.Config)
 	if err != nil {
-		b.Close()
 		return nil, err
 	}
 	return &Store{s}, nil
