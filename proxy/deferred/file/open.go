@@ -54,11 +54,8 @@ func Open(now time.Time, cfg Config) (*Queue, error) {
 func open(now time.Time, cfg Config) (*Queue, error) {
 	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
 	q := &Queue{
-		cfg: cfg, now: now, log: cfg.Log, box: inbox.New[*op](), ended: make(chan struct{}),
+		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: inbox.New[*op](), ended: make(chan struct{}),
 		leases: leases{byID: make(map[deferred.ID]lease)}, givenUp: make(deferred.Losses),
-	}
-	if q.log == nil {
-		q.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
 	if q.seal, err = seal.New(cfg.Key); err != nil {

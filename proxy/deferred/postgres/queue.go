@@ -92,11 +92,8 @@ func Open(cfg Config) (*Queue, error) {
 func open(cfg Config) (*Queue, error) {
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)
 	q := &Queue{
-		cfg: cfg, log: cfg.Log, puts: inbox.New[*putting](), settles: inbox.New[*settling](),
+		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: inbox.New[*putting](), settles: inbox.New[*settling](),
 		trouble: make(chan struct{}, 1), finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.Losses)},
-	}
-	if q.log == nil {
-		q.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
 	if q.seal, err = seal.New(cfg.Key); err != nil {

@@ -19,8 +19,7 @@ import (
 // A server that is out of memory stores no more and lets entries leave; faults name what to do.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	s, log := redistest.Start(t), new(testkit.Log)
-	q := opened(t, s, log)
+	s, q, log := newWorld(t)
 	accepts(t, q, "a")
 	for _, test := range []struct {
 		name, say string
@@ -95,8 +94,7 @@ func TestOpen(t *testing.T) {
 // How durable the server is, and that it may drop entries, is read again.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	s, log := redistest.Start(t), new(testkit.Log)
-	q := opened(t, s, log)
+	s, q, log := newWorld(t)
 	for _, test := range []struct{ only, fsync, want string }{
 		{"no", "everysec", "memory"}, {"yes", "everysec", "everysec"}, {"yes", "always", "always"}, {"yes", "no", "memory"},
 	} {
@@ -178,8 +176,7 @@ func TestRights(t *testing.T) {
 // A queue of another version is left alone, and its version is told.
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	s, log := redistest.Start(t), new(testkit.Log)
-	q := opened(t, s, log)
+	s, q, log := newWorld(t)
 	accepts(t, q, "a")
 	s.Do("hset", namespace+"about", "version", "2")
 	testkit.Eventually(t, "it is refused", func() bool { return deferredtest.Put(q, order("b")).Outcome == deferred.Unstored })
@@ -193,8 +190,7 @@ func TestVersion(t *testing.T) {
 // An entry that cannot be read is a dead letter and holds nobody up.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
-	s, log := redistest.Start(t), new(testkit.Log)
-	q := opened(t, s, log)
+	s, q, log := newWorld(t)
 	bad, good := accepts(t, q, "a"), accepts(t, q, "a")
 	s.Do("eval", "return redis.call('HSET', KEYS[1] .. redis.call('ZRANGE', KEYS[2], 0, 0)[1], 'h', 'x')", "2", namespace+"e:", namespace+"s0:orders")
 	if c := claims(t, q); c.Entry.ID != good.ID {

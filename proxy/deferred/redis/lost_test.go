@@ -10,14 +10,12 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
-	"weir/proxy/store/redis/redistest"
 )
 
 // A caller who does not wait for an answer says nothing about the server.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()
-	s, log := redistest.Start(t), new(testkit.Log)
-	q := opened(t, s, log)
+	_, q, log := newWorld(t)
 	e := accepts(t, q, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -32,8 +30,7 @@ func TestCallerLeaves(t *testing.T) {
 // Claims that were never answered are given back once, also when several claim at once.
 func TestGivenBack(t *testing.T) {
 	t.Parallel()
-	s, log := redistest.Start(t), new(testkit.Log)
-	q := opened(t, s, log)
+	_, q, _ := newWorld(t)
 	for range 20 {
 		q.missed("1", "2")
 		testkit.Eventually(t, "they are given back", func() bool {
@@ -50,8 +47,7 @@ func TestGivenBack(t *testing.T) {
 // A server that has lost a part of a line, by eviction, goes on with the rest of it.
 func TestLineLost(t *testing.T) {
 	t.Parallel()
-	s, log := redistest.Start(t), new(testkit.Log)
-	q := opened(t, s, log)
+	s, q, _ := newWorld(t)
 	first, second := accepts(t, q, "a"), accepts(t, q, "a")
 	lose := func() {
 		s.Do("eval", "for _, name in ipairs(redis.call('KEYS', '*}:l:*')) do redis.call('DEL', name) end", "0")

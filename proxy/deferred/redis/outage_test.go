@@ -20,6 +20,13 @@ func opened(t *testing.T, s *redistest.Server, log *testkit.Log) *Queue {
 	return openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Log: log.Logger()})
 }
 
+// newWorld starts a server and opens a queue on it.
+func newWorld(t *testing.T) (*redistest.Server, *Queue, *testkit.Log) {
+	t.Helper()
+	s, log := redistest.Start(t), new(testkit.Log)
+	return s, opened(t, s, log), log
+}
+
 // openedAs opens a queue until the test ends.
 func openedAs(t *testing.T, cfg Config) *Queue {
 	t.Helper()
@@ -94,8 +101,7 @@ func entries(q *Queue) int {
 // being delivered is settled then.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	s, log := redistest.Start(t), new(testkit.Log)
-	q := opened(t, s, log)
+	s, q, log := newWorld(t)
 	accepts(t, q, "a")
 	c := claims(t, q)
 	unsent := accepts(t, q, "z")
@@ -139,8 +145,7 @@ func TestStopped(t *testing.T) {
 // have lost entries, once, and goes on.
 func TestFlush(t *testing.T) {
 	t.Parallel()
-	s, log := redistest.Start(t), new(testkit.Log)
-	q := opened(t, s, log)
+	s, q, log := newWorld(t)
 	accepts(t, q, "a")
 	for range 10 {
 		accepts(t, q, "b")

@@ -19,11 +19,8 @@ var _ deferred.Queue = (*Queue)(nil)
 // Open returns the queue. While Redis is unavailable it refuses puts and keeps trying; the error
 // is one that only an operator can fix.
 func Open(cfg Config) (*Queue, error) {
-	q := &Queue{cfg: cfg, scripts: newScripts(), log: cfg.Log, about: cfg.Redis.KeyPrefix + namespace + "about",
+	q := &Queue{cfg: cfg, scripts: newScripts(), log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), about: cfg.Redis.KeyPrefix + namespace + "about",
 		began: time.Now(), box: inbox.New[*op](), durable: durabilityUnknown, givenUp: make(deferred.Losses)}
-	if q.log == nil {
-		q.log = slog.New(slog.DiscardHandler)
-	}
 	sealer, err := seal.New(cfg.Key)
 	if err != nil {
 		return nil, fmt.Errorf("open queue in redis: %w", err)

@@ -73,9 +73,7 @@ func (cfg Config) WithDefaults() Config {
 	cfg.InFlight = cmp.Or(cfg.InFlight, inFlightDefault)
 	cfg.RefusalsMax = cmp.Or(cfg.RefusalsMax, refusalsDefault)
 	cfg.WaitingMax = cmp.Or(cfg.WaitingMax, waitingDefault)
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return cfg
 }
 
