@@ -17,8 +17,8 @@ import (
 	"weir/internal/testkit"
 )
 
-// A secureTarget is a target with TLS; its certificate is for 127.0.0.1 and
-// example.com, by an authority that nobody knows.
+// A secureTarget is a target with TLS. Its certificate is for 127.0.0.1 and example.com, signed
+// by an unknown authority.
 type secureTarget struct {
 	*httptest.Server
 	requests    atomic.Int64

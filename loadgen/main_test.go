@@ -196,8 +196,8 @@ func TestRunInterrupted(t *testing.T) {
 	}
 }
 
-// A pause of the generator itself is not hidden: every request is sent and
-// answered, and those that left late are told.
+// A pause of the generator itself is not hidden: every request is sent and answered, and late
+// ones are reported.
 func TestRunPaused(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t)

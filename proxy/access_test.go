@@ -49,8 +49,8 @@ func (p *running) accessLines(file string, n int) (lines []accessLine) {
 	return lines
 }
 
-// An access log tells of each request who made it and what became of it; request ids of
-// trusted proxies go all the way, others are replaced.
+// The access log has the client and the outcome of each request. Request ids of trusted proxies
+// are kept in log, target and answer; others are replaced.
 func TestAccessLog(t *testing.T) {
 	var sawID string
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

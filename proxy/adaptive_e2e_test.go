@@ -150,8 +150,8 @@ func TestAdaptiveShadow(t *testing.T) {
 	}
 }
 
-// Of two proxies of one Redis one applies, and the other when that is killed; who
-// comes back starts from what the store holds.
+// Of two proxies with one Redis one applies recommendations, and the other one after that is
+// killed. A restarted proxy starts from what the store has.
 func TestAdaptiveLeader(t *testing.T) {
 	host, port, err := net.SplitHostPort(startRedis(t))
 	if err != nil {
@@ -190,7 +190,7 @@ func TestAdaptiveLeader(t *testing.T) {
 	testkit.Eventually(t, "the last one takes over", func() bool { return again.adaptive().Leader })
 }
 
-// While the store is unavailable nobody applies anything, whatever the failure mode.
+// While the store is unavailable no proxy applies recommendations, whatever the failure mode.
 func TestAdaptiveWithoutItsStore(t *testing.T) {
 	for mode, word := range map[string]string{"open": "failopen", "local": "local", "closed": "closed"} {
 		p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1", "REDIS_PORT", "1", "STORE_FAILURE_MODE", mode)

@@ -125,8 +125,8 @@ const lies = " X-Original-Method=PUT X-Original-URI=/free X-Original-Host=b.exam
 	" X-Forwarded-Host=b.example X-Forwarded-For=192.0.2.7 X-Original-URL=/free X_Original_URI=/free X-HTTP-Method-Override=PUT Forwarded=for=192.0.2.7" +
 	" Connection=X-Original-URI,X-Forwarded-Uri,X-Forwarded-For"
 
-// Requests are limited by what they are, whatever their fields say of it, and pass when
-// nobody answers.
+// Requests are limited by what they are, whatever their fields claim, and are admitted when Weir
+// does not answer.
 func (a *asker) limits() {
 	a.gets("POST /only Host=a.example X-Key=1", 200)
 	header := a.gets("POST /only Host=a.example X-Key=1", 429)
@@ -177,8 +177,8 @@ func TestCaddyAsks(t *testing.T) {
 	}).limits()
 }
 
-// Each form describes requests by its own fields only, which must be there once; who is
-// trusted may use them.
+// Each form describes requests only by its own fields, which must be present exactly once.
+// Trusted askers may use them.
 func TestForms(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	text := `rules:
@@ -245,8 +245,7 @@ func TestForms(t *testing.T) {
 	p.gets("GET /config/decisions/"+id, 200, `"client":"192.0.2.1"`)
 }
 
-// Where there are no targets, settings about them are told to be without effect, and none
-// are taken.
+// Without targets, settings about targets are reported to have no effect, and none may be posted.
 func TestSettingsWithoutTargets(t *testing.T) {
 	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", testkit.FreePort(t), "TARGET_TIMEOUT", "3s", "GATE_WAIT", "1s", "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
 	for _, name := range []string{"TARGET_TIMEOUT", "GATE_WAIT"} {
@@ -255,7 +254,8 @@ func TestSettingsWithoutTargets(t *testing.T) {
 	p.gets("POST /config/targets", 409, "TARGET_URL is none", `{"targets":["http://127.0.0.1:1"]}`)
 }
 
-// Who is neither this machine, nor a trusted proxy, nor has the token describes nothing.
+// An asker that is not on this machine, is not a trusted proxy and has no token may not describe
+// requests.
 func TestUntrustedAskers(t *testing.T) {
 	port := testkit.FreePort(t)
 	launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "DECISION_BIND", "0.0.0.0", "DECISION_TOKEN", "secret", "TRUSTED_PROXIES", "127.0.0.2/32", "EVENT_LOOPS", "1"})

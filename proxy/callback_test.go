@@ -16,8 +16,8 @@ import (
 	"weir/proxy/callback"
 )
 
-// A client that names a URL is told there what became of its request, signed, also when the proxy
-// crashes before; a URL that is not allowed is refused before anything is stored.
+// A client that names a URL receives the outcome of its request there, signed, even if the proxy
+// crashes before. A request with a URL that is not allowed is refused before anything is stored.
 func TestDeferralCallback(t *testing.T) {
 	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	secret := testkit.Must(callback.ParseSecret(key))(t)

@@ -13,8 +13,8 @@ import (
 	"weir/internal/testkit"
 )
 
-// An expired certificate is served, as clients may not care; the log tells of it when it
-// is loaded and when it is taken anew, and a metric has the date.
+// An expired certificate is served, because clients may accept it. It is logged when it is loaded
+// and when it is loaded again, and a metric has its expiry date.
 func TestExpiredCertificate(t *testing.T) {
 	target := httptest.NewServer(http.NotFoundHandler())
 	defer target.Close()
@@ -33,8 +33,8 @@ func TestExpiredCertificate(t *testing.T) {
 	p.Logged(`WARN TLS - Clients refuse the certificate reason="` + cert + ` expired on 2020-02-03T05:05:06Z"`)
 }
 
-// The decision port speaks TLS. Who shows a certificate that DECISION_TLS_CLIENT_CA trusts, or
-// the token, may ask and describe requests; who has neither may not.
+// The decision port uses TLS. Askers with a certificate that DECISION_TLS_CLIENT_CA trusts, or
+// with the token, may ask and describe requests; others may not.
 func TestDecisionTLS(t *testing.T) {
 	until := time.Now().Add(time.Hour)
 	server, client, stranger := testkit.SelfSigned(until, "127.0.0.1"), testkit.SelfSigned(until), testkit.SelfSigned(until)

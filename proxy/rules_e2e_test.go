@@ -103,7 +103,7 @@ func (p *running) undecided() (n float64) {
 	return n
 }
 
-// named is a target that says who called.
+// named is a target that answers with the name of the caller.
 func named(t *testing.T) string {
 	t.Helper()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
@@ -291,8 +291,8 @@ func rulesOfTwo(t *testing.T, a, b *running) {
 	b.gets("GET / X-A=2", 429, `"rule":"x"`)
 }
 
-// A queue is one for both proxies: its places are given once, its rate is that of
-// both together, and who leaves one proxy makes room at the other.
+// A queue is shared by both proxies: each place is given once, its rate is that of both together,
+// and a client that leaves one proxy makes room at the other.
 func TestQueueOfTwoProxies(t *testing.T) {
 	const rate, requests = 20, 8
 	var began time.Time

@@ -260,8 +260,8 @@ func TestNothingLetThroughAndErrors(t *testing.T) {
 	}
 }
 
-// If somebody lowers the limit while the target suffers, it is not restored when the cause
-// turns out to be a fault.
+// A limit that was lowered manually while the target was overloaded is not restored when the
+// cause turns out to be a fault.
 func TestLoweredByHandDuringAFault(t *testing.T) {
 	p, i := watched(with(0))
 	limit := Limit{Algorithm: Token, Capacity: 20, FillRate: 60}

@@ -185,7 +185,7 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// With connections to spare a freeze delays nobody else: more are opened.
+// If more connections may be opened, a freeze delays no other request.
 func TestPoolGrows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -57,8 +57,8 @@ func TestProfilesAreSent(t *testing.T) {
 	}
 }
 
-// The peaks of the schedule are told in the log when they have begun, once a second at
-// most and of several the last one, and are in the result.
+// Peaks of the schedule are logged when they have begun, at most one per second, the last one if
+// there are several; and they are in the result.
 func TestPeaks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -146,7 +146,7 @@ func refuses(t *testing.T, c refused) {
 	}
 }
 
-// All faults are told together, each with its path.
+// All faults are reported at once, each with its path.
 func TestAllFaultsAreTold(t *testing.T) {
 	_, err := Parse(now, []byte(`{"duration":-1,"concurrency":-1,"profile":{"type":"zigzag"}}`), "")
 	for _, path := range []string{"limiterUrl: ", "duration: ", "concurrency: ", "profile.type: "} {

@@ -108,7 +108,7 @@ func TestTemplatesRefused(t *testing.T) {
 	}
 }
 
-// Templates in the URL are told where they are wrong in the whole of it.
+// Faults of templates in the URL have positions relative to the whole URL.
 func TestTemplatesInURL(t *testing.T) {
 	const head = " HTTP/1.1\r\nHost: "
 	for _, c := range []struct{ url, want string }{

@@ -113,7 +113,7 @@ func TestHistogramBetween(t *testing.T) {
 	}
 }
 
-// Why a request was late is told apart.
+// Lag is recorded separately for each cause.
 func TestLagByCause(t *testing.T) {
 	tally := NewTally()
 	tally.Start(5*ms, 5*ms, -1)      // the generator

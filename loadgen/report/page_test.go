@@ -22,7 +22,7 @@ func written(t *testing.T, r *record.Result) string {
 	return string(b)
 }
 
-// What somebody wants to know stands on the page, and where.
+// The page contains the expected information at the expected places.
 func TestPage(t *testing.T) {
 	for name, c := range map[string]struct {
 		result *record.Result
@@ -67,8 +67,7 @@ func TestPageSelfContained(t *testing.T) {
 	}
 }
 
-// The same result gives the same page and the same JSON, also to several who
-// ask at once.
+// The same result gives the same page and the same JSON, also for concurrent requests.
 func TestPageSameBytes(t *testing.T) {
 	r := burst(t, 30)
 	want := written(t, burst(t, 30))

@@ -19,8 +19,7 @@ func ExamplePool() {
 	// and two more: 2
 }
 
-// Each case is a conversation with a Pool: what it is told and how many dials
-// it asks for.
+// Each case is a sequence of calls of a Pool: the events, and how many dials it requests.
 func TestPoolDial(t *testing.T) {
 	type step struct {
 		at      time.Duration

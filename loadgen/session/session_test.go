@@ -14,8 +14,8 @@ import (
 	"weir/loadgen/record"
 )
 
-// The commands of a script are told what followed from each. Times are milliseconds
-// since the start; each block begins anew.
+// Each command of a script has the effects that follow from it. Times are milliseconds since the
+// start. Each block starts with a new session.
 func TestScripts(t *testing.T) {
 	testkit.Scripts(t, func() func([]string) (string, error) {
 		return func(commands []string) (string, error) {

@@ -15,7 +15,7 @@ import (
 const token50 = `{"algorithm":"token","capacity":200,"fillRate":50,"predictedRps":48.5,"validFor":300,"confidence":0.8,` +
 	`"reason":"forecast=50 req/s","forecast":[1,2,3]}`
 
-// A turn: what is asked, what is applied, what is told.
+// One update: what is sent, what is applied, what is logged.
 func TestApplied(t *testing.T) {
 	r := begun(t)
 	r.traffic.Admitted, r.traffic.Denied, r.traffic.Ended, r.traffic.Failed = 600, 300, 500, 50
@@ -65,8 +65,8 @@ func TestGuarded(t *testing.T) {
 	r.logged()
 }
 
-// Algorithms change at most every three minutes of the snapshots' clock, whoever
-// has changed them.
+// The algorithm changes at most every three minutes of the snapshots' clock, even if another
+// writer made the last change.
 func TestDwells(t *testing.T) {
 	for _, scale := range []float64{1, 60} {
 		r := start(t, func(c *Config) { c.Settings.Scale = scale })
@@ -143,7 +143,7 @@ func TestPinnedIsLeftAlone(t *testing.T) {
 	r.turns(Applied, "fixed 50/1 advisor", "")
 }
 
-// Several proxies: one applies. It is another when the lease is lost, and nobody
+// Of several proxies one applies recommendations: another one when the lease is lost, and none
 // while the store is unavailable.
 func TestLeaders(t *testing.T) {
 	s := &shared{holder: "two"}
@@ -208,7 +208,7 @@ func TestLeaseOutlastsAFailedRenewal(t *testing.T) {
 	}
 }
 
-// In shadow nothing is applied, and the lease is left to who applies.
+// In mode shadow nothing is applied, and the lease is not taken.
 func TestShadow(t *testing.T) {
 	s := new(shared)
 	r := start(t, func(c *Config) { c.Settings.Mode, c.Shared = "shadow", s })

@@ -113,8 +113,8 @@ func TestHanging(t *testing.T) {
 	}
 }
 
-// One line when it goes, one when nobody has been there for long, one when it is
-// back.
+// One line is logged when the advisor becomes unavailable, one when it has been so for long, and
+// one when it is back.
 func TestOutage(t *testing.T) {
 	r := begun(t)
 	r.oracle.says(`{"algorithm":"fixed","limit":120,"window":1,"predictedRps":90}`)

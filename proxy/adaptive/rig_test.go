@@ -26,9 +26,9 @@ import (
 // epoch is when every test begins.
 var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 
-// An oracle is an advisor that answers what it is told to.
+// An oracle is an advisor with prepared answers.
 //
-// Safe for concurrent use: a mutex guards.
+// Safe for concurrent use: a mutex guards it.
 type oracle struct {
 	*httptest.Server
 	mu     sync.Mutex

@@ -125,7 +125,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// A snapshot tells who shares the store, and whether the limit decided all the time.
+// A snapshot states whether the store is shared, and whether the limit decided during the whole
+// interval.
 func TestEnforced(t *testing.T) {
 	for _, c := range []struct {
 		mode   string

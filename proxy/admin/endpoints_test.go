@@ -123,7 +123,7 @@ func TestLimitsAnswer(t *testing.T) {
 	}
 }
 
-// What is stored in this process only is told apart from what outlives it.
+// Answers distinguish what is stored in this process only from what outlives it.
 func TestStoredInMemory(t *testing.T) {
 	r := start(t, new(simredis.Documents))
 	rules := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))

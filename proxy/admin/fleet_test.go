@@ -137,8 +137,8 @@ func (k *link) CompareAndSet(_ string, version int64, body []byte) (store.Docume
 	return k.store.compareAndSet(version, body)
 }
 
-// A peer is what the proxies of a fleet have in common, whichever document they share: the
-// store's watcher, which tells of a document once, and what was told.
+// A peer has what the proxies of a fleet have in common, whichever document they share: the
+// store's watcher, which reports each version once, and what was reported.
 type peer struct {
 	link    *link
 	log     *testkit.Records

@@ -38,7 +38,7 @@ func mustRead(t testing.TB, text string) *rule.Set {
 	return testkit.Must(rule.Read([]byte(text), rule.Options{}))(t)
 }
 
-// A keyLog is a KeyStore that notes what it is told.
+// A keyLog is a KeyStore that records its calls.
 type keyLog struct {
 	board *sketch.Board
 	done  []string
@@ -155,7 +155,8 @@ func TestKeysEdit(t *testing.T) {
 	}
 }
 
-// The busiest and the most refused are told, bounded, with keys that read back.
+// The busiest and the most refused keys are listed, up to a bound, in a form that can be read
+// back.
 func TestKeysList(t *testing.T) {
 	l := &keyLog{board: sketch.NewBoard(time.Minute, maphash.MakeSeed())}
 	l.board.SetRules([]string{"per-partner", "both", "global", "login"})

@@ -315,8 +315,7 @@ func TestSwitchUsesTheSettingsValues(t *testing.T) {
 	r.inForce("algorithm=token, capacity=50, fillRate=5 source=api version=2")
 }
 
-// Somebody else has written what cannot be understood: whoever says what his
-// change is based on is told.
+// If the stored document is unreadable, a change with If-Match fails with an error that says so.
 func TestIfMatchOverUnreadableDocument(t *testing.T) {
 	r := start(t, new(simredis.Documents))
 	r.must(change(sliding500))

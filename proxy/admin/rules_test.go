@@ -90,7 +90,7 @@ func TestRulesAtStart(t *testing.T) {
 	}
 }
 
-// Rules that come by the API, and what is told of them.
+// Rules that are set by the API, and the answers about them.
 func TestRulesEndpoints(t *testing.T) {
 	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
 	for _, test := range []struct {
@@ -211,8 +211,8 @@ func TestRulesOfFile(t *testing.T) {
 	other.inForce("stored=1 v1 api stored")
 }
 
-// Files are read again when somebody asks; what is broken changes nothing and is
-// told with its place.
+// Files are read again on request. An invalid file changes nothing and is reported with its
+// position.
 func TestRulesReload(t *testing.T) {
 	dir := t.TempDir()
 	prep := &ruleRig{asker: asker{t: t}, dir: dir}
@@ -262,7 +262,7 @@ func TestRulesReload(t *testing.T) {
 	}
 }
 
-// A folder or a pipe in a file's place is no file, and nobody waits for a pipe's
+// A folder or a pipe in place of a file is an error, and the proxy does not wait for a pipe's
 // writer.
 func TestRulesNoFile(t *testing.T) {
 	dir := t.TempDir()
@@ -277,7 +277,7 @@ func TestRulesNoFile(t *testing.T) {
 	}
 }
 
-// Whoever looks while rules change sees one set after the other, and each whole.
+// While rules change, readers see one complete set after another.
 func TestRulesSwapWhole(t *testing.T) {
 	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
 	stop := make(chan struct{})
@@ -309,8 +309,8 @@ func TestRulesSwapWhole(t *testing.T) {
 	readers.Wait()
 }
 
-// A fault that a reload has returned is not logged by the watcher of the files, too; it
-// is when somebody saves it once more.
+// A fault that a reload has returned is not logged by the watcher of the files as well, until the
+// file is saved again.
 func TestFaultOfReloadIsToldOnce(t *testing.T) {
 	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 1))

@@ -27,7 +27,7 @@ func (m *ruleMember) start(t *testing.T, now time.Time) {
 	m.OnChange = func() { m.changes++ }
 }
 
-// round is a second of the proxy: what changed is told, what is pending written.
+// round is one second of the proxy: changes are reported to it, and pending ones are written.
 func (m *ruleMember) round(now time.Time) {
 	if doc := m.fresh(RulesName); doc != nil {
 		m.Observe(now.Add(m.skew), *doc)

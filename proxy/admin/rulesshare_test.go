@@ -28,8 +28,8 @@ func (r *ruleRig) becomes(want string) {
 	}
 }
 
-// Files are followed as they change; what is broken is told once, with its place,
-// and changes nothing.
+// Changes of files are applied. An invalid file is reported once, with its position, and changes
+// nothing.
 func TestRulesFollowFiles(t *testing.T) {
 	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 7))
@@ -124,8 +124,8 @@ func (s *redisServer) connect() *lane.Store {
 	return c
 }
 
-// Proxies of one Redis have the same rules, whoever puts them, and also when Redis
-// has forgotten them.
+// Proxies with one Redis have the same rules, whichever proxy receives them, and also after Redis
+// has lost them.
 func TestRulesFollowRedis(t *testing.T) {
 	server := startRedis(t)
 	var rigs []*ruleRig
@@ -176,7 +176,7 @@ func TestRulesFollowRedis(t *testing.T) {
 	}
 }
 
-// Of two who put rules upon the same version in Redis one is first.
+// Of two writers that replace the same version in Redis, one succeeds first.
 func TestRulesWritersOfRedis(t *testing.T) {
 	server := startRedis(t)
 	var rigs []*ruleRig
@@ -253,7 +253,7 @@ func TestRulesHoldUpNoWatcher(t *testing.T) {
 	r.becomes("a=7 v1 api stored")
 }
 
-// One request at a time changes rules; the others are told to come back.
+// Only one request at a time changes rules; the others are answered 503.
 func TestRulesChangeOneByOne(t *testing.T) {
 	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
 	for _, test := range []struct {
@@ -276,8 +276,8 @@ func TestRulesChangeOneByOne(t *testing.T) {
 	}
 }
 
-// Stored rules are in force also where their templates are missing, which the log says;
-// whoever sends rules here is refused.
+// Stored rules are in force even if their templates are missing, which is logged; rules with
+// missing templates that are sent to this proxy are refused.
 func TestStoredRulesWithoutTemplate(t *testing.T) {
 	const rules = `{"rules":[{"id":"a","limit":{"algorithm":"fixed","limit":5,"window":1},"refusal":{"template":"partner"}}]}`
 	docs, log := new(simredis.Documents), new(testkit.Records)

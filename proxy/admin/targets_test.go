@@ -53,7 +53,7 @@ func TestTargetsReplaced(t *testing.T) {
 	}
 }
 
-// What is wrong with a list is told with its path, and nothing is changed.
+// The fault of a list is reported with its path, and nothing is changed.
 func TestTargetsFaults(t *testing.T) {
 	many := func(n int) string {
 		list := make([]string, n)

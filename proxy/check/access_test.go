@@ -19,8 +19,8 @@ func statusOf(t *testing.T, a *Access, request string) string {
 	return string(env.Out[9:12])
 }
 
-// Without a token a page in a browser on this machine asks nothing, whatever it has its
-// name resolved to. With DECISION_TOKEN nobody asks without one.
+// Without a token, a web page in a browser on this machine may not ask, whatever name it resolves
+// to this machine. With DECISION_TOKEN every asker needs the token.
 func TestWhoMayAsk(t *testing.T) {
 	local, open := &Access{Local: true}, &Access{Open: true}
 	for _, test := range []struct {

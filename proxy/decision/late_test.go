@@ -119,7 +119,7 @@ func TestEditsAreBounded(t *testing.T) {
 	}
 }
 
-// Edits that nobody waits for any more are not done.
+// Edits whose callers have stopped waiting are not executed.
 func TestLateEditsAreSkipped(t *testing.T) {
 	p, s, end := startStuck(t, 20*time.Millisecond)
 	for range 3 {

@@ -61,7 +61,7 @@ func entry(key, value, more string) string {
 	return fmt.Sprintf(`{"domain":"shop","descriptors":[{"entries":[{"key":%q,"value":%q}]%s}]}`, key, value, more)
 }
 
-// Requests are answered as by envoyproxy/ratelimit, and what is wrong with one is told.
+// Requests are answered as by envoyproxy/ratelimit, and the faults of invalid ones are reported.
 func TestJSON(t *testing.T) {
 	p, _ := shopPort(t)
 	defer p.Drain(context.Background())
@@ -211,8 +211,7 @@ func TestAnswersLater(t *testing.T) {
 	}
 }
 
-// What a changed file says is in force; what it says wrongly is told with file and line,
-// and changes nothing.
+// A changed file is applied. An invalid one is reported with file and line, and changes nothing.
 func TestFollow(t *testing.T) {
 	var log testkit.Records
 	folder, l := shopLimits(t, &log)

@@ -54,7 +54,7 @@ func request(method, path, token, body string) string {
 	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method, path, token, len(body), body)
 }
 
-// What is wrong with a request is told.
+// The fault of a request is reported.
 func TestBadInput(t *testing.T) {
 	p := start(t, 0)
 	defer p.Drain(context.Background())

@@ -216,7 +216,7 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// What an operator retries is told again, as another message.
+// When an operator retries a request, its new outcome is sent as another message.
 func TestCallbackAfterRetry(t *testing.T) {
 	t.Parallel()
 	c := newCalling(t)

@@ -121,8 +121,8 @@ func TestOpenFailsAfterTakeover(t *testing.T) {
 	})
 }
 
-// A settlement that the queue does not take, since its lease has passed, does not count: whoever
-// has the request now counts what becomes of it.
+// A settlement that the queue does not accept, because its lease has expired, is not counted: the
+// proxy that now has the request counts its outcome.
 func TestLostLeaseDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, lost := range []bool{false, true} {

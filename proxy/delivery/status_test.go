@@ -23,7 +23,7 @@ func policy(t *testing.T, text string) *decide.Policy {
 	return decide.NewPolicy("global", l).With(set, "1")
 }
 
-// What became of a request is told to whom has the key that it was counted under.
+// The state of a request is shown to requests with the key under which it was counted.
 func TestMaySee(t *testing.T) {
 	t.Parallel()
 	p := policy(t, "rules:\n- {id: shops, match: {methods: [POST], path: /orders}, key: [\"header:X-Shop\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n"+
@@ -61,7 +61,8 @@ func TestMaySee(t *testing.T) {
 	f("shops", "1:a", "POST /orders", "/deferred/1", "192.0.2.1", "b", true)
 }
 
-// A proxy whose own URL is not the first in DEFER_ADVERTISE says so, and redirects nobody to itself.
+// A proxy whose own URL is not the first in DEFER_ADVERTISE logs that, and redirects no client to
+// itself.
 func TestOwnSiteIsNotFirst(t *testing.T) {
 	t.Parallel()
 	d, _ := dispatcher(t)

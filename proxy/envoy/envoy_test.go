@@ -271,7 +271,7 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// What is not decided is told in the words of envoyproxy/ratelimit.
+// Requests that are not decided are refused in the words of envoyproxy/ratelimit.
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	for _, test := range []struct{ body, want string }{

@@ -17,7 +17,7 @@ import (
 
 const waiting = 100
 
-// queue connects clients that nobody accepts.
+// queue connects clients that are not accepted.
 func queue(t *testing.T, addr string) []net.Conn {
 	t.Helper()
 	var clients []net.Conn

@@ -63,7 +63,8 @@ func TestLongLog(t *testing.T) {
 	}
 }
 
-// The log never has more entries than the limit has permits, whoever asks how often.
+// The log never has more entries than the limit has permits, however often and for whatever cost
+// it is asked.
 func TestLogIsBounded(t *testing.T) {
 	l := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 50, Window: 1})
 	var s limit.State

@@ -72,7 +72,7 @@ func TestLeakyQueues(t *testing.T) {
 	queued(t, l, &s, 900*ms, one, limit.Decision{Allowed: true, Remaining: 1, ResetAfter: 850 * ms, Delay: 600 * ms}) // a clock that steps back waits longer
 }
 
-// At another rate places until tat stay booked, and whoever comes later leaves later.
+// When the rate changes, places until tat stay booked, and later requests leave later.
 func TestLeakyRateChange(t *testing.T) {
 	slow := limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 1})
 	fast := limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 3})

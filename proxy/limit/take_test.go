@@ -124,8 +124,8 @@ func TestToken(t *testing.T) {
 	})
 }
 
-// A rate that no float64 holds: whoever asks in each microsecond gets as much in
-// the end as whoever asks once.
+// With a rate that no float64 represents, asking in each microsecond yields as much in the end as
+// asking once.
 func TestTokenLosesNothingToRounding(t *testing.T) {
 	l := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 0.3})
 	var s limit.State
@@ -182,8 +182,7 @@ func TestSmallerBucketOwesNoLonger(t *testing.T) {
 	})
 }
 
-// A refused ask adopts a changed limit like any other, so that the RetryAfter it
-// was told holds.
+// A refused ask adopts a changed limit like any other, so that its RetryAfter is correct.
 func TestRetryAfterHoldsAcrossALimitChange(t *testing.T) {
 	slow := limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}
 	fast := limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 4}

@@ -30,8 +30,8 @@ func newRefusal(t *testing.T, n int64) *decide.Refusal {
 	return &decide.Refusal{Rule: &rule.Rule{ID: "r"}, Limit: &l, Cost: n, Key: []byte("k")}
 }
 
-// Whoever knows their own decision id can derive no other: each of the 96 bits
-// is random, within a loop and across loops.
+// No other decision id can be derived from a known one: each of the 96 bits is random, within a
+// loop and across loops.
 func TestDecisionIDsAreRandom(t *testing.T) {
 	const ids = 200
 	refusal := newRefusal(t, 1)
@@ -96,8 +96,7 @@ func TestRecallDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// What is told of a request that was shed is what was noted, with the last cut if there was
-// one.
+// The explanation of a shed request has what was recorded, with the last cut if there was one.
 func TestShed(t *testing.T) {
 	m := New[Shed](2)
 	cuts := []gate.Cut{{At: time.Unix(5, 0), From: 9, To: 7}, {At: time.Unix(6, 0), From: 7, To: 3}}

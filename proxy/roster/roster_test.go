@@ -119,7 +119,7 @@ func TestHostOf(t *testing.T) {
 	}
 }
 
-// What both lookups of a name fail with is told once.
+// An error that both lookups of a name have in common is reported once.
 func TestLookupFailureIsToldOnce(t *testing.T) {
 	n := &names{lookup: func(context.Context, string, string) ([]netip.Addr, error) {
 		return nil, &net.DNSError{Err: "no such host", Name: "svc.test"}

@@ -74,7 +74,7 @@ func TestRouteClasses(t *testing.T) {
 	}
 }
 
-// What is told about a resource, and what changes it, takes another time than reading it.
+// Queries about a resource, and changes of it, are in other classes than reading it.
 func TestRouteKinds(t *testing.T) {
 	var r Table
 	reads, writes, asks := r.Class(0, http1.GET, 200), r.Class(0, http1.POST, 200), r.Class(0, http1.HEAD, 200)
@@ -95,7 +95,7 @@ func TestRouteKinds(t *testing.T) {
 	}
 }
 
-// Rules that come and go leave no class behind that nobody can have.
+// Rules that come and go leave no class behind that can no longer be used.
 func TestRoutesOfNewRules(t *testing.T) {
 	var r Table
 	for round := range 100 {

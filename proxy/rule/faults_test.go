@@ -120,7 +120,7 @@ func TestFaults(t *testing.T) {
 	f("id: a, limit: {algorithm: leaky, capacity: 1, fillRate: 1}, maxDelay: -1", "maxDelay", "must be from 0 to 86400, is -1")
 }
 
-// All faults of a file are told, each with its place.
+// All faults of a file are reported, each with its position.
 func TestAllFaultsAtOnce(t *testing.T) {
 	_, err := rule.Read([]byte(`rules:
   - id: one
@@ -197,7 +197,7 @@ func TestFilesThatAreNoRules(t *testing.T) {
 	f("domain: a\ndescriptors: []\nrules: []\n", "rules: unknown field; allowed: domain, descriptors")
 }
 
-// Of a hopeless file a hundred faults are told, and how many more there are.
+// Of a file with very many faults a hundred are reported, with the number of the others.
 func TestManyFaults(t *testing.T) {
 	_, err := rule.Read([]byte("rules:\n"+strings.Repeat("  - 1\n", 150)), rule.Options{})
 	faults, _ := errors.AsType[strict.Faults](err)
@@ -263,8 +263,8 @@ func TestHitsMaxLeavesRoomForGlobal(t *testing.T) {
 	}
 }
 
-// What a newer proxy may have written: fields that are not known are told and passed
-// over; whatever else is wrong stays a fault.
+// In a file that a newer proxy may have written, unknown fields are reported and ignored; all
+// other faults remain faults.
 func TestUnknownFieldsPassedOver(t *testing.T) {
 	const text = `{"rules":[{"id":"a","match":{"path":"/a","color":"red"},"limit":{"algorithm":"fixed","limit":1,"window":1,"shape":1},"note":{"x":[1]}}],"more":1}`
 	var told []string

@@ -7,7 +7,7 @@ import (
 	"weir/proxy/rule"
 )
 
-// What is allowed and has no effect is told, with its place.
+// Settings that are allowed and have no effect are reported, with their positions.
 func TestNotes(t *testing.T) {
 	f := func(have strict.Faults, want string) {
 		t.Helper()

@@ -31,8 +31,8 @@ func seenBy(t *testing.T, from netip.Addr, fields string) (seen string, disbelie
 	return strings.TrimSuffix(sent, "Via: 1.1 weir\r\n\r\n"), fx.Claims
 }
 
-// TestOrigin is what the target is told about the origin of a request, whatever
-// was tried to tell it something else.
+// TestOrigin tests what the target receives about the origin of a request, whatever the client
+// claims.
 func TestOrigin(t *testing.T) {
 	const fromStranger = "X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: x\r\n"
 	const fromFriend = "X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: x\r\n"

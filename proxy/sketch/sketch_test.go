@@ -148,7 +148,7 @@ func TestMergeLaws(t *testing.T) {
 	}
 }
 
-// Who was busy before is forgotten in the end.
+// A key that was busy before is forgotten in the end.
 func TestDecay(t *testing.T) {
 	s := New(4, time.Minute, seed)
 	for range 1000 {
@@ -169,7 +169,7 @@ func TestDecay(t *testing.T) {
 	inOrder(t, s)
 }
 
-// A flood of fresh keys takes no memory and does not hide who is busy.
+// A flood of new keys takes no memory and does not hide the busy keys.
 func TestFlood(t *testing.T) {
 	s := New(64, time.Minute, seed)
 	fresh := make([]byte, 0, 64)

@@ -53,7 +53,7 @@ func TestRuleCountsAreBounded(t *testing.T) {
 	}
 }
 
-// The counts of a rule are told for an hour after it was in force.
+// The counts of a rule are shown for an hour after it was in force.
 func TestCountsOfGoneRules(t *testing.T) {
 	with, without := policyOf(t, "old", 2), policyOf(t, "new", 1)
 	all := New(nil, nil)

@@ -170,7 +170,7 @@ func TestRebinding(t *testing.T) {
 	<-ended
 }
 
-// Redirects are not followed; whatever the status is, it is told.
+// Redirects are not followed; every status is returned.
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 301, 302, 307, 308, 404, 410, 500, 503} {

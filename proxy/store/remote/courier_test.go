@@ -97,8 +97,8 @@ func TestCourierLeaves(t *testing.T) {
 	}
 }
 
-// A connection is not used when its master has closed it or sent something that nobody has asked
-// for, when a question has failed elsewhere, and when it was idle for long.
+// A connection is not used if its master has closed it or sent unrequested bytes, if a question
+// has failed elsewhere, or if it was idle for long.
 func TestCourierConnections(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(c *carrying, server net.Conn){

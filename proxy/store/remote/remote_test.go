@@ -188,7 +188,7 @@ func TestDocuments(t *testing.T) {
 	})
 }
 
-// Who has no right, or another version, is told so.
+// A sidecar without rights, or with another version, gets an error that says so.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -427,8 +427,7 @@ func TestBalancedMasters(t *testing.T) {
 	}
 }
 
-// Masters that are silent keep nobody waiting for those that answer, and what they were
-// asked while they were silent is asked again.
+// Masters that do not answer do not delay finding those that do, and are asked again.
 func TestProbeOfSilentMasters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

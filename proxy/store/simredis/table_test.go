@@ -265,7 +265,7 @@ func TestFloodUnderConcurrency(t *testing.T) {
 	}
 }
 
-// Keys of any length, and rules, are told apart in full.
+// Keys and rules of any length are distinguished completely.
 func TestLongKeys(t *testing.T) {
 	table := newTable(t, Config{Stripes: 1})
 	for length := range 600 {
