@@ -83,7 +83,8 @@ func TestGroupP2C(t *testing.T) {
 	}
 }
 
-// Those that take turns share to the last request, whoever is left out.
+// Policies that take turns distribute requests evenly to the last one, whichever targets are left
+// out.
 func TestGroupTurns(t *testing.T) {
 	for _, test := range []struct {
 		name          string

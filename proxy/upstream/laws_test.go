@@ -63,8 +63,8 @@ func (w *world) step(fresh bool) {
 	}
 }
 
-// windDown lets everything under way come to its end: then nobody may wait any
-// more, whatever happened before, and what stays is within the bound.
+// windDown lets everything in progress end. Then no request may wait any more, whatever happened
+// before, and the remaining connections are within the bound.
 func (w *world) windDown() {
 	for len(w.busy)+len(w.leaving)+w.dialing > 0 {
 		switch {
@@ -87,8 +87,8 @@ func (w *world) windDown() {
 	w.want(!w.retired || w.pool.Empty(), "a retired pool is not empty at the end: %d open", w.pool.Open())
 }
 
-// A fresh connection takes the place of one that has just failed, so it may be
-// one too many until the failed one is gone; nobody else profits from that.
+// A fresh connection takes the place of one that has just failed, so it may exceed the bound by
+// one until the failed one is closed; no other request may exceed it because of that.
 func TestFreshGoesBeyondTheBound(t *testing.T) {
 	w := newWorld(t, nil, 1, 4)
 	w.acquire(false)
@@ -103,8 +103,8 @@ func TestFreshGoesBeyondTheBound(t *testing.T) {
 	w.want(w.fates[2] == served, "the other one %s", w.fates[2])
 }
 
-// A line that never ends must not keep a connection beyond the bound: it leaves
-// although somebody waits, who gets the next one.
+// A line that is never empty must not keep a connection beyond the bound: the connection is
+// closed although a request waits, which gets the next one.
 func TestBeyondTheBoundLeaves(t *testing.T) {
 	w := newWorld(t, nil, 1, 4)
 	w.acquire(false)
@@ -123,8 +123,8 @@ func TestBeyondTheBoundLeaves(t *testing.T) {
 	w.want(w.pool.Idle() == 1 && w.pool.Open() == 1, "idle %d of %d", w.pool.Idle(), w.pool.Open())
 }
 
-// Who waits when a pool is retired was sent there before and must not be lost:
-// one gets the connection that is busy now, another a new one.
+// Requests that wait when a pool is retired must not be lost: one gets the connection that is
+// busy now, another one a new connection.
 func TestRetiredServesWhoWaits(t *testing.T) {
 	w := newWorld(t, nil, 1, 4)
 	w.acquire(false)

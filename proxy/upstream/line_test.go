@@ -12,15 +12,15 @@ import (
 // plenty is how many places are free, if it does not matter.
 func plenty(time.Time) int { return 1000 }
 
-// A standing is what a plain model knows of somebody in line.
+// A standing is what the model knows of a waiter.
 type standing struct {
 	w    *upstream.Waiter[int]
 	key  uint8
 	rank int
 }
 
-// a model is a Line as one would write it without haste: who waits, in the order of
-// joining, and how many places each key has.
+// A model is a simple implementation of Line: the waiters in the order of joining, and the number
+// of places of each key.
 type model struct {
 	waits []standing
 	held  map[uint8]int
@@ -105,8 +105,8 @@ func TestLineHistories(t *testing.T) {
 	}
 }
 
-// When a line is full the one of the lowest priority, of the key of which the most wait,
-// leaves it, unless whoever comes is no better.
+// When a line is full, the waiter of the lowest priority, of the key with the most waiters,
+// leaves it, unless the new one would be served even later.
 func TestLineFull(t *testing.T) {
 	l, now := upstream.NewLine[int](4, plenty), time.Unix(1, 0)
 	for i, step := range []struct {
@@ -137,8 +137,8 @@ func TestLineFull(t *testing.T) {
 	}
 }
 
-// unfair is a line in which key 1 has four of so many places, others have one each, and a
-// request of the second rank has waited in vain, so that some places are kept.
+// unfair returns a line in which key 1 has four of the places and other keys have one each, and a
+// request of the second rank has waited for long, so that some places are reserved.
 func unfair(free int) (l *upstream.Line[int], now time.Time) {
 	l, now = upstream.NewLine[int](10, func(time.Time) int { return free }), time.Unix(1, 0)
 	for _, key := range []uint64{1, 1, 1, 1, 2, 3, 4, 5} {
@@ -158,8 +158,8 @@ func waiterFor(key uint64, rank int) *upstream.Waiter[int] {
 	return w
 }
 
-// When somebody has waited for long, places are kept from lower ranks and from greedy keys of
-// the same rank, but not from others, and not for ever.
+// After a waiter has waited for long, places are reserved against lower ranks and against greedy
+// keys of the same rank, but not against others, and only for a while.
 func TestPlacesAreKept(t *testing.T) {
 	for _, test := range []struct {
 		key        uint64
@@ -197,7 +197,7 @@ func TestAveragesAfterAClockSetBack(t *testing.T) {
 	}
 }
 
-// Whoever is kept from a place is not overtaken by those of a lower rank.
+// A waiter for which no place is free because of a reservation is not overtaken by lower ranks.
 func TestGreedyKeyIsBeforeLowerRanks(t *testing.T) {
 	l, now := unfair(1)
 	greedy, low, modest := waiterFor(1, 1), waiterFor(6, 3), waiterFor(5, 1)
@@ -217,7 +217,7 @@ func TestGreedyKeyIsBeforeLowerRanks(t *testing.T) {
 	}
 }
 
-// However long somebody has waited for: with nothing at the targets, everybody has a place.
+// However long a waiter has waited: if no request is at the targets, every waiter has a place.
 func TestPlacesAreNotKeptIdle(t *testing.T) {
 	for places := 1; places < 100; places++ {
 		taken := 0
@@ -242,8 +242,8 @@ func TestPlacesAreNotKeptIdle(t *testing.T) {
 	}
 }
 
-// Nobody's patience ends because those of another rank, or of a key that has more than
-// its share of the places, have waited for long.
+// The patience of a rank, or of keys without more than their share of the places, does not end
+// because others have waited for long.
 func TestLatenessIsNotShared(t *testing.T) {
 	const wait = 50 * time.Millisecond
 	for name, other := range map[string]*upstream.Waiter[int]{"another rank": waiterFor(6, 2), "a greedy key": waiterFor(1, 1)} {

@@ -7,9 +7,9 @@ import (
 	"weir/proxy/upstream"
 )
 
-// Of loops whose lines ask, that one has the next place where the highest rank waits, and of
-// these the one which has the fewest, if it sends requests to the target. Whoever wants the
-// place yields to higher ranks, and to their own on loops with fewer.
+// Of the loops whose lines ask for places, the next place goes to the one where the highest rank
+// waits, and of these to the one with the fewest places, if it sends requests to the target.
+// Otherwise a loop yields to higher ranks, and to the same rank on loops with fewer places.
 func TestLinesTakeTurns(t *testing.T) {
 	const mine = 1
 	for _, test := range []struct {
@@ -93,7 +93,7 @@ func TestLinesWithoutPlacesTakeTurns(t *testing.T) {
 	}
 }
 
-// A line whose last one leaves asks no more, nor does one of which nobody may have the
+// A line stops asking for places when its last waiter leaves, or when no waiter may have the
 // place.
 func TestLinesAskNoLonger(t *testing.T) {
 	lines, now := upstream.NewLines(2), time.Unix(1, 0)

@@ -164,7 +164,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// Fairness costs next to nothing: the places are taken, whoever asks for them.
+// Fairness costs almost no throughput: all places are used, whichever keys ask for them.
 func TestPlacesAreUsed(t *testing.T) {
 	for name, sources := range map[string][]source{
 		"one key":               {{2000, 1, 0, 10 * ms}},

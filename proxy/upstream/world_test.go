@@ -101,7 +101,7 @@ func (w *world) release(i int) {
 	w.rest(c, beyond)
 }
 
-// rest notes a connection that nobody uses: it stays or it leaves.
+// rest records a connection that is no longer used: it becomes idle or leaves.
 func (w *world) rest(c int, beyond bool) {
 	if beyond || w.retired {
 		w.leaving = append(w.leaving, c)

@@ -2,8 +2,8 @@ package wire
 
 import "testing"
 
-// A connection to a target that is old is used no more, and nobody notices: a
-// new one takes its place, also for requests that wait.
+// An old connection to a target is no longer used, without effect on clients: a new one takes its
+// place, also for requests that wait.
 func TestTargetConnectionMaxAge(t *testing.T) {
 	target := newTarget(t, echoes)
 	r := start(t, target.url(), "EVENT_LOOPS", "1", "TARGET_CONNECTION_MAX_AGE", "1us", "TARGET_MAX_CONNECTIONS", "1")

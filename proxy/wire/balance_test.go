@@ -242,9 +242,9 @@ func TestActiveChecksOfTheGone(t *testing.T) {
 	r.dial().Ask(get, 503)
 }
 
-// The targets change again and again while requests come, some with bodies and
-// over kept-alive connections: none is lost, and those who left end what they
-// had begun and are disconnected.
+// The targets change repeatedly while requests arrive, some with bodies and over kept-alive
+// connections. No request is lost, and removed targets finish what they have begun and are
+// disconnected.
 func TestTargetsChangeUnderLoad(t *testing.T) {
 	var all []*member
 	for i := range 4 {

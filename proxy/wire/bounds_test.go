@@ -10,8 +10,8 @@ import (
 	"weir/internal/testkit"
 )
 
-// More clients than MAX_CONNECTIONS are turned away at the door; who is in
-// notices nothing, and who leaves makes room.
+// Connections beyond MAX_CONNECTIONS are refused; those that are open are not affected, and each
+// one that closes makes room.
 func TestConnectionsMax(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS", "3")
 	var in []*testkit.Conn
@@ -32,8 +32,8 @@ func TestConnectionsMax(t *testing.T) {
 	r.dial().Ask(get, 200)
 }
 
-// A body may be of any size, whatever is collected of it, unless BODY_MAX_BYTES
-// bounds it; then one byte more is refused, at once when its length is told.
+// A body may have any size, however much of it is collected, unless BODY_MAX_BYTES bounds it.
+// Then one byte more is refused, at once if its length is announced.
 func TestRequestBodyBound(t *testing.T) {
 	post := func(n int) string {
 		return fmt.Sprintf("POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", n, strings.Repeat("a", n))
@@ -233,7 +233,7 @@ func TestAnswerHeadBounds(t *testing.T) {
 	}
 }
 
-// Clients that dawdle are told so, or just closed when they are idle.
+// Slow clients get an answer that says so; idle connections are just closed.
 func TestClientTimeouts(t *testing.T) {
 	const soon = "50ms"
 	for _, test := range []struct {

@@ -50,8 +50,8 @@ func TestMemoryBudget(t *testing.T) {
 	r.dial().Ask(get, 200)
 }
 
-// One address has so many connections at most; others, and who leaves, make no
-// difference to it.
+// The number of connections from one address is bounded, whatever other addresses do; a
+// connection that closes makes room.
 func TestConnectionsPerAddress(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS_PER_IP", "3")
 	var in []*testkit.Conn

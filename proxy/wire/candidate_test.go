@@ -25,8 +25,7 @@ func (r *rig) tried(want string) {
 	}
 }
 
-// The candidate is asked about every request, and refuses none. What is told of it is
-// its own.
+// The candidate is asked about every request, and refuses none. Its counts are separate.
 func TestCandidate(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "5")
 	conn := r.dial()

@@ -81,9 +81,9 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// TestChaosWithClientsThatLeave is the same with clients that reset their
-// connections in the middle of anything: nobody else notices, and every
-// decision ends in an answer or is counted as abandoned.
+// TestChaosWithClientsThatLeave is the same with clients that reset their connections at any
+// time: other clients are not affected, and every decision ends in an answer or is counted as
+// abandoned.
 func TestChaosWithClientsThatLeave(t *testing.T) {
 	c := newChaos(t, true)
 	c.run()

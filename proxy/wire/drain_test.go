@@ -10,8 +10,8 @@ import (
 	"weir/internal/testkit"
 )
 
-// Draining: what is under way gets its answer, which says that the connection
-// closes; idle connections end; nobody is let in; nothing is cut.
+// During a drain, requests in progress are answered, with the announcement that the connection
+// closes; idle connections are closed; no connection is accepted; nothing is cut.
 func TestDrain(t *testing.T) {
 	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url())

@@ -184,8 +184,8 @@ func TestInterimToOldClient(t *testing.T) {
 	}
 }
 
-// Who waits for 100 and is refused is told so without a byte of the body, and
-// no bytes that follow are taken for a request.
+// A request that waits for 100 and is refused is answered before any byte of the body, and
+// following bytes are not interpreted as a request.
 func TestExpectRefusedUnread(t *testing.T) {
 	target := newTarget(t, echoes)
 	r := start(t, target.url(), "RATE_LIMIT_LIMIT", "1", "BODY_MAX_BYTES", "1KiB")
@@ -208,8 +208,8 @@ func TestExpectRefusedUnread(t *testing.T) {
 	}
 }
 
-// What HEAD, 204 and 304 are answered with has no body, whatever its head says,
-// and bytes that follow it are nobody's.
+// Answers to HEAD, and with 204 and 304, have no body, whatever the head says, and following
+// bytes belong to no answer.
 func TestBodylessAnswers(t *testing.T) {
 	for _, test := range []struct {
 		name, method, answer string

@@ -123,8 +123,8 @@ func answersOnce(text string, closes bool) func(c *targetConn) {
 	}
 }
 
-// Interim answers come before the final one, as soon as they are there, and
-// only to those who know them.
+// Interim answers are passed on before the final one, immediately, and only to clients that
+// support them.
 func TestInterimAnswers(t *testing.T) {
 	g := newBarrier()
 	target := newTarget(t, func(c *targetConn) {

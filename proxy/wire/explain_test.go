@@ -114,7 +114,7 @@ func TestPutRules(t *testing.T) {
 	}
 }
 
-// With RULES_FILE nobody else has a say.
+// With RULES_FILE rules cannot be set by the API.
 func TestPutRulesOfFile(t *testing.T) {
 	file := ruleFile(t, "rules: [{id: k, limit: {algorithm: fixed, limit: 5, window: C}}]")
 	conn := start(t, newTarget(t, echoes).url(), "RULES_FILE", file).dial()

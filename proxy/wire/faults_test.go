@@ -14,8 +14,8 @@ import (
 	"weir/internal/testkit"
 )
 
-// A target that is down is told of at once, for every request anew, and the
-// client's connection goes on.
+// If the target is down, every request is answered with that at once, and the client's connection
+// continues.
 func TestTargetDown(t *testing.T) {
 	target := newTarget(t, echoes)
 	target.kill()
@@ -234,7 +234,7 @@ func TestNoRetryOnFreshConnection(t *testing.T) {
 	}
 }
 
-// Bytes that nobody asked for end an idle connection; they are nobody's answer.
+// Unrequested bytes close an idle connection; they are not used as an answer.
 func TestUnaskedBytes(t *testing.T) {
 	unasked := make(chan bool)
 	target := newTarget(t, func(c *targetConn) {
@@ -280,7 +280,7 @@ func TestTargetIdleAgain(t *testing.T) {
 	r.until("the idle connection is closed", func() bool { return target.open() == 0 })
 }
 
-// Connections to the target that nobody uses are closed in time.
+// Idle connections to the target are closed in time.
 func TestTargetIdleTimeout(t *testing.T) {
 	target := newTarget(t, echoes)
 	r := start(t, target.url(), "TARGET_IDLE_TIMEOUT", "30ms")

@@ -31,7 +31,7 @@ func between(t *testing.T, what, text string, began time.Time) {
 	}
 }
 
-// What clients are told, to the letter.
+// The exact fields and bodies that clients receive.
 func TestLimitFields(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "2")
 	conn := r.dial()
@@ -144,8 +144,8 @@ func TestRateLimitHeaders(t *testing.T) {
 	}
 }
 
-// In one window exactly as many are admitted as the limit says, whoever asks
-// over whichever loop; the target sees no other.
+// In one window exactly as many requests are admitted as the limit allows, whichever loops they
+// arrive on, and the target receives no others.
 func TestExactCount(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -28,7 +28,7 @@ func (r *rig) lineUp(n int, text string) *testkit.Conn {
 	return c
 }
 
-// Who waits is served by any target that has a place again.
+// A waiting request is served by any target that has a free place.
 func TestLineIsForAnyTarget(t *testing.T) {
 	a, b := newMember(t, "a"), newMember(t, "b")
 	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1")
@@ -48,7 +48,7 @@ func TestLineIsForAnyTarget(t *testing.T) {
 	}
 }
 
-// A target that dies, or leaves the list, has others serve who waits.
+// When a target dies or leaves the list, others serve the waiting requests.
 func TestLineOutlivesTargets(t *testing.T) {
 	for name, end := range map[string]func(r *rig, dead, other *member){
 		"dies":   func(_ *rig, dead, _ *member) { dead.crash() },
@@ -74,8 +74,8 @@ func TestLineOutlivesTargets(t *testing.T) {
 	}
 }
 
-// Those of the highest priority are next. The client file says who they are, and fields
-// of requests by trusted proxies, but not those of others.
+// Requests of the highest priority are served next. The priority comes from the client file, and
+// from fields of requests from trusted proxies, but not from those of others.
 func TestLineRanks(t *testing.T) {
 	rules := ruleFile(t, `rules:
   - {id: ids, key: ["header:X-Id"], clients: true, limit: {algorithm: "off"}, priority: {header: X-Priority, classes: {high: 0, low: 0.5}, default: low}}
@@ -133,7 +133,7 @@ func (r *rig) hashOf(addr string) uint8 {
 	return uint8(maphash.Bytes(r.seed, b[:]))
 }
 
-// Who has fewer places is next, however long the other has been waiting.
+// The key with fewer places is served next, however long the other one has waited.
 func TestLineKeys(t *testing.T) {
 	b := newBarrier()
 	three := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 3, Max: 3} }

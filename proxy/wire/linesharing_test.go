@@ -40,8 +40,8 @@ func (r *rig) dialOn(index int) *testkit.Conn {
 	}
 }
 
-// Loops share the places of a target. The place that is free goes to the loop with fewer,
-// which is told of it.
+// Loops share the places of a target. A free place goes to the loop with fewer places, which is
+// woken.
 func TestLoopsSharePlaces(t *testing.T) {
 	var open [2]chan bool // answers requests of a loop
 	for i := range open {

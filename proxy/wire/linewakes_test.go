@@ -9,7 +9,7 @@ import (
 	"weir/internal/testkit"
 )
 
-// An exchange whose answer becomes a stream leaves its place to who waits.
+// An exchange whose answer becomes a stream gives its place to a waiting request.
 func TestLineIsServedWhenAStreamBegins(t *testing.T) {
 	asked, open := make(chan bool), make(chan bool)
 	target := newTarget(t, func(c *targetConn) {
@@ -53,7 +53,7 @@ func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 	}
 }
 
-// A target that checks find well again serves who waits for another.
+// A target that is up again according to checks serves requests that wait for another one.
 func TestLineIsServedByATargetThatIsBack(t *testing.T) {
 	t.Parallel() // several checks in a row, each of which may take as long as the interval
 	a, b := newMember(t, "a"), newMember(t, "b")
@@ -79,7 +79,7 @@ func (r *rig) inLine(n int) {
 	})
 }
 
-// An ejection ends with time alone. Then the target serves who waits for another.
+// When the time of an ejection has passed, the target serves requests that wait for another one.
 func TestLineIsServedByATargetThatIsTriedAgain(t *testing.T) {
 	a, b := newMember(t, "a"), newMember(t, "b")
 	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_IDLE_TIMEOUT", "1h")

@@ -200,8 +200,8 @@ func TestSlowReaderOfEndedTarget(t *testing.T) {
 	}
 }
 
-// A target may refuse an upload without reading it: the client is told, and
-// neither side's connection is used again.
+// A target may refuse an upload without reading it: the client gets that answer, and neither
+// connection is used again.
 func TestTargetRefusesUpload(t *testing.T) {
 	const refusal = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno"
 	for name, end := range map[string]func(c *targetConn){

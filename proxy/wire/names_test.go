@@ -60,7 +60,7 @@ func (r *rig) addressed(port string, ips ...string) {
 	})
 }
 
-// Each address of a name gets its share of the requests, and is told the name.
+// Each address of a name gets its share of the requests, with the name in Host.
 func TestEachAddressIsATarget(t *testing.T) {
 	all, port := instances(t, "127.0.0.2", "127.0.0.3", "127.0.0.4")
 	dns := testkit.NewNameServer(t, "svc.test", "127.0.0.2 127.0.0.3 127.0.0.4")
@@ -119,7 +119,7 @@ func TestNameMoves(t *testing.T) {
 	r.until("no connection stays on the address that left", func() bool { return all["127.0.0.3"].open() == 0 })
 }
 
-// Lookups that fail or find nothing change nothing, and are told once.
+// Lookups that fail or find nothing change nothing, and are logged once.
 func TestLookupsFail(t *testing.T) {
 	all, port := instances(t, "127.0.0.2")
 	for _, test := range []struct {

@@ -75,8 +75,8 @@ http {
 	}
 }
 
-// nginx does not compress for proxies, which it knows by Via, unless it is told
-// to (gzip_proxied). VIA_NAME=off has it compress.
+// nginx does not compress answers to proxies, which it recognizes by Via, unless configured to
+// (gzip_proxied). With VIA_NAME=off it does.
 func TestNginxCompressesWithoutVia(t *testing.T) {
 	dir := t.TempDir()
 	text := strings.Repeat("the same words again and again\n", 1000)

@@ -217,8 +217,8 @@ func TestMetricFamilies(t *testing.T) {
 	}
 }
 
-// Few answer own endpoints, and so many may wait for them; who comes then is
-// told at once. Health is answered all the same, and the data path is not bothered.
+// Few own endpoints are answered at the same time, and a bounded number of requests wait; further
+// ones are refused at once. Health is answered nevertheless, and the data path is not affected.
 func TestOwnEndpointsOverload(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	const places, more = ownWorkers + ownWaitingMax, 20

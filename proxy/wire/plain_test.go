@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Plain HTTP on a port with TLS is told so, also when more is sent than is
-// read; what is neither is closed without a word.
+// A plain HTTP request on a TLS port gets an answer that says so, even if it is larger than what
+// is read. Other bytes close the connection without an answer.
 func TestPlainRequestOnTLSPort(t *testing.T) {
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()

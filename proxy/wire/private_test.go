@@ -73,8 +73,8 @@ func logInStep(c *testkit.Conn, steps []string, i int, user string) {
 	}
 }
 
-// Who logs in over a connection to the target is alone on it, from the first
-// step on, and takes it along.
+// A connection to the target on which a client logs in serves only that client, from the first
+// step on, and stays with it.
 func TestLoginIsNotInherited(t *testing.T) {
 	for _, test := range logins {
 		t.Run(test.name, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestLoginStaysOnItsConnection(t *testing.T) {
 	}
 }
 
-// A request on a private connection that ends under it is not sent to another
-// one; the next one finds a new connection, where nobody has logged in.
+// When a private connection closes during a request, the request is not sent on another one. The
+// next request uses a new connection, without a login.
 func TestPrivateConnectionEnds(t *testing.T) {
 	target := newTarget(t, loginTarget)
 	r := start(t, target.url(), "EVENT_LOOPS", "1")
@@ -129,8 +129,8 @@ func TestPrivateConnectionEnds(t *testing.T) {
 	r.samplesAre("ratelimiter_upstream_retries_total", 0)
 }
 
-// A private connection takes one of the places for streams: when they are all
-// taken nobody else can log in, and who asks without a login is answered.
+// A private connection takes one of the places for streams: when all are taken, no other client
+// can log in, and requests without a login are answered.
 func TestPrivateConnectionsAreBounded(t *testing.T) {
 	target := newTarget(t, loginTarget)
 	r := start(t, target.url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2", "TARGET_STREAM_SHARE", "0.5")

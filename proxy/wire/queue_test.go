@@ -68,8 +68,8 @@ func TestQueueIsInOrder(t *testing.T) {
 	}
 }
 
-// A request that waits has its body with it and what is pipelined behind it, and
-// keeps nobody else up.
+// A waiting request keeps its body and what is pipelined after it, and delays no other
+// connection.
 func TestQueuedRequestsAreWhole(t *testing.T) {
 	r, g := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 10}")
 	conn := r.dial()
@@ -89,8 +89,7 @@ func TestQueuedRequestsAreWhole(t *testing.T) {
 	}
 }
 
-// rarely is a queue in which nobody's slot comes while the test lasts but the
-// first's.
+// rarely is a queue in which only the first slot comes while the test runs.
 const rarely = "limit: {algorithm: leaky, capacity: 2, fillRate: 0.001}"
 
 // A full queue refuses; a client that is gone frees its place.
@@ -135,7 +134,7 @@ func TestQueueOfThePatient(t *testing.T) {
 	}
 }
 
-// Draining lets those who wait have their slots.
+// During a drain, waiting requests still get their slots.
 func TestDrainOfQueue(t *testing.T) {
 	r, _ := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 4}")
 	var conns []*testkit.Conn
@@ -155,7 +154,7 @@ func TestDrainOfQueue(t *testing.T) {
 	}
 }
 
-// Who waits beyond DRAIN_TIMEOUT is cut.
+// Requests that wait longer than DRAIN_TIMEOUT are cut.
 func TestDrainTimeoutOfQueue(t *testing.T) {
 	r, _ := startQueue(t, rarely, "DRAIN_TIMEOUT", "50ms", "DRAIN_GRACE", "10ms")
 	first := r.dial()

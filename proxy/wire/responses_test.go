@@ -161,7 +161,7 @@ func judgeTunnel(conn *testkit.Conn, c *http1test.ResponseCase) {
 // tunnelled is what a client sends through a tunnel: no HTTP.
 const tunnelled = "\x81\x00 not HTTP\r\n\r\n"
 
-// A clientAnswer is everything a client is told about one request.
+// A clientAnswer is everything that a client receives in answer to one request.
 type clientAnswer struct {
 	interim []int
 	status  int

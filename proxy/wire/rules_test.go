@@ -123,7 +123,7 @@ func TestAllRulesOrNone(t *testing.T) {
 		ruleMetric("global", "forwarded"), 5, ruleMetric("global", "rejected"), 1, ruleMetric("elsewhere", "forwarded"), 0)
 }
 
-// A missing part of a key is a key that all share who lack it.
+// Requests without a part of a key share one key.
 func TestMissingPartIsShared(t *testing.T) {
 	play(startRules(t, `rules: [{id: q, key: ["query:k", method], limit: {algorithm: fixed, limit: 2, window: C}}]`).dial(), `
 		GET /one -> 200 q 1
@@ -311,8 +311,8 @@ func TestDescriptorFiles(t *testing.T) {
 	}
 }
 
-// Who is not trusted cannot say by whom he wants to be counted; behind a trusted
-// proxy it is the last address that is not trusted.
+// An untrusted client cannot choose the address under which it is counted. Behind a trusted proxy
+// it is the last address that is not trusted.
 func TestAddressOfClients(t *testing.T) {
 	const rules = `rules: [{id: per-ip, key: [ip], limit: {algorithm: fixed, limit: 3, window: C}}]`
 	play(startRules(t, rules).dial(), `
@@ -353,8 +353,8 @@ func TestClaimsOfClients(t *testing.T) {
 		GET / X-Client-IP=192.0.2.1 -> 200 per-ip 1`)
 }
 
-// A flood of fresh keys has the places that KEYS_MAX leaves and one more to share,
-// and who was refused stays refused.
+// A flood of new keys gets the room that KEYS_MAX leaves and one shared bucket, and refused
+// clients stay refused.
 func TestFloodOfKeys(t *testing.T) {
 	const places, flood = 16, 2000
 	r := startRules(t, `rules: [{id: k, key: ["header:X-K"], limit: {algorithm: fixed, limit: 2, window: C}}]`, "KEYS_MAX", strconv.Itoa(places))
@@ -384,8 +384,8 @@ func TestFloodOfKeys(t *testing.T) {
 	}
 }
 
-// What the target allows is told when it is less than what the rules leave, and
-// what the rules leave when that is less.
+// The fields show what the target allows if that is less than what the rules leave, and otherwise
+// what the rules leave.
 func TestFieldsOfTarget(t *testing.T) {
 	theirs := func(left int) string {
 		return fmt.Sprintf("X-RateLimit-Limit: 9\r\nX-RateLimit-Remaining: %d\r\nRateLimit-Policy: \"t\";q=9;w=1\r\nRateLimit: \"t\";r=%d;t=1\r\n", left, left)

@@ -56,8 +56,8 @@ func TestSpellingsOfAPath(t *testing.T) {
 	}
 }
 
-// Whatever is made of slashes, dots, parameters and escapes, nginx serves nothing
-// below a path that is limited to who does not meet the limit.
+// However a path is spelt with slashes, dots, parameters and escapes, nginx serves nothing below
+// a limited path to a request that has not met the limit.
 func TestNoSpellingGetsPast(t *testing.T) {
 	conn := startAt(t, "http://"+nginx(t, `keepalive_requests 100000;`, `location / { default_type text/plain; return 200 $uri; }`), `rules: [{id: admin, match: {path: /a/b/**}, limit: {algorithm: fixed, limit: 100000, window: C}}]`).dial()
 	chance := rand.New(rand.NewPCG(9, 10))

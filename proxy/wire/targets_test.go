@@ -69,8 +69,7 @@ func TestOneOfTwoTargetsIsDown(t *testing.T) {
 	}
 }
 
-// With all of several targets down a request tries each of them once and is
-// told that there is none.
+// If all of several targets are down, a request tries each of them once and gets an error.
 func TestAllTargetsAreDown(t *testing.T) {
 	r, one, two := pair(t)
 	one.kill()

@@ -224,7 +224,8 @@ func tunnel(t *testing.T, serve func(c *net.TCPConn), env ...string) (*rig, *tes
 	return r, conn
 }
 
-// One side sends no more: the other is told, and goes on sending.
+// When one side of a tunnel has finished sending, the other side is notified and may continue to
+// send.
 func TestTunnelHalfClose(t *testing.T) {
 	const n = 4 << 20
 	t.Run("of the client", func(t *testing.T) {
@@ -296,8 +297,8 @@ func TestTunnelReset(t *testing.T) {
 	})
 }
 
-// Who takes nothing out of a tunnel holds the other side back, in both
-// directions at once; then everything arrives.
+// A side that reads nothing from a tunnel holds the other one back, in both directions at the
+// same time; later everything arrives.
 func TestTunnelBackPressure(t *testing.T) {
 	const n = stalledBytes
 	open := make(chan bool)
@@ -341,7 +342,7 @@ func TestTunnelBackPressure(t *testing.T) {
 	}
 }
 
-// A tunnel in which nobody says anything ends after TUNNEL_TIMEOUT.
+// A silent tunnel ends after TUNNEL_TIMEOUT.
 func TestTunnelTimeout(t *testing.T) {
 	ended := make(chan error, 1)
 	r, conn := tunnel(t, func(c *net.TCPConn) {

@@ -74,8 +74,8 @@ func (r *rig) waiting(n int) {
 	})
 }
 
-// One connection to the target is allowed: the others wait for it, first come
-// first served, and who leaves makes room.
+// With one connection to the target allowed, other requests wait for it, first come, first
+// served, and each that leaves makes room.
 func TestTargetConnectionsMax(t *testing.T) {
 	g := newBarrier()
 	target := newTarget(t, g.script)
@@ -109,8 +109,7 @@ func TestTargetConnectionsMax(t *testing.T) {
 	}
 }
 
-// Who waits for a connection for longer than TARGET_WAIT_TIMEOUT is told that
-// the proxy is overloaded, and waits no more.
+// A request that has waited for a connection longer than TARGET_WAIT_TIMEOUT is answered 503.
 func TestWaitingTimesOut(t *testing.T) {
 	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s") // which a connect may take
@@ -128,8 +127,8 @@ func TestWaitingTimesOut(t *testing.T) {
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="busy"}`, 1, `ratelimiter_upstream_errors_total{kind="timeout"}`, 0)
 }
 
-// The line has an end: who comes then is refused with 503, and so is the next
-// request that follows on the same connection.
+// The line is bounded: further requests are refused with 503, and so is the next request on the
+// same connection.
 func TestWaitersMax(t *testing.T) {
 	g := newBarrier()
 	r := startWith(t, func(c *Config) { c.WaitersPerLoop = 2 }, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")

@@ -132,7 +132,7 @@ func TestErrorShare(t *testing.T) {
 	}
 }
 
-// Lognormal service has the mean it was told and the tail of the comment.
+// Lognormal service has the configured mean and the tail that the comment states.
 func TestLognormalShape(t *testing.T) {
 	m := newModel(t, Config{Delay: time.Second, Dist: Lognormal, QueueTimeout: time.Second}, 17)
 	const draws = 200_000
@@ -166,8 +166,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// Random calls in any order keep the bookkeeping whole: everybody who got in
-// is told of exactly once or was cancelled, and nobody waits beside a free worker.
+// Random calls in any order keep the bookkeeping consistent: every accepted request is returned
+// exactly once or was cancelled, and no request waits while a worker is free.
 func TestAnyOrderOfCalls(t *testing.T) {
 	for seed := range uint64(20) {
 		chance := rand.New(rand.NewPCG(seed, 2))

@@ -60,7 +60,7 @@ func TestSlowHeadIsRefused(t *testing.T) {
 	w.Closed()
 }
 
-// A deadline that has moved is set anew only when the old one comes.
+// A deadline that has moved is set again only when the old one expires.
 func TestDeadlineIsSetLazily(t *testing.T) {
 	r := start(t, model.Default())
 	w := r.dial()

@@ -57,7 +57,7 @@ func TestModelRefusesNonsense(t *testing.T) {
 	r.want("GET", "/model", "", 200, defaultModel)
 }
 
-// A change frees who waits, on whatever loop the connection is.
+// A change of the model frees waiting requests on all loops.
 func TestModelChangeAnswersTheQueue(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: forever})
 	_, waiting := r.occupy(6)

@@ -94,7 +94,7 @@ func TestErrorRate(t *testing.T) {
 	r.want("GET", "/nowhere", "", 404, "Not Found") // only the service fails
 }
 
-// A client that goes away gets nothing, harms nobody, and is forgotten.
+// A client that disconnects gets no answer, affects no other one, and leaves nothing behind.
 func TestClientGoesAway(t *testing.T) {
 	r := start(t, model.Config{Delay: 5 * time.Millisecond, Workers: 1, Queue: 100, QueueTimeout: time.Minute})
 	for range 20 {

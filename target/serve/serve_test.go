@@ -221,7 +221,7 @@ func TestOwnEndpoints(t *testing.T) {
 	}
 }
 
-// The desk takes no more than it has places for; who comes then is told at once.
+// The desk accepts only as many requests as it has places; further ones are refused at once.
 func TestOwnEndpointsOverload(t *testing.T) {
 	r := start(t, model.Default())
 	const n = 3 * (deskWorkers + deskWaiting)
