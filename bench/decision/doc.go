@@ -49,25 +49,22 @@ descriptors:
 // body is a format of a request for a user.
 const body = `{"domain":"bench","descriptors":[{"entries":[{"key":"user","value":"%s"}]}]}`
 
-// weir starts a proxy with one event loop. own is the address of its own endpoints, url the URL
-// of /json.
-func (l *lab) weir(ctx context.Context, env ...string) (p *rig.Process, own, url string, err error) {
+// weir starts a proxy with one event loop that only decides.
+func (l *lab) weir(ctx context.Context, env ...string) (*rig.Master, error) {
 	dir, err := l.limitsDir()
 	if err != nil {
-		return nil, "", "", err
+		return nil, err
 	}
-	addr, err := freeport.Addr()
-	if err != nil {
-		return nil, "", "", err
-	}
-	_, port, _ := strings.Cut(addr, ":")
-	p, own, err = rig.StartProxy(ctx, append([]string{"TARGET_URL=none", "DECISION_PORT=" + port, "RATELIMIT_CONFIG=" + dir, "EVENT_LOOPS=1", "RATE_LIMIT_HEADERS=off"}, env...))
-	if err != nil {
-		return nil, "", "", err
-	}
-	l.Keep(p.Kill)
-	return p, own, "http://" + addr + "/json", p.AwaitPort(ctx, addr)
+	return l.Master(ctx, append([]string{"RATELIMIT_CONFIG=" + dir, "EVENT_LOOPS=1", "RATE_LIMIT_HEADERS=off"}, env...)...)
 }
+
+// contestant returns a proxy that only decides as a contestant.
+func contestant(name string, m *rig.Master, redis *rig.Redis) rig.Contestant {
+	return rig.Contestant{Name: name, Process: m.Process, Wrk: rig.Wrk{URL: url(m)}, Own: m.Own, Redis: redis}
+}
+
+// url returns the URL of /json.
+func url(m *rig.Master) string { return "http://" + m.Addr + "/json" }
 
 // peer builds and starts envoyproxy/ratelimit.
 func (l *lab) peer(ctx context.Context, redis string) (p *rig.Process, url string, err error) {

@@ -35,16 +35,16 @@ func (l *lab) speed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	weir, own, weirURL, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
+	weir, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
 	if err != nil {
 		return err
 	}
-	alone, aloneOwn, aloneURL, err := l.weir(ctx)
+	alone, err := l.weir(ctx)
 	if err != nil {
 		return err
 	}
-	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis}, {Name: "Weir", Process: weir, Wrk: rig.Wrk{URL: weirURL}, Own: own, Redis: redis},
-		{Name: "Weir, simulated Redis", Process: alone, Wrk: rig.Wrk{URL: aloneURL}, Own: aloneOwn}}
+	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis},
+		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", alone, nil)}
 	fmt.Fprintf(l.Out, "### Speed\n\nwrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; envoyproxy/ratelimit uses all cores.\n\n", connections, rounds, spell)
 	for _, users := range []int{1, 1000} {
 		runs, err := l.run(ctx, all, users)

@@ -31,11 +31,11 @@ func (l *lab) pace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _, url, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
+	m, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
 	if err != nil {
 		return err
 	}
-	loaded, err := load(url, paceRate, paceTime).Run(ctx, nil)
+	loaded, err := load(url(m), paceRate, paceTime).Run(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -54,28 +54,22 @@ func (l *lab) frozen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, _, url, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
+	m, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
 	if err != nil {
 		return err
 	}
-	one := load(url, frozenRate, frozenTime)
+	one := load(url(m), frozenRate, frozenTime)
 	one.StartAt = time.Now().Add(500 * time.Millisecond)
-	type result struct {
-		loaded *rig.Loaded
-		err    error
+	var watched rig.Usage
+	loaded, err := rig.During(ctx, nil, func(ctx context.Context) (err error) {
+		watched, err = l.stopped(ctx, redis, m.Process, one.StartAt)
+		return err
+	}, one)
+	if err != nil {
+		return err
 	}
-	ended := make(chan result, 1)
-	go func() {
-		loaded, err := one.Run(ctx, nil)
-		ended <- result{loaded, err}
-	}()
-	watched, err := l.stopped(ctx, redis, p, one.StartAt)
-	r := <-ended
-	if r.err != nil || err != nil {
-		return fmt.Errorf("%w %w", r.err, err)
-	}
-	l.Loads = append(l.Loads, r.loaded)
-	w, bad := rig.Waits(r.loaded), undecided(r.loaded)
+	l.Loads = append(l.Loads, loaded...)
+	w, bad := rig.Waits(loaded...), undecided(loaded[0])
 	grown := float64(watched.RSSPeak-watched.RSSBefore) / 1e6
 	fmt.Fprintf(l.Out, "### Redis stopped from second %.0f to %.0f\n\n%d/s: p50 %.2f ms, longest %.1f ms; %d of %d were not answered with 200. Resident memory grew from %.1f MB by %.1f MB.\n\n",
 		stopAfter.Seconds(), goAfter.Seconds(), frozenRate, report.Millis(report.Quantile(w, .5)), report.Millis(report.Quantile(w, 1)), bad, len(w), float64(watched.RSSBefore)/1e6, grown)

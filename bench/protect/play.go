@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"weir/bench/rig"
@@ -60,15 +59,8 @@ func play(ctx context.Context, t turn, side Side, tools string) (score Score, v 
 		return score, v, err
 	}
 	start := time.Now().Add(ahead)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var troubled error
-	var wg sync.WaitGroup
-	wg.Go(func() { troubled = st.trouble(ctx, start) })
 	all, v, err := st.drive(ctx, start, round)
-	cancel()
-	wg.Wait()
-	if err = errors.Join(err, troubled); err != nil {
+	if err != nil {
 		return score, v, err
 	}
 	score = s.judge(all, rand.New(rand.NewPCG(uint64(round), 1)))
@@ -147,7 +139,7 @@ func (st *stage) startAdvisor(ctx context.Context) error {
 // request is due. Otherwise requests would wait for a connection in the generator.
 const connections = 6000
 
-// drive sends the load and returns the requests and the worst verdict of the generators.
+// drive sends the load, plays the trouble meanwhile, and returns the requests and the worst verdict of the generators.
 func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []request, v verdict, err error) {
 	var loads []rig.Load
 	add := func(addr, path string, share float64) {
@@ -160,7 +152,7 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 	if st.s.SlowShare > 0 {
 		add(st.fronts[0], slowPath, st.s.SlowShare)
 	}
-	loaded, err := rig.RunAll(ctx, nil, loads...)
+	loaded, err := rig.During(ctx, nil, func(ctx context.Context) error { return st.trouble(ctx, start) }, loads...)
 	if err != nil {
 		return nil, v, err
 	}

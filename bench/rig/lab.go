@@ -89,6 +89,23 @@ func (l *Lab) End() {
 	l.ends = nil
 }
 
+// Kept registers a program to be killed like with Keep, unless it could not be started.
+func (l *Lab) Kept(p *Process, addr string, err error) (*Process, string, error) {
+	if err == nil {
+		l.Keep(p.Kill)
+	}
+	return p, addr, err
+}
+
+// Master starts a master that ends with the current part, also if it was restarted.
+func (l *Lab) Master(ctx context.Context, env ...string) (*Master, error) {
+	m, err := StartMaster(ctx, env...)
+	if err == nil {
+		l.Keep(func() { m.Kill() }) // the process that runs then
+	}
+	return m, err
+}
+
 // Redis starts a Redis that ends with the current part.
 func (l *Lab) Redis(ctx context.Context) (*Redis, error) {
 	r, err := StartRedis(ctx)

@@ -141,10 +141,20 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 // RunAll runs loads at the same time, with progress as in Run. If one fails, the others are
 // stopped.
 func RunAll(ctx context.Context, progress func(line string), loads ...Load) ([]*Loaded, error) {
+	return During(ctx, progress, func(context.Context) error { return nil }, loads...)
+}
+
+// During is RunAll that also calls do. If do or a load fails, the others are stopped.
+func During(ctx context.Context, progress func(line string), do func(ctx context.Context) error, loads ...Load) ([]*Loaded, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	loaded := make([]*Loaded, len(loads))
 	var all sync.WaitGroup
+	all.Go(func() {
+		if err := do(ctx); err != nil {
+			cancel(err)
+		}
+	})
 	for i, l := range loads {
 		all.Go(func() {
 			var err error

@@ -41,14 +41,16 @@ func play(ctx context.Context, c Case, compress float64, out io.Writer) (run *Ru
 	var wg sync.WaitGroup
 	wg.Go(func() { watch.run(watched) })
 	began := time.Now()
-	var troubled error
-	wg.Go(func() { run.Troubles, troubled = st.trouble(watched, s, began) })
-	run.Load, err = rig.Load{URL: st.URL(0), For: length, Profile: s.profile(compress)}.Run(ctx, rig.Echo(out))
+	loaded, err := rig.During(ctx, rig.Echo(out), func(ctx context.Context) (err error) {
+		run.Troubles, err = st.trouble(ctx, s, began)
+		return err
+	}, rig.Load{URL: st.URL(0), For: length, Profile: s.profile(compress)})
 	stop()
 	wg.Wait()
-	if err = errors.Join(err, troubled); err != nil {
+	if err != nil {
 		return nil, err
 	}
+	run.Load = loaded[0]
 	for i := range run.Troubles { // relative to the start of the load
 		run.Troubles[i].At -= run.Load.StartedAt.Sub(began)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"weir/bench/rig"
@@ -49,26 +48,14 @@ func (t trial) run(ctx context.Context) (o *outcome, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.end()) }()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	loads := make([]rig.Load, len(st.Proxies))
 	for i := range loads {
 		loads[i] = rig.Load{URL: st.URL(i), Rate: t.rate, For: time.Duration(t.seconds) * time.Second}
 	}
 	o = new(outcome)
-	var failed error
-	var loading sync.WaitGroup
-	loading.Go(func() {
-		if o.loads, failed = rig.RunAll(ctx, t.progress, loads...); failed != nil {
-			cancel()
-		}
-	})
 	began := time.Now()
-	if err = st.watch(ctx, &t, o); err != nil {
-		cancel()
-	}
-	loading.Wait()
-	if err = errors.Join(failed, err); err != nil {
+	o.loads, err = rig.During(ctx, t.progress, func(ctx context.Context) error { return st.watch(ctx, &t, o) }, loads...)
+	if err != nil {
 		return nil, err
 	}
 	for i := range o.troubles {

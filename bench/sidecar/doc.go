@@ -26,27 +26,16 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 
 // target starts a target and returns its address.
 func (l *lab) target(ctx context.Context) (addr string, err error) {
-	p, addr, err := rig.StartTargetAt(ctx, []string{"EVENT_LOOPS=1"})
-	if err == nil {
-		l.Keep(p.Kill)
-	}
+	_, addr, err = l.Kept(rig.StartTargetAt(ctx, []string{"EVENT_LOOPS=1"}))
 	return addr, err
 }
 
 // master starts a master.
 func (l *lab) master(ctx context.Context, env ...string) (*rig.Master, error) {
-	m, err := rig.StartMaster(ctx, append([]string{"EVENT_LOOPS=1"}, env...)...)
-	if err == nil {
-		l.Keep(func() { m.Kill() }) // the process that runs then
-	}
-	return m, err
+	return l.Master(ctx, append([]string{"EVENT_LOOPS=1"}, env...)...)
 }
 
 // sidecar starts a sidecar of the master at an address, in front of a target.
 func (l *lab) sidecar(ctx context.Context, target, master string, env ...string) (*rig.Process, string, error) {
-	p, addr, err := rig.StartProxy(ctx, append([]string{"TARGET_URL=http://" + target, "REMOTE_URL=http://" + master, "GATE=off", "EVENT_LOOPS=1"}, env...))
-	if err == nil {
-		l.Keep(p.Kill)
-	}
-	return p, addr, err
+	return l.Kept(rig.StartProxy(ctx, append([]string{"TARGET_URL=http://" + target, "REMOTE_URL=http://" + master, "GATE=off", "EVENT_LOOPS=1"}, env...)))
 }

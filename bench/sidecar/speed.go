@@ -48,11 +48,10 @@ func (l *lab) forwarding(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shared, sharedAddr, err := rig.StartProxy(ctx, []string{"TARGET_URL=http://" + target, "REDIS_HOST=" + redis.Addr, "GATE=off", "EVENT_LOOPS=1", plenty})
+	shared, sharedAddr, err := l.Kept(rig.StartProxy(ctx, []string{"TARGET_URL=http://" + target, "REDIS_HOST=" + redis.Addr, "GATE=off", "EVENT_LOOPS=1", plenty}))
 	if err != nil {
 		return err
 	}
-	l.Keep(shared.Kill)
 	m, err := l.master(ctx)
 	if err != nil {
 		return err
@@ -96,11 +95,10 @@ func (l *lab) checks(ctx context.Context) error {
 		return err
 	}
 	_, port, _ := strings.Cut(addr, ":")
-	p, own, err := rig.StartProxy(ctx, []string{"TARGET_URL=http://" + addr, "DECISION_PORT=" + port, "GATE=off", "EVENT_LOOPS=1", "RATE_LIMIT_LIMIT=1", "RATE_LIMIT_WINDOW=3153600000"})
+	p, own, err := l.Kept(rig.StartProxy(ctx, []string{"TARGET_URL=http://" + addr, "DECISION_PORT=" + port, "GATE=off", "EVENT_LOOPS=1", "RATE_LIMIT_LIMIT=1", "RATE_LIMIT_WINDOW=3153600000"}))
 	if err != nil {
 		return err
 	}
-	l.Keep(p.Kill)
 	if err := p.AwaitPort(ctx, addr); err != nil {
 		return err
 	}
