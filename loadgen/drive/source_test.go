@@ -125,7 +125,7 @@ func TestConnectionsFromSources(t *testing.T) {
 		mu.Unlock()
 		answerAll(ok)(c)
 	})
-	config := load(s.addr, 50, 2) // long enough for all of them
+	config := load(s.addr, 50, 600) // it is stopped when all of them are there
 	config.Concurrency = 300
 	run, err := Start("t1", planOf(t, config), Settings{
 		Loops: 2, Meters: b.meters, Logger: func(string) *slog.Logger { return slog.New(slog.DiscardHandler) },
@@ -134,9 +134,15 @@ func TestConnectionsFromSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	testkit.Eventually(t, "the target has all connections, and requests", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return from["127.0.0.1"]+from["127.0.0.2"]+from["127.0.0.3"] >= 300 && s.requests.Load() >= 100
+	})
+	run.Stop()
 	r := b.finish(run)
-	if r.Success != 100 || r.Connections.Opened != 300 || r.Connections.Peak != 300 {
-		t.Errorf("%d succeeded over %+v", r.Success, r.Connections)
+	if r.Errors != 0 || r.Connections.Opened != 300 || r.Connections.Peak != 300 {
+		t.Errorf("%d of %d succeeded over %+v, errors %v", r.Success, r.Sent, r.Connections, r.ErrorsByReason)
 	}
 	mu.Lock()
 	defer mu.Unlock()
