@@ -40,11 +40,11 @@ func TestLivePage(t *testing.T) {
 	if dom := r.look(); !strings.Contains(dom, "no test yet") || strings.Contains(dom, "data-fault") {
 		t.Errorf("before any test the page is\n%s", dom)
 	}
-	id := r.want(200, "POST", "/test/start", r.config(200, 60))["testId"].(string)
+	id := r.want(200, "POST", "/test/start", r.config(200, 3600))["testId"].(string) // longer than a browser takes
 	testkit.Eventually(t, "an answer of the target", func() bool {
 		return r.want(200, "GET", "/test/status", "")["success"].(float64) > 0
 	})
-	r.shows("while a test runs", ">Sending<", "of 200/s asked", "test "+id, "of 60 s", ">running<", `<button id="stop">Stop`, "100.0 %")
+	r.shows("while a test runs", ">Sending<", "of 200/s asked", "test "+id, "of 60:00", ">running<", `<button id="stop">Stop`, "100.0 %")
 	r.want(200, "POST", "/test/stop", "")
 	r.shows("after the test", ">Sent<", "test "+id, ">over<", `<button id="stop" hidden`, `href="test/report" id="report">`)
 }
