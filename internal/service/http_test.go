@@ -77,6 +77,7 @@ func TestHealthIsFresh(t *testing.T) {
 		for _, up := range []bool{true, false} {
 			state.Store(up)
 			time.Sleep(time.Second)
+			synctest.Wait()
 			if want := fmt.Sprintf("{\"status\":\"UP\",\"components\":{\"store\":%t}}\n", up); told() != want {
 				t.Errorf("told %s, want %s", told(), want)
 			}

@@ -235,8 +235,9 @@ func TestLook(t *testing.T) {
 		{"a folder", func() { f.must(os.Mkdir(f.path("rules.yaml"), 0o700)) }, true},
 		{"a file again", func() { f.remove("rules.yaml"); f.write("rules.yaml", "one") }, true},
 	} {
+		now := time.Now() // before the change, which stays fresh however long it takes
 		test.do()
-		if changed := w.look(time.Now()); changed != test.changed {
+		if changed := w.look(now); changed != test.changed {
 			t.Errorf("%s: changed %t, want %t", test.name, changed, test.changed)
 		}
 	}
