@@ -159,21 +159,26 @@ func (r *run) failures() []string {
 	return r.problems
 }
 
-// settle waits until idle is true of the proxy's resources, at most settleMax, and returns them.
+// settle waits until idle is true of the proxy's resources, and still is after a second, in which
+// what belongs to the connections is released, too. It returns the resources then, or after settleMax.
 func (r *run) settle(idle func(resources) bool) (h resources, err error) {
+	pause := 100 * time.Millisecond
 	for end := time.Now().Add(settleMax); ; {
-		if h, err = r.resources(); err != nil {
+		if h, err = r.resources(); err != nil || time.Now().After(end) {
 			return h, err
 		}
-		if idle(h) || time.Now().After(end) {
-			break
+		switch {
+		case !idle(h):
+			pause = 100 * time.Millisecond
+		case pause == time.Second:
+			return h, nil
+		default:
+			pause = time.Second
 		}
-		if err := rig.Wait(r.ctx, 100*time.Millisecond); err != nil {
+		if err := rig.Wait(r.ctx, pause); err != nil {
 			return h, err
 		}
 	}
-	_ = rig.Wait(r.ctx, time.Second) // for what is closed after the connections
-	return r.resources()
 }
 
 // resources returns what the proxy holds now.
