@@ -118,7 +118,7 @@ func TestEjection(t *testing.T) {
 	for served := a.served.Load(); a.served.Load() == served && !t.Failed(); {
 		conn.Ask(get, 200) // the one that finds out among them
 	}
-	r.until("the target is up", func() bool { return r.statusOf(a).Status == "up" })
+	r.until("the target is up", func() bool { return r.statusOf(a).Status == "up" && r.known(a.url(), "up") })
 	before := b.served.Load()
 	for range 10 {
 		conn.Ask(get, 200)
@@ -141,7 +141,7 @@ func TestTargetComesBack(t *testing.T) {
 		t.Errorf("the target that is gone is %+v", st)
 	}
 	all["a"].start()
-	r.until("it is up", func() bool { return r.statusOf(all["a"]).Status == "up" })
+	r.until("it is up", func() bool { return r.statusOf(all["a"]).Status == "up" && r.known(all["a"].url(), "up") })
 	for range 10 {
 		conn.Ask(get, 200)
 	}
