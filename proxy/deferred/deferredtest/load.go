@@ -95,6 +95,8 @@ type deliveries struct {
 	underWay map[string]bool // lines
 	orders   map[string][]deferred.ID
 	n        int
+
+	proxies, begun int // how many there are, and have claimed something
 }
 
 // deliver is one proxy that claims and settles until so many are delivered by all. It returns how
@@ -112,6 +114,11 @@ func (d *deliveries) deliver(t testing.TB, q deferred.Queue, n int) (own int) {
 			t.Error(err)
 			return own
 		}
+		if len(claimed) > 0 && own == 0 {
+			d.mu.Lock()
+			d.begun++
+			d.mu.Unlock()
+		}
 		own += len(claimed)
 		for _, c := range claimed {
 			d.sent(t, c.Entry)
@@ -120,6 +127,13 @@ func (d *deliveries) deliver(t testing.TB, q deferred.Queue, n int) (own int) {
 					t.Errorf("settled under its lease: %v", err)
 				}
 			}})
+		}
+		if own > 0 { // and does not deliver everything while the others are not there yet
+			testkit.Eventually(t, "all proxies claim", func() bool {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				return d.begun == d.proxies || t.Failed()
+			})
 		}
 	}
 }
@@ -146,7 +160,7 @@ func (d *deliveries) sent(t testing.TB, e *deferred.Entry) {
 func SeveralProxies(t *testing.T, queues ...deferred.Queue) {
 	t.Helper()
 	const shops, each = 4, 30
-	d := &deliveries{underWay: make(map[string]bool), orders: make(map[string][]deferred.ID)}
+	d := &deliveries{underWay: make(map[string]bool), orders: make(map[string][]deferred.ID), proxies: len(queues)}
 	var all sync.WaitGroup
 	var want [shops][]deferred.ID
 	for i := range shops {

@@ -73,7 +73,7 @@ func TestOutages(t *testing.T) {
 func TestSettledLater(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: testkit.Patience})
+	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	e := deferredtest.Order("shop")
 	deferredtest.PutAccepted(t, q, e)
 	claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
@@ -207,7 +207,7 @@ func TestDamaged(t *testing.T) {
 	t.Parallel()
 	s, log := postgrestest.Start(t), new(testkit.Log)
 	url := s.URL("weir", "weir")
-	q, other := openQueue(t, Config{URL: url, Log: log.Logger(), silence: testkit.Patience}), openQueue(t, Config{URL: url, silence: testkit.Patience})
+	q, other := openQueue(t, Config{URL: url, Log: log.Logger()}), openQueue(t, Config{URL: url})
 	for _, rule := range []string{"letters", "orders", "parcels"} { // q does not know of them
 		for _, line := range []string{"a", "b"} {
 			e := deferredtest.Order(line)
@@ -244,7 +244,7 @@ func TestDamaged(t *testing.T) {
 func TestDamagedWithoutRules(t *testing.T) {
 	t.Parallel()
 	s, log := postgrestest.Start(t), new(testkit.Log)
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger(), silence: testkit.Patience})
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger()})
 	for _, line := range []string{"a", "b", "c", "sound"} {
 		deferredtest.PutAccepted(t, q, deferredtest.Order(line))
 	}

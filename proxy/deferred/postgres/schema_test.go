@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
 	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/postgres/postgrestest"
 )
@@ -45,7 +44,7 @@ func TestMigrated(t *testing.T) {
 	s := postgrestest.Start(t)
 	s.Do("weir", strings.Replace(Schema("weir"), "'SELECT 3'", "'SELECT 1'", 1)+
 		"; ALTER TABLE weir.deferred DROP COLUMN parallel; DROP FUNCTION weir.deferred_claim_3")
-	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: testkit.Patience})
+	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	deferredtest.PutAccepted(t, q, deferredtest.Order("shop"))
 	if claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err != nil || len(claimed) != 1 {
 		t.Errorf("%d claimed, %v", len(claimed), err)

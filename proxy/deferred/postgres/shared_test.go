@@ -16,7 +16,7 @@ func TestSeveralProxies(t *testing.T) {
 	s := postgrestest.Start(t)
 	var queues []deferred.Queue
 	for range 3 {
-		queues = append(queues, openQueue(t, Config{URL: s.URL("weir", "weir"), silence: testkit.Patience}))
+		queues = append(queues, openQueue(t, Config{URL: s.URL("weir", "weir")}))
 	}
 	deferredtest.SeveralProxies(t, queues...)
 }

@@ -55,7 +55,7 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	s, log := redistest.Start(t, "--requirepass", "x"), new(testkit.Log)
 	open := func(password string, key byte) error {
-		cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Password: password}, Limits: deferredtest.Roomy, Log: log.Logger()}
+		cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Password: password}, Limits: deferredtest.Roomy, Log: log.Logger(), patience: time.Minute}
 		if key > 0 {
 			cfg.Key = []byte(strings.Repeat(string(key), 32))
 		}

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"syscall"
@@ -27,10 +28,11 @@ func newWorld(t *testing.T) (*redistest.Server, *Queue, *testkit.Log) {
 	return s, opened(t, s, log), log
 }
 
-// openedAs opens a queue until the test ends.
+// openedAs opens a queue until the test ends. Unless cfg says otherwise it waits for answers as long as a
+// busy machine may take, so that only a server that is not there is an outage.
 func openedAs(t *testing.T, cfg Config) *Queue {
 	t.Helper()
-	cfg.Limits = deferredtest.Roomy
+	cfg.Limits, cfg.patience = deferredtest.Roomy, cmp.Or(cfg.patience, time.Minute)
 	q := testkit.Must(Open(cfg))(t)
 	t.Cleanup(func() { _ = q.Close() })
 	return q
@@ -101,7 +103,8 @@ func entries(q *Queue) int {
 // being delivered is settled then.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	s, q, log := newWorld(t)
+	s, log := redistest.Start(t), new(testkit.Log)
+	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Log: log.Logger(), patience: answerWithin})
 	accepts(t, q, "a")
 	c := claims(t, q)
 	unsent := accepts(t, q, "z")
@@ -172,7 +175,7 @@ func TestSeveralProxies(t *testing.T) {
 	s := redistest.Start(t)
 	var queues []deferred.Queue
 	for range 2 {
-		queues = append(queues, openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, patience: testkit.Patience}))
+		queues = append(queues, openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}}))
 	}
 	deferredtest.SeveralProxies(t, queues...)
 }
