@@ -43,12 +43,11 @@ func (c *clock) there(t time.Time) int64 {
 // deadline is there, or 0 while the server's clock is not known.
 func (c *clock) deadline(t time.Time) int64 {
 	c.mu.Lock()
-	known := c.known
-	c.mu.Unlock()
-	if !known {
+	defer c.mu.Unlock()
+	if !c.known {
 		return 0
 	}
-	return c.there(t)
+	return t.Add(c.ahead).UnixMicro()
 }
 
 // here is the inverse of there; 0 gives the zero time.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"weir/proxy/deferred"
@@ -208,8 +209,7 @@ func (q *Queue) withdraw() error {
 		ids = append(ids, postgres.Place(id))
 	}
 	q.mu.Unlock()
-	for done := 0; done < len(ids); {
-		some := ids[done:min(len(ids), done+groupMax)]
+	for some := range slices.Chunk(ids, groupMax) {
 		f, err := q.insist(q.ctx, "deferred_bar_1", new(postgres.Args).Int8(0).Int8(barredFor.Microseconds()).Places(some))
 		if err == nil && f.Int8() > 0 {
 			_, err = q.edit(q.ctx, time.Now(), edit{action: actionWithdraw, ids: some})
@@ -217,7 +217,6 @@ func (q *Queue) withdraw() error {
 		if err != nil {
 			return err
 		}
-		done += len(some)
 	}
 	q.mu.Lock()
 	q.doubtful = q.doubtful[len(ids):]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/proxy/deferred"
@@ -90,9 +91,7 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 	for _, entry := range page.Entries {
 		ids = append(ids, entry.ID)
 	}
-	for len(ids) > 0 {
-		some := ids[:min(len(ids), callMax)]
-		ids = ids[len(some):]
+	for some := range slices.Chunk(ids, callMax) {
 		results, err := q.edit(ctx, now, editOf(e.Action), some)
 		if err != nil {
 			return n, err

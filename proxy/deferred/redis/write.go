@@ -2,6 +2,7 @@ package redis
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -248,9 +249,7 @@ func (q *Queue) retry() {
 // withdraw removes those of the entries that were not claimed.
 func (q *Queue) withdraw(ids []deferred.ID) error {
 	taken := 0
-	for len(ids) > 0 {
-		some := ids[:min(len(ids), callMax)]
-		ids = ids[len(some):]
+	for some := range slices.Chunk(ids, callMax) {
 		results, err := q.edit(q.ctx, q.now(), editWithdraw, some)
 		if err != nil {
 			return err
