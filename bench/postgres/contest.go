@@ -50,9 +50,10 @@ func profile(compress float64) string {
 type side struct {
 	*rig.Postgres
 	name      string
-	addrs     []string
-	path      string // of requests
-	dir       string // of rules; empty for none
+	addrs     []string // to which requests are sent
+	own       []string // of the own endpoints of Weir's proxies
+	path      string   // of requests
+	dir       string   // of rules; empty for none
 	processes []*rig.Process
 }
 
@@ -65,6 +66,7 @@ type contest struct {
 	connections int
 	rules       string // of Weir; empty: one request per path and period
 	apart       bool   // each proxy of Weir keeps limits in its own memory
+	checks      bool   // the proxies of Weir forward nothing and answer /check
 }
 
 // skewOf returns by how much the clock of an instance is ahead.
@@ -91,7 +93,7 @@ func (c *contest) begin(ctx context.Context, name string) (s *side, err error) {
 	return s, c.weir(ctx, s)
 }
 
-// weir starts a target and the proxies in front of it.
+// weir starts the proxies and the target behind them, if they forward.
 func (c *contest) weir(ctx context.Context, s *side) (err error) {
 	s.path = "/api/test"
 	if s.dir, err = os.MkdirTemp("", "weir-rules-"); err != nil {
@@ -101,16 +103,20 @@ func (c *contest) weir(ctx context.Context, s *side) (err error) {
 	if err := os.WriteFile(rules, []byte(cmp.Or(c.rules, fmt.Sprintf("rules:\n- {id: user, key: [path], limit: {algorithm: gcra, limit: 1, window: %.6f, burst: 1}}\n", c.period.Seconds()))), 0o600); err != nil {
 		return err
 	}
+	env := []string{"RULES_FILE=" + rules, "RATE_LIMIT_ALGORITHM=off", "EVENT_LOOPS=1"}
+	if !c.apart {
+		env = append(env, "POSTGRES_URL="+s.URL(), "POSTGRES_TIMEOUT=1s")
+	}
+	if c.checks {
+		return s.checkers(ctx, env)
+	}
 	target, addr, err := rig.StartTargetAt(ctx, nil)
 	if err != nil {
 		return err
 	}
 	s.processes = append(s.processes, target)
+	env = append(env, "TARGET_URL=http://"+addr, "GATE=off")
 	for i := range instances {
-		env := []string{"TARGET_URL=http://" + addr, "RULES_FILE=" + rules, "GATE=off", "RATE_LIMIT_ALGORITHM=off", "EVENT_LOOPS=1"}
-		if !c.apart {
-			env = append(env, "POSTGRES_URL="+s.URL(), "POSTGRES_TIMEOUT=1s")
-		}
 		start := rig.StartProxy
 		if skew := c.skewOf(i); skew > 0 {
 			start = func(ctx context.Context, env []string) (*rig.Process, string, error) {
@@ -121,7 +127,20 @@ func (c *contest) weir(ctx context.Context, s *side) (err error) {
 		if err != nil {
 			return err
 		}
-		s.processes, s.addrs = append(s.processes, p), append(s.addrs, proxy)
+		s.processes, s.addrs, s.own = append(s.processes, p), append(s.addrs, proxy), append(s.own, proxy)
+	}
+	return nil
+}
+
+// checkers starts proxies that answer /check.
+func (s *side) checkers(ctx context.Context, env []string) error {
+	s.path = "/check/path" + s.path
+	for range instances {
+		m, err := rig.StartMaster(ctx, env...)
+		if err != nil {
+			return err
+		}
+		s.processes, s.addrs, s.own = append(s.processes, m.Process), append(s.addrs, m.Addr), append(s.own, m.Own)
 	}
 	return nil
 }

@@ -38,26 +38,28 @@ func known(format string, figure float64) string {
 
 // goals measures the speed of decisions with limits that admit all requests.
 func (l *lab) goals(ctx context.Context) error {
-	fmt.Fprintf(l.Out, "\n## Speed\n\nThe limits admit all requests. There are two instances, each loaded by wrk with %d connections for %v. The proxies of Weir forward to a target. nowait has %d connections to PostgreSQL, half of them per instance, and refuses while another request is being admitted. The last row shows what the machine forwards when each proxy keeps the limits in its own memory.\n\n", goalConnections, goalTime, recipeConnections)
+	fmt.Fprintf(l.Out, "\n## Speed\n\nThe limits admit all requests. There are two instances, each loaded by wrk with %d connections for %v. weir: two proxies without targets answer GET /check; PostgreSQL makes the decision of each answer, none is made from memory. nowait: two services that also answer by themselves; they have %d connections to PostgreSQL, half of them per instance, and refuse while another request is being admitted. The last two rows are for information and have no expectations: the proxies also forward each request to a target on the same machine, and in the last row each keeps the limits in its own memory, which shows how much the machine can forward.\n\n", goalConnections, goalTime, recipeConnections)
 	t := report.NewTable("load | decisions/s | refused | PostgreSQL's CPU µs per decision | calls per decision | p99 ms of the store")
-	var found [4]speed
+	var found [5]speed
 	for i, row := range []struct {
-		name    string
-		measure func(ctx context.Context) (speed, error)
+		name, way string
+		keys      int
+		contest   contest
 	}{
-		{"weir, one key", func(ctx context.Context) (speed, error) { return drive(ctx, weirSide, 1, false) }},
-		{fmt.Sprintf("weir, %d keys", goalKeys), func(ctx context.Context) (speed, error) { return drive(ctx, weirSide, goalKeys, false) }},
-		{"nowait, one key", func(ctx context.Context) (speed, error) { return drive(ctx, "nowait", 1, false) }},
-		{"weir without PostgreSQL, one key", func(ctx context.Context) (speed, error) { return drive(ctx, weirSide, 1, true) }},
+		{"weir, one key", weirSide, 1, contest{checks: true}},
+		{fmt.Sprintf("weir, %d keys", goalKeys), weirSide, goalKeys, contest{checks: true}},
+		{"nowait, one key", "nowait", 1, contest{}},
+		{"weir, one key, forwarding", weirSide, 1, contest{}},
+		{"weir, one key, forwarding without PostgreSQL", weirSide, 1, contest{apart: true}},
 	} {
 		fmt.Fprintf(l.Out, "  ▶ %s\n", row.name)
-		s, err := row.measure(ctx)
+		s, err := row.contest.drive(ctx, row.way, row.keys)
 		if err != nil {
 			return fmt.Errorf("%s: %w", row.name, err)
 		}
 		found[i] = s
 		t.Add("%s | %.0f | %s | %s | %s | %s", row.name, s.perSecond, known("%.0f %%", 100*s.refused), known("%.1f", s.cpu), known("%.3f", s.calls), known("%.2f", 1e3*s.p99))
-		l.Never(row.name != "nowait, one key" && s.refused > 0, "%s: %.2f %% of the requests failed", row.name, 100*s.refused)
+		l.Never(row.way == weirSide && s.refused > 0, "%s: %.2f %% of the requests failed", row.name, 100*s.refused)
 	}
 	hot, many, nowait := found[0], found[1], found[2]
 	fmt.Fprintf(l.Out, "\n%s", t)
@@ -73,9 +75,10 @@ func (l *lab) goals(ctx context.Context) error {
 }
 
 // drive loads the instances of a side with requests for random keys; recipe services ignore
-// the key. With apart, the proxies of Weir do not use PostgreSQL.
-func drive(ctx context.Context, name string, keys int, apart bool) (r speed, err error) {
-	c := &contest{apart: apart, connections: recipeConnections / instances, rules: fmt.Sprintf("rules:\n- {id: user, key: [\"header:X-User\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)}
+// the key.
+func (c *contest) drive(ctx context.Context, name string, keys int) (r speed, err error) {
+	c.connections = recipeConnections / instances
+	c.rules = fmt.Sprintf("rules:\n- {id: user, key: [\"header:X-User\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)
 	s, err := c.begin(ctx, name)
 	defer func() { err = errors.Join(err, s.end()) }()
 	if err != nil {
@@ -92,18 +95,26 @@ func drive(ctx context.Context, name string, keys int, apart bool) (r speed, err
 	}
 	took := time.Since(began).Seconds()
 	after, err := s.counted(ctx)
-	decisions := requests
-	r = speed{refused: refused / requests, calls: math.NaN(), p99: math.NaN()}
-	switch {
-	case apart:
-		r.perSecond, r.cpu = requests/took, math.NaN()
-		return r, err
-	case name == weirSide:
-		decisions = after.decisions - before.decisions
-		r.calls, r.p99 = (after.commands-before.commands)/decisions, after.p99
+	r = speed{perSecond: requests / took, refused: refused / requests, cpu: math.NaN(), calls: math.NaN(), p99: math.NaN()}
+	if c.apart {
+		return r, nil
 	}
-	r.perSecond, r.cpu = decisions/took, float64((after.cpu-before.cpu).Microseconds())/decisions
-	return r, err
+	r.cpu = float64((after.cpu - before.cpu).Microseconds()) / requests
+	if name != weirSide {
+		return r, nil
+	}
+	decisions := after.decisions - before.decisions
+	r.calls, r.p99 = (after.commands-before.commands)/decisions, after.p99
+	return r, decidedOnce(requests, decisions)
+}
+
+// decidedOnce checks that the store made one decision for each answer. It may also have decided
+// the last request of each connection, for whose answer wrk does not wait.
+func decidedOnce(answers, decisions float64) error {
+	if decisions < answers || decisions > answers+instances*goalConnections {
+		return fmt.Errorf("the store made %.0f decisions for %.0f answers, so the measurement is not valid", decisions, answers)
+	}
+	return nil
 }
 
 // flood loads each instance with wrk for goalTime and returns the numbers of requests and of
@@ -133,11 +144,7 @@ type count struct {
 
 // counted reads the counters; recipe services have only those of PostgreSQL.
 func (s *side) counted(ctx context.Context) (c count, err error) {
-	addrs := s.addrs
-	if s.name != weirSide {
-		addrs = nil
-	}
-	for _, addr := range addrs {
+	for _, addr := range s.own {
 		samples, err := rig.Scrape(ctx, addr)
 		if err != nil {
 			return c, err

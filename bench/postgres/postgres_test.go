@@ -133,3 +133,14 @@ func TestKnown(t *testing.T) {
 		}
 	}
 }
+
+// A decision from memory, or one made by the failure mode, makes the measurement invalid, as do
+// decisions for which nobody asked.
+func TestDecidedOnce(t *testing.T) {
+	const open = instances * goalConnections
+	for decisions, valid := range map[float64]bool{999: false, 1000: true, 1000 + open: true, 1001 + open: false} {
+		if err := decidedOnce(1000, decisions); (err == nil) != valid {
+			t.Errorf("%.0f decisions for 1000 answers: %v", decisions, err)
+		}
+	}
+}
