@@ -18,6 +18,7 @@ import (
 // askerRules tell requests apart by all that describes them.
 const askerRules = `rules:
 - {id: posts, match: {methods: [POST], path: /only, host: a.example}, key: [ip, "header:X-Key"], limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: busy, match: {path: /busy}, refusal: {status: 503}, limit: {algorithm: fixed, limit: 1, window: C}}
 - {id: gets, match: {methods: [GET], path: /only/**}, key: ["header:X-Key"], limit: {algorithm: fixed, limit: 2, window: C}}
 `
 
@@ -143,11 +144,33 @@ func (a *asker) limits() {
 	a.gets("GET /only/x%2fy?a=b X-Key=3"+lies, 200)
 	a.gets("GET /only/%C3%A9 X-Key=3"+lies, 200)
 	a.gets("GET /only/z X-Key=3"+lies, 429)
+	a.gets("GET /busy", 200)
+	if status, _, err := a.try("GET /busy"); err != nil || status != 429 && status != 503 {
+		a.t.Errorf("a rule that refuses with 503: %d, %v", status, err)
+	}
+	a.refusesLarge()
 	_ = a.proxy.Process.Kill()
 	testkit.Eventually(a.t, "requests pass without Weir", func() bool {
 		status, _, err := a.try("POST /only Host=a.example X-Key=1")
 		return err == nil && status == 200
 	})
+}
+
+// refusesLarge fails unless a request that is refused is refused however many or large the fields
+// are that its client adds: a question that Weir cannot read must not pass as one that it does not
+// answer.
+func (a *asker) refusesLarge() {
+	a.t.Helper()
+	for n := 50; n < 110; n++ {
+		if status, _, err := a.try("POST /only Host=a.example X-Key=1" + strings.Repeat(" X-F=1", n)); err != nil || status < 400 {
+			a.t.Errorf("with %d fields: %d, %v", n, status, err)
+		}
+	}
+	for n := 7000; n < 34000; n += 500 {
+		if status, _, err := a.try("POST /only Host=a.example X-Key=1 X-F=" + strings.Repeat("x", n)); err == nil && status < 400 {
+			a.t.Errorf("with a field of %d bytes: %d", n, status)
+		}
+	}
 }
 
 func TestNginxAsks(t *testing.T) {
