@@ -2,8 +2,10 @@ package advisor
 
 import (
 	"math"
+	"slices"
 
 	"weir/bench/closedloop"
+	"weir/bench/report"
 	"weir/internal/chart"
 )
 
@@ -14,31 +16,21 @@ const shownAbove = 1.6
 // plots returns the plots of a scenario: limit and capacity, forecast and arrivals, and the
 // wait for a worker.
 func plots(s *closedloop.Scenario, r *closedloop.Result) []chart.Chart {
-	x := make([]float64, len(r.Timeline))
-	column := func(of func(m *closedloop.Moment) float64) []float64 {
-		y := make([]float64, len(r.Timeline))
-		for i := range r.Timeline {
-			y[i] = of(&r.Timeline[i])
-		}
-		return y
-	}
-	most := 0.0
-	for i := range r.Timeline {
-		x[i] = r.Timeline[i].At
-		most = max(most, r.Timeline[i].Capacity)
-	}
+	column := func(of func(m closedloop.Moment) float64) []float64 { return report.Figures(r.Timeline, of) }
+	x := column(func(m closedloop.Moment) float64 { return m.At })
+	capacity := column(func(m closedloop.Moment) float64 { return m.Capacity })
 	axis := chart.Axis{Unit: chart.Elapsed, Max: float64(r.Seconds)}
 	limits := chart.Chart{Title: "Limit against capacity: " + s.Name, Width: 1180, Height: 300, X: axis,
-		Y: chart.Axis{Label: "requests/s", Max: shownAbove * most}, Steps: true,
-		Stack: []chart.Series{{Name: "answered in time", Tone: chart.Green, X: x, Y: column(func(m *closedloop.Moment) float64 { return m.Good })}},
+		Y: chart.Axis{Label: "requests/s", Max: shownAbove * slices.Max(append(capacity, 0))}, Steps: true,
+		Stack: []chart.Series{{Name: "answered in time", Tone: chart.Green, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Good })}},
 		Lines: []chart.Series{
-			{Name: "demand", Tone: chart.Grey, X: x, Y: column(func(m *closedloop.Moment) float64 { return m.Demand })},
-			{Name: "capacity", Tone: chart.Red, Dashed: true, X: x, Y: column(func(m *closedloop.Moment) float64 { return m.Capacity })},
-			{Name: "limit", Tone: chart.Amber, X: x, Y: column(func(m *closedloop.Moment) float64 { return m.Limit })}}}
+			{Name: "demand", Tone: chart.Grey, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Demand })},
+			{Name: "capacity", Tone: chart.Red, Dashed: true, X: x, Y: capacity},
+			{Name: "limit", Tone: chart.Amber, X: x, Y: column(func(m closedloop.Moment) float64 { return m.Limit })}}}
 	wait := chart.Chart{Title: "Longest wait for a worker", Width: 580, X: axis, Y: chart.Axis{Label: "wait", Unit: chart.Seconds}, Steps: true,
-		Lines:  []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(m *closedloop.Moment) float64 { return min(m.Wait, waitShown) })}},
+		Lines:  []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(m closedloop.Moment) float64 { return min(m.Wait, waitShown) })}},
 		Limits: []chart.Limit{{Name: "promise", Tone: chart.Amber, Y: s.Promise()}}}
-	return []chart.Chart{limits, forecastPlot(r, axis, x, column(func(m *closedloop.Moment) float64 { return m.Offered })), wait}
+	return []chart.Chart{limits, forecastPlot(r, axis, x, column(func(m closedloop.Moment) float64 { return m.Offered })), wait}
 }
 
 // waitShown bounds the axis of waits, in seconds: clients give up earlier.

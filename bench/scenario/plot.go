@@ -4,37 +4,29 @@ import (
 	"fmt"
 	"math"
 
+	"weir/bench/report"
 	"weir/internal/chart"
 )
 
 // plots returns the plots of a run: the rates at the proxy, and the target's answer times and
 // queue.
 func (r *Run) plots(s *Scenario) []chart.Chart {
-	x := make([]float64, len(r.Samples))
-	column := func(of func(s *Sample) float64) []float64 {
-		y := make([]float64, len(r.Samples))
-		for i := range r.Samples {
-			y[i] = of(&r.Samples[i])
-		}
-		return y
-	}
-	for i := range r.Samples {
-		x[i] = r.Samples[i].At.Seconds()
-	}
+	column := func(of func(s Sample) float64) []float64 { return report.Figures(r.Samples, of) }
+	x := column(func(s Sample) float64 { return s.At.Seconds() })
 	axis := chart.Axis{Unit: chart.Elapsed, Label: r.clock(s)}
-	forwarded := column(func(s *Sample) float64 { return s.Forwarded })
+	forwarded := column(func(s Sample) float64 { return s.Forwarded })
 	rates := chart.Chart{Title: "Requests per second: " + r.label(), X: axis, Y: chart.Axis{Label: "requests/s"}, Spans: r.spans(),
 		Stack: []chart.Series{
 			{Name: "admitted", Tone: chart.Green, X: x, Y: forwarded},
-			{Name: "refused", Tone: chart.Red, X: x, Y: column(func(s *Sample) float64 { return s.Rejected })}},
+			{Name: "refused", Tone: chart.Red, X: x, Y: column(func(s Sample) float64 { return s.Rejected })}},
 		Limits: []chart.Limit{{Name: "the target's capacity", Tone: chart.Grey, Y: capacity}}}
-	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "limit", Tone: chart.Amber, X: x, Y: column(func(s *Sample) float64 { return s.Limit })})
-	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "the advisor's forecast", Tone: chart.Violet, Dashed: true, X: x, Y: column(func(s *Sample) float64 { return s.Forecast })})
+	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "limit", Tone: chart.Amber, X: x, Y: column(func(s Sample) float64 { return s.Limit })})
+	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "the advisor's forecast", Tone: chart.Violet, Dashed: true, X: x, Y: column(func(s Sample) float64 { return s.Forecast })})
 	times := chart.Chart{Title: "The target's answer time, p95", X: axis, Y: chart.Axis{Label: "p95", Unit: chart.Seconds, Scale: chart.Log}, Spans: r.spans(),
-		Lines:  []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(s *Sample) float64 { return orGap(s.TargetP95) })}},
+		Lines:  []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(s Sample) float64 { return orGap(s.TargetP95) })}},
 		Limits: []chart.Limit{{Name: "SLO", Tone: chart.Amber, Y: slo.Seconds()}}}
 	queue := chart.Chart{Title: "Waiting in the target", X: axis, Y: chart.Axis{Label: "requests"}, Spans: r.spans(),
-		Lines: []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(s *Sample) float64 { return s.Queue })}}}
+		Lines: []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(s Sample) float64 { return s.Queue })}}}
 	rates.Width, rates.Height = 1180, 300
 	times.Width, queue.Width = 580, 580
 	return []chart.Chart{rates, times, queue}
