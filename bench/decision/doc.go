@@ -5,10 +5,8 @@ package decision
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -68,13 +66,12 @@ func url(m *rig.Master) string { return "http://" + m.Addr + "/json" }
 
 // peer builds and starts envoyproxy/ratelimit.
 func (l *lab) peer(ctx context.Context, redis string) (p *rig.Process, url string, err error) {
-	const source, path = "bench/decision/ratelimit", "github.com/envoyproxy/ratelimit/src/service_cmd"
 	if _, err := l.limitsDir(); err != nil {
 		return nil, "", err
 	}
 	program := filepath.Join(l.Dir, "ratelimit")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", program, path).CombinedOutput(); err != nil {
-		return nil, "", fmt.Errorf("build envoyproxy/ratelimit in the current folder, which must be the repository: %w: %.300s", err, out)
+	if err := rig.BuildPeer(ctx, program, "bench/decision/ratelimit", "github.com/envoyproxy/ratelimit/src/service_cmd"); err != nil {
+		return nil, "", err
 	}
 	var ports [3]string
 	for i := range ports {

@@ -146,7 +146,7 @@ func (l *lab) skip(ctx context.Context, situations []Situation) {
 			continue
 		}
 		why := missing(ctx, side.Name, l.tools)
-		if why == "" {
+		if why == nil {
 			continue
 		}
 		fmt.Fprintf(l.out, "Skipped: %s: %s\n\n", side.Name, why)

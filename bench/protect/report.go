@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -213,15 +212,6 @@ func (l *lab) draw(s *Situation) error {
 		c.Lines = append(c.Lines, chart.Series{Name: side.label, Tone: side.tone, X: x, Y: y})
 	}
 	fmt.Fprintf(l.out, "\n%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.\n", Picture, s.Name)
-	svg, err := c.SVG()
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(l.Dir, Picture), svg, 0o644); err != nil {
-		return err
-	}
-	if r, kept := l.out.(*result.Recorder); kept {
-		r.Keep(Picture)
-	}
-	return nil
+	result.Keep(l.out, Picture)
+	return (&report.Figure{Label: s.Name}).Draw(c, filepath.Join(l.Dir, Picture))
 }

@@ -3,7 +3,6 @@ package protect
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 
@@ -48,22 +47,16 @@ func sideNamed(name string) Side {
 	return list[slices.IndexFunc(list, func(s Side) bool { return s.Name == name })]
 }
 
-// missing returns why a side cannot be played here, or an empty string. It builds the peer that is
-// a program of this repository into dir.
-func missing(ctx context.Context, side, dir string) string {
+// missing returns why a side cannot be played here, or nil. It builds the peer that is a program
+// of this repository into dir.
+func missing(ctx context.Context, side, dir string) error {
 	switch side {
 	case "haproxy":
-		if _, err := exec.LookPath("haproxy"); err != nil {
-			return "haproxy is not installed (make bench-setup installs it)"
-		}
+		return rig.Installed("haproxy")
 	case "failsafe":
-		const source = "bench/protect/failsafe"
-		cmd := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", filepath.Join(dir, "failsafe"), ".")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Sprintf("build %s in the current folder, which must be the repository: %v: %.300s", source, err, out)
-		}
+		return rig.BuildPeer(ctx, filepath.Join(dir, "failsafe"), "bench/protect/failsafe", ".")
 	}
-	return ""
+	return nil
 }
 
 // haproxyConfig has the settings with the best results in the situation half, varied one at a

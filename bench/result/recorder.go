@@ -32,8 +32,12 @@ func (r *Recorder) Write(b []byte) (int, error) {
 	return r.out.Write(b)
 }
 
-// Keep adds the name of a file that belongs to the record.
-func (r *Recorder) Keep(file string) { r.rec.Files = append(r.rec.Files, file) }
+// Keep adds the names of files that belong to the record, if out is a Recorder.
+func Keep(out io.Writer, files ...string) {
+	if r, kept := out.(*Recorder); kept {
+		r.rec.Files = append(r.rec.Files, files...)
+	}
+}
 
 // ErrNotKept is wrapped by the error of an experiment whose figures must not replace those of
 // an earlier run, for example because a program that it needs is not installed.

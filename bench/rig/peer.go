@@ -2,8 +2,10 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 
@@ -33,6 +35,24 @@ func (p Peer) Start(ctx context.Context, dir string, values ...any) (*Process, s
 	}
 	process, err := StartPeer(ctx, p.Command[0], addr, slices.Concat(p.Command, []string{home})...)
 	return process, addr, err
+}
+
+// Installed returns an error that lists the programs that are not installed, or nil.
+func Installed(programs ...string) (err error) {
+	for _, name := range programs {
+		if _, e := exec.LookPath(name); e != nil {
+			err = errors.Join(err, fmt.Errorf("%s is not installed; make bench-setup installs it", name))
+		}
+	}
+	return err
+}
+
+// BuildPeer builds a package of a module in a folder of this repository into the file out.
+func BuildPeer(ctx context.Context, out, folder, pkg string) error {
+	if text, err := exec.CommandContext(ctx, "go", "build", "-C", folder, "-o", out, pkg).CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s in the current folder, which must be the repository: %w: %.300s", folder, err, text)
+	}
+	return nil
 }
 
 // Nginx returns nginx with a configuration.

@@ -97,11 +97,7 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if r, kept := out.(*result.Recorder); kept {
-			for _, file := range files {
-				r.Keep(file)
-			}
-		}
+		result.Keep(out, files...)
 		page.Chapters = append(page.Chapters, c)
 	}
 	page.Lead = began.Record(time.Now(), nil).Lead()
@@ -122,7 +118,7 @@ func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.W
 		if c.Scenario != s.Name {
 			continue
 		}
-		if why := installed(c); why != "" {
+		if why := installed(c); why != nil {
 			fmt.Fprintf(out, "Skipped: %s: %s\n", c, why)
 			continue
 		}

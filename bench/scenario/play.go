@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -181,17 +180,15 @@ func (st *stage) end() (err error) {
 	return errors.Join(err, os.RemoveAll(st.dir))
 }
 
-// installed describes what a case needs and is not installed; empty if nothing is missing.
-func installed(c Case) string {
+// installed returns an error about what a case needs and is not installed, or nil.
+func installed(c Case) error {
 	if c.Advisor {
 		if _, err := rig.Binary("advisor"); err != nil {
-			return err.Error()
+			return err
 		}
 	}
 	if c.Store == "redis" {
-		if _, err := exec.LookPath("redis-server"); err != nil {
-			return "redis-server is not installed (Debian: apt-get install redis-server)"
-		}
+		return rig.Installed("redis-server")
 	}
-	return ""
+	return nil
 }

@@ -1,12 +1,6 @@
 package speed
 
-import (
-	"errors"
-	"fmt"
-	"os/exec"
-
-	"weir/bench/rig"
-)
+import "weir/bench/rig"
 
 // nginxHead is the common part of the nginx configurations.
 const nginxHead = `
@@ -78,18 +72,8 @@ func limiter(name string, p rig.Peer, workers int) side {
 // limiters returns nginx, and HAProxy if it is installed.
 func limiters(workers int) []side {
 	sides := []side{limiter("nginx limit_req", rig.Nginx(nginxLimiting), workers)}
-	if missingTools("haproxy") == nil {
+	if rig.Installed("haproxy") == nil {
 		sides = append(sides, limiter("HAProxy stick-table", rig.HAProxy(haproxyLimiting), workers))
 	}
 	return sides
-}
-
-// missingTools returns an error that lists the programs that are not installed, or nil.
-func missingTools(names ...string) (err error) {
-	for _, name := range names {
-		if _, e := exec.LookPath(name); e != nil {
-			err = errors.Join(err, fmt.Errorf("%s is not installed; make bench-setup installs it", name))
-		}
-	}
-	return err
 }

@@ -46,7 +46,7 @@ func Rules(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := missingTools("wrk"); err != nil {
+	if err := rig.Installed("wrk"); err != nil {
 		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
 	}
 	l := &lab{Lab: rig.Lab{Out: out}, effort: effort{rounds: rulesRounds, span: time.Duration(seconds) * time.Second}}

@@ -71,11 +71,11 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if !known || len(args) > 1 {
 		return &service.ExitError{Status: 2, Err: fmt.Errorf("speed needs quick, usual, all or no argument, not %q", args)}
 	}
-	if err := missingTools("nginx", "wrk"); err != nil {
+	if err := rig.Installed("nginx", "wrk"); err != nil {
 		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
 	}
 	fmt.Fprintf(out, "%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios in brackets; one loop against one worker or thread, and GATE=off, unless stated otherwise\n", e.rounds, e.span)
-	if err := missingTools("haproxy"); err != nil {
+	if err := rig.Installed("haproxy"); err != nil {
 		fmt.Fprintf(out, "\nHAProxy is skipped: %v\n", err)
 	}
 	return (&lab{Lab: rig.Lab{Out: out}, effort: e}).run(ctx, e.parts...)
