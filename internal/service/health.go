@@ -43,7 +43,7 @@ type component struct {
 	read func() any
 }
 
-// SetReady says whether the program is ready for traffic. While it drains it is never
+// SetReady reports whether the program is ready for traffic. While it drains it is never
 // ready.
 func (h *Health) SetReady(ready bool) {
 	h.mu.Lock()

@@ -106,7 +106,7 @@ func (b *bench) finish(r *Run) *record.Result {
 	return r.Result()
 }
 
-// checkBooks says whether every request that was due is accounted for.
+// checkBooks reports whether every request that was due is accounted for.
 func checkBooks(t *testing.T, r *record.Result) {
 	t.Helper()
 	if r.Completed != r.Success+r.RateLimited+r.Errors {

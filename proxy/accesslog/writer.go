@@ -90,10 +90,10 @@ func open(name string) (io.WriteCloser, error) {
 // standard is standard output, which is never closed.
 type standard struct{}
 
-// Write is part of io.Writer.
+// Write implements io.Writer.
 func (standard) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 
-// Close is part of io.Closer.
+// Close implements io.Closer.
 func (standard) Close() error { return nil }
 
 // Ring returns the ring of a loop.

@@ -28,7 +28,7 @@ type Snapshot struct {
 	// Ended is the number of requests that ended, with or without an answer: their rate ×
 	// Interval. Mode says whether the limit decided: normal, it did; failopen, for a while it did
 	// not, because the store was unavailable; shadow, it did and recommendations are not applied.
-	// Store says whether other proxies share the store.
+	// Store reports whether other proxies share the store.
 	Ended float64 `json:"ended"`
 	Mode  string  `json:"mode"`  // normal, failopen, shadow
 	Store string  `json:"store"` // shared, local

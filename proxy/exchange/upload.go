@@ -157,7 +157,7 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 	}
 }
 
-// HandleTargetFull says whether the upstream connection currently accepts no data.
+// HandleTargetFull reports whether the upstream connection currently accepts no data.
 func (x *Exchange) HandleTargetFull(now time.Time, full bool) {
 	x.env.Begin()
 	x.targetFull = full
@@ -171,7 +171,7 @@ func (x *Exchange) HandleTargetFull(now time.Time, full bool) {
 	x.awaitBody(now)
 }
 
-// HandleClientFull says whether the client currently accepts no data. Meanwhile a relayed
+// HandleClientFull reports whether the client currently accepts no data. Meanwhile a relayed
 // answer is not read.
 func (x *Exchange) HandleClientFull(now time.Time, full bool) {
 	x.env.Begin()

@@ -229,7 +229,7 @@ func (x *Exchange) answersLong(now time.Time) bool {
 	return now.Sub(x.outcome.Answered) >= x.env.Settings.TargetTimeout
 }
 
-// HandleStream says whether the current answer may be streamed. While no more streams are
+// HandleStream reports whether the current answer may be streamed. While no more streams are
 // allowed it is collected, as far as time and BufferBytesMax permit.
 func (x *Exchange) HandleStream(now time.Time, ok bool) {
 	x.env.Begin()

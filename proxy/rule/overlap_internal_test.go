@@ -113,7 +113,7 @@ func TestOverlapAsTryingAll(t *testing.T) {
 	}
 }
 
-// tryAll says whether want rules from first on join group, so that all meet and
+// tryAll reports whether want rules from first on join group, so that all meet and
 // have a method in common.
 func tryAll(rules []overlap.Rule, group []int, first, want int) bool {
 	if len(group) == want {

@@ -68,7 +68,7 @@ func (j *judge) rules() []compiled {
 	return rules
 }
 
-// given says whether n has a member.
+// given reports whether n has a member.
 func given(n *strict.Node, name string) bool { return n.Member(name) != nil }
 
 // rule checks a rule decoded from n, and completes it.

@@ -66,7 +66,7 @@ func (s *Session) HandleUpstream(now time.Time, b []byte) (n int) {
 	return n
 }
 
-// HandleTargetFull says whether the upstream connection currently accepts no data.
+// HandleTargetFull reports whether the upstream connection currently accepts no data.
 func (s *Session) HandleTargetFull(now time.Time, full bool) {
 	s.Exchange.HandleTargetFull(now, full)
 	if s.state == stateTunnel {
@@ -74,7 +74,7 @@ func (s *Session) HandleTargetFull(now time.Time, full bool) {
 	}
 }
 
-// HandleClientFull says whether the client currently accepts no data. Meanwhile a relayed
+// HandleClientFull reports whether the client currently accepts no data. Meanwhile a relayed
 // answer is not read.
 func (s *Session) HandleClientFull(now time.Time, full bool) {
 	s.Exchange.HandleClientFull(now, full)
