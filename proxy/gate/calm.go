@@ -1,21 +1,21 @@
 package gate
 
 const (
-	// knownStep is how much of a window counts towards what is known, and knownMax
-	// bounds that. The first window counts little: the target may have been overrun by
-	// proxies that started at the same time.
+	// knownStep is how many answers of a window count towards calm.known, and knownMax
+	// bounds their sum. So the first window counts little: proxies that started at the same
+	// time may have overrun the target.
 	knownStep, knownMax = 50, 600
 )
 
-// calm is how answer times are spread when nothing waits.
+// calm is the distribution of answer times when nothing waits.
 type calm struct {
 	shape
-	known float64 // answers that say so; 0: nothing is known
-	few   float64 // in flight when that was learned
+	known float64 // answers it is based on; 0: it is not known
+	few   float64 // requests in flight when it was learned
 }
 
-// learn learns how answer times are spread when nothing waits: from where the fewest
-// were in flight, or clearly fewer than can be at work.
+// learn updates calm if no window had fewer in flight, or if clearly fewer were in flight
+// than can be worked on.
 func (g *Gate) learn(r *reading) {
 	c := &g.calm
 	fewer := r.mean <= max(1.1*c.few, .7*g.atWork)

@@ -26,10 +26,10 @@
 // share a target look at the same time.
 //
 // A window whose latest answers are clearly slower or faster than those before is discarded
-// without a decision and begins anew. While a queue grows, answer times spread, and one window over all of
-// that time would look like a slower target without a queue. Only the most that was in flight and
-// the time it took are kept: after half a second of such windows the next one is judged, even if
-// what it says is uncertain.
+// without a decision and begins anew. While a queue grows, answer times spread, and one window
+// over all of that time would look like a slower target without a queue. Only the most that was
+// in flight and the length of the window are kept: after half a second of such windows the next
+// one is judged even if its result is uncertain.
 //
 // Where answer times hardly vary, the quantiles do not tell the two apart. Then the gate
 // checks the effect of a cut: if far fewer requests are in flight and answers are no faster,
@@ -45,23 +45,23 @@
 // itself.
 //
 // When as many requests fail with fewer in flight, it is a fault, which no limit cures: the gate
-// restores the limit and ignores refusals for a while. When nothing is answered but refusals,
-// they do not count at all, and the first good answers find the limit as it was. It is no
-// fault if more requests were in flight when the refused ones were sent than with the others.
+// restores the limit and ignores refusals for a while. When all answers are refusals, they do
+// not count at all, and the first good answers find the limit as it was. It is no fault if more
+// requests were in flight when the refused ones were sent than with the others.
 //
 // # Bursts
 //
 // While the limit does not bind, it is one and a half times the most that was in flight
 // in the last minute, so that a burst passes. If a queue lasts nevertheless, another proxy's
 // gate is the only one that holds requests back, and the limit falls. The price is the first
-// second after a target has become much slower: its queue is as long as that limit
-// then, and the limit falls by no more than half in a window.
+// second after a target has become much slower: its queue is then as long as that limit,
+// which falls by no more than half in a window.
 //
-// What the gate sheds of steady traffic at 90 % of a target's capacity that would have been
-// answered in time is below one request in 10,000 where answer times are about exponential,
-// or workers many. It is up to three in 1,000 where answer times deviate by two or three
-// times their mean, workers are few or requests come in bursts: there queues last as
-// long as those of an overload.
+// Of steady traffic at 90 % of a target's capacity, the gate needlessly sheds less than one
+// request in 10,000 where answer times are about exponential or workers are many: a request
+// that would have been answered in time without a gate. It sheds up to three in 1,000 where the
+// standard deviation of answer times is two or three times their mean, workers are few or
+// requests come in bursts: there queues last as long as those of an overload.
 //
 // Nothing here reads a clock. Every target has one gate, which all loops share.
 package gate

@@ -7,44 +7,45 @@ import (
 )
 
 const (
-	// queueMost is the share of waiting from which the limit falls to what is at work
-	// in one step, once it is beyond doubt.
+	// queueMost is the share of waiting from which the limit falls in one step to the number
+	// that is worked on, once that share is beyond doubt.
 	queueMost = .35
 	// queueLeast is the share below which the limit grows by growth at once.
 	queueLeast, growth = .05, 1.5
-	// part is how much of the way to where it should be the limit goes in a window: an
-	// estimate that is wrong by chance shall not move it all the way.
+	// part is how much of the way to its new value the limit goes in one window, so that an
+	// estimate that is wrong by chance does not move it all the way.
 	part = .7
 	// burst is how long a queue must last before the limit falls. Shorter ones pass by
-	// themselves, and cutting them would only shed what can be answered.
+	// themselves, and a lower limit would only shed requests that can be answered.
 	burst = 200 * time.Millisecond
 	// brisk is the median answer time up to which waiting in the target does not count; from
 	// twice that all of it does. Such a wait is short, and without it a fast target would
 	// be idle until the proxy has read an answer and sent the next request. Where clients expect
-	// answers sooner than in twice brisk, it is half of what they expect.
+	// answers sooner than in twice brisk, half of what they expect takes its place.
 	brisk = 2 * time.Millisecond
-	// leastLong is how long a gate must have bound until answer times under the least limit
-	// are taken for those without a queue: nothing else would raise it if they were longer.
+	// leastLong is how long a gate must have bound until answer times at the lowest limit
+	// are taken for those without a queue. Nothing else would raise the limit if a target
+	// had become slower.
 	leastLong = 20 * time.Second
-	// provenPart is what the limit keeps of what was at work lately when answers came
-	// fastest, and a little.
+	// provenPart times the number that was worked on lately when answers came fastest is a
+	// lower bound of the limit.
 	provenPart = 1.1
 )
 
-// A reading is what a window says.
+// A reading is the result of evaluating a window.
 type reading struct {
 	shape
 	full    bool    // the gate bound
-	long    bool    // there will be no better one
+	long    bool    // a decision no longer waits for more certainty
 	mean    float64 // in flight
-	atWork  float64 // of those in flight
-	waiting float64 // share of the answer time, as far as it counts
-	noise   float64 // of waiting: a standard deviation
+	atWork  float64 // how many of those in flight were worked on
+	waiting float64 // share of the answer time, as far as it counts; see brisk
+	noise   float64 // standard deviation of waiting
 	rate    float64 // good answers per second
 	span    time.Duration
 }
 
-// judge moves the limit if the window says enough, and reports whether it did.
+// judge moves the limit if the window is conclusive, and reports whether it did.
 func (g *Gate) judge(now time.Time, span time.Duration) bool {
 	w := &g.window
 	if w.goods < min(windowMin/2, firstMin) {
@@ -83,7 +84,7 @@ func (g *Gate) judge(now time.Time, span time.Duration) bool {
 	return done
 }
 
-// read compares the window with what answer times are when calm.
+// read compares the window with the answer times when calm.
 func (g *Gate) read(span time.Duration) reading {
 	w := &g.window
 	r := reading{
@@ -120,7 +121,7 @@ func (g *Gate) read(span time.Duration) reading {
 	return r
 }
 
-// judgeFirst ends the time in which nothing is known with a look at the target, for
+// judgeFirst ends the time in which nothing is known with a look at the target, since
 // what has been seen so far may have been a queue.
 func (g *Gate) judgeFirst(now time.Time, r *reading) {
 	g.first = false
@@ -136,10 +137,10 @@ func (g *Gate) judgeFirst(now time.Time, r *reading) {
 	}
 }
 
-// judgeFull moves a limit that binds to what is at work and its square root. The root
-// is the queue that keeps the workers busy although arrivals and answers vary by chance,
-// and forgives an estimate that is too low. As it is a larger part of a small limit than
-// of a large one, gates that see the same queue come to the same limit.
+// judgeFull moves a limit that binds to the number that is worked on plus its square root.
+// The root is the queue that keeps the workers busy although arrivals and answers vary by
+// chance, and makes up for an estimate that is too low. As it is a larger part of a small
+// limit than of a large one, gates that see the same queue arrive at the same limit.
 func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	sure := r.waiting-2*r.noise > queueMost
 	if sure && now.Sub(g.bound) < burst && now.Sub(g.room.relief) < burst || !sure && !r.long && r.waiting+2*r.noise >= .1 {
@@ -164,8 +165,8 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	return true
 }
 
-// judgeCut looks at what became of answer times that hardly vary after the limit has
-// fallen by half. When they did not fall at all it was no queue.
+// judgeCut checks answer times that hardly vary after the limit has fallen by half. If they
+// have not fallen at all, there was no queue.
 func (g *Gate) judgeCut(r *reading) bool {
 	b := g.before
 	if g.calm.wide() || !r.full || b.limit == 0 || g.limit > .55*b.limit {
@@ -180,14 +181,15 @@ func (g *Gate) judgeCut(r *reading) bool {
 	return true
 }
 
+// note records the rate at which requests were worked on.
 func (g *Gate) note(r *reading) {
 	most := r.mean * (1 - max(0, r.waiting-2*r.noise))
 	g.rates[g.turn] = min(most, r.rate*g.slower*g.calm.mean/float64(time.Second))
 	g.turn = (g.turn + 1) % len(g.rates)
 }
 
-// proven is how many were at work lately when answers came fastest, by Little's law:
-// below, the limit would cost throughput.
+// proven returns how many were worked on lately when answers came fastest, by Little's law.
+// A lower limit would cost throughput.
 func (g *Gate) proven() float64 {
 	most := 0.0
 	for _, rate := range g.rates {
@@ -196,7 +198,7 @@ func (g *Gate) proven() float64 {
 	return provenPart * most
 }
 
-// fall lowers the limit for a reason.
+// fall lowers the limit and records why.
 func (g *Gate) fall(now time.Time, to float64, why Reason) {
 	before := g.Limit()
 	if g.set(to); g.Limit() < before {

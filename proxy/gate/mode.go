@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Wait is how long a request waits for a place unless something else is configured.
+// Wait is the default of how long a request waits for a place.
 const Wait = 50 * time.Millisecond
 
-// A Mode says what becomes of a limit.
+// A Mode says how the limit is applied.
 type Mode uint8
 
 const (
 	Off    Mode = iota // there is none
-	Shadow             // it is learned, and what it would hold back is counted
-	On                 // it is kept
+	Shadow             // it is learned, and the requests that would have to wait are counted
+	On                 // it is enforced
 )
 
-// modes are the words of the settings, in the order of the constants.
+// modes lists the words of the settings, in the order of the constants.
 const modes = "off, shadow, on"
 
-// String is the word of the settings.
+// String returns the word of the settings.
 func (m Mode) String() string { return [...]string{"off", "shadow", "on"}[m] }
 
 // ParseMode is the inverse of String.

@@ -3,22 +3,22 @@ package gate
 import "time"
 
 const (
-	// probeMin and probeMax bound how often a gate that binds looks what answer times
-	// are with half as many in flight, and each pause between them is rarer times as long as
-	// the one before, because they cost throughput. The periods are powers of two seconds of the wall
-	// clock, so that gates which share a target look at the same time: one that looks alone
-	// sees the queue of the others.
+	// A gate that binds looks at answer times with half as many in flight, at least every
+	// probeMax and at most every probeMin. Each pause between looks is rarer times as long as
+	// the one before, because looks cost throughput. The periods are powers of two seconds of
+	// the wall clock, so that gates that share a target look at the same time: one that looks
+	// alone sees the queue of the others.
 	probeMin, probeMax, rarer = time.Second, 16 * time.Second, 4
 	// probeAnswers is how many answers a look takes, after three answer times in which the
-	// limit comes into effect, and probePart the most it may take of the time.
+	// limit comes into effect. probePart bounds the share of the time that looks may take.
 	probeAnswers, probePart = 40, 1. / 8
-	// probeNews is how many standard deviations faster answers must be than known for
-	// the next look to be soon: then what is known was learned while the target was
-	// overrun. A wrong alarm costs little.
+	// probeNews is how many standard deviations below the known times answers must be for
+	// the next look to be soon: then the known times were learned while the target was
+	// overrun. A false alarm costs little.
 	probeNews = 1.5
-	// Likewise when the look shows the target to be slower by less than this part of what was
-	// assumed: a queue, or pauses of the machine, were taken for slowness. slowerMost
-	// bounds what is believed of it when a look might take too long.
+	// The next look is soon as well if this one finds less than lessSlow of the slowness that
+	// was assumed: a queue, or pauses of the machine, had been taken for it. slowerMost
+	// bounds the slowness that is assumed when computing how long a look takes.
 	lessSlow, slowerMost = .7, 1.5
 )
 
@@ -26,12 +26,12 @@ const (
 type probe struct {
 	period time.Duration
 	last   time.Time // when the gate last looked, or did not bind
-	limit  float64   // to be restored; 0: there is no look under way
-	slower float64   // times as long as when calm answers took then
-	all    bool      // every gate that binds looks now
+	limit  float64   // to be restored; 0: no look is under way
+	slower float64   // Gate.slower when the look began
+	all    bool      // every gate that binds looks at the same time
 }
 
-// judgeProbe begins and ends looks at the target, and reports whether it did.
+// judgeProbe begins or ends a look at the target, and reports whether it did.
 func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	p := &g.probe
 	switch {

@@ -6,30 +6,30 @@ import (
 )
 
 const (
-	// crowd is how many times what is in flight a limit is that does not bind, and
-	// crowdMin what it adds to that: so a sudden crowd passes.
+	// A limit that does not bind is crowd times the most that was in flight, plus crowdMin,
+	// so that a sudden crowd passes.
 	crowd, crowdMin = 1.5, 4
-	// crowdForget is how long it takes to forget that there was a crowd. It is several
-	// times as long as what lies between the crowds of usual traffic.
+	// crowdForget is how long it takes to forget a crowd: several times the pause between
+	// crowds in usual traffic.
 	crowdForget = time.Minute
 	// queueSome is the share of waiting above which a limit that does not bind does not
-	// rise, and from which it falls if the queue stands for that long. A target that is
-	// well used has queues too, but they pass. A queue that stands means that another
-	// proxy's gate binds, which would have to give way alone.
+	// rise. It falls if the queue lasts for queueStands. A well-used target has queues too, but
+	// they pass. One that stands means that another proxy's gate binds, which otherwise would
+	// have to give way alone.
 	queueSome, queueStands = .12, 3 * time.Second
-	// queueMuch is the share of waiting with which a limit falls to what is at work that
-	// does not bind, once the queue has lasted for that long: then every proxy's limit is
-	// too high.
+	// queueMuch is the share of waiting with which a limit that does not bind falls to the
+	// number that is worked on, once the queue has lasted for queueLasts: then every proxy's
+	// limit is too high.
 	queueMuch, queueLasts = .5, time.Second
-	// queueOver is the time over which waiting is smoothed for this: a few windows.
+	// queueOver is the time over which the share of waiting is smoothed: a few windows.
 	queueOver = 500 * time.Millisecond
 )
 
-// room is what is known of the time in which the gate did not bind.
+// room has what is known about the time in which the gate did not bind.
 type room struct {
-	most    float64   // in flight lately
-	waiting float64   // the share of the answer time, smoothed
-	relief  time.Time // when there was no queue last
+	most    float64   // most in flight lately
+	waiting float64   // share of the answer time, smoothed
+	relief  time.Time // when there was last no queue
 }
 
 // judgeRoom moves a limit that does not bind.
@@ -64,7 +64,7 @@ func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
 	return true
 }
 
-// note follows the queue in the target.
+// note updates the share of waiting.
 func (m *room) note(now time.Time, r *reading) {
 	m.waiting += (r.waiting - m.waiting) * min(1, float64(r.span)/float64(queueOver))
 	if m.waiting <= queueSome || now.Before(m.relief) {
