@@ -8,7 +8,7 @@ import (
 // Classes is how many classes of requests a gate knows apart by how long they take.
 const Classes = 16
 
-// A Config says within which bounds the limit moves, and which answers are fast enough.
+// A Config has the bounds of the limit, and the answer time that clients expect.
 type Config struct {
 	Min int           // ≥ 1; 0: 2
 	Max int           // ≥ Min; 0: no bound
@@ -18,20 +18,20 @@ type Config struct {
 const (
 	// settleMax bounds how long answers are ignored after the limit has risen.
 	settleMax = 10 * time.Second
-	// settleTimes is how many medians long answers to requests are ignored that were
-	// sent before as few were in flight as the fallen limit allows.
+	// settleTimes is for how many median answer times after a fall of the limit answers are
+	// ignored whose requests were sent with more in flight than the new limit.
 	settleTimes = 4
 )
 
 // A Gate bounds what is in flight to one target.
 //
-// Owned by who holds the lock of its target: see package gates.
+// Owned by the goroutine that holds the lock of its target; see package gates.
 type Gate struct {
 	cfg    Config
 	brisk  time.Duration // see brisk
 	limit  float64
-	places int     // limit as a whole number; on average it is the limit
-	rest   float64 // what rounding has left over
+	places int     // limit as a whole number, whose average is the limit
+	rest   float64 // remainder of the rounding
 	first  bool    // nothing is known yet: there is no limit
 
 	scale [Classes]float64 // the usual class's answer time ÷ the class's; 0: unknown
@@ -39,18 +39,18 @@ type Gate struct {
 	usual int // the class with the most answers, whose scale is 1
 
 	window window
-	last   float64    // median of the window before
+	last   float64    // median of the previous window
 	calm   calm       // how answer times are spread when nothing waits
-	slower float64    // times as long as when calm answers take now, without waiting
-	rates  [4]float64 // good answers per second in the windows before
+	slower float64    // answer times without waiting ÷ those when calm
+	rates  [4]float64 // good answers per second in the last windows
 	turn   int
 
-	atWork float64   // of those in flight while the gate bound, smoothed
+	atWork float64   // how many of those in flight were worked on while the gate bound, smoothed
 	bound  time.Time // since when the gate has bound
 	room   room
 	probe  probe
 
-	before  cut // where the limit fell from, of answer times that hardly vary
+	before  cut // where the limit fell from, for answer times that hardly vary
 	refused refusals
 	look    Look
 }
@@ -58,18 +58,18 @@ type Gate struct {
 // A cut is where the limit was before it fell.
 type cut struct{ limit, mid float64 }
 
-// A Look is what a gate knows of its target, for people.
+// A Look is what a gate knows about its target, for display.
 type Look struct {
 	Limit    int
 	Baseline time.Duration // median answer time without waiting, as it is now
 	Median   time.Duration // of the last window
-	Waiting  float64       // the share of the answer time that is waiting in the target, also where it does not count
+	Waiting  float64       // share of the answer time that is waiting in the target, even if too short to count
 	Down     bool          // the target refuses nearly everything
 	Cuts     [Reasons]uint64
 	Last     []Cut // the last cutsKept, oldest first; shared, not to be changed
 }
 
-// cutsKept is how many cuts are remembered for people.
+// cutsKept is how many cuts a Look has.
 const cutsKept = 8
 
 // A Cut is a fall of the limit.
@@ -91,13 +91,13 @@ const (
 	Reasons = iota
 )
 
-// MarshalText is String.
+// MarshalText returns the word that String returns.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// String is the word used in metrics.
+// String returns the word used in metrics.
 func (r Reason) String() string { return [...]string{"latency", "errors"}[r] }
 
-// New returns the gate of a target of which nothing is known.
+// New returns a gate that knows nothing about its target yet.
 func New(cfg Config) *Gate {
 	if cfg.Min <= 0 {
 		cfg.Min = 2
@@ -115,7 +115,7 @@ func New(cfg Config) *Gate {
 	return g
 }
 
-// Limit is how many requests may be at the target.
+// Limit returns how many requests may be at the target.
 func (g *Gate) Limit() int { return g.places }
 
 // Look returns what the gate knows.
@@ -125,31 +125,21 @@ func (g *Gate) Look() Look {
 	return l
 }
 
-// An Answer is the first byte of a target's answer, or that there is none.
+// An Answer describes the first byte of a target's answer, or a missing answer.
 type Answer struct {
-	Sent     time.Time // when the request was sent, all of it
-	At       time.Time // when the answer began; zero: now
-	Class    int       // of requests that take about as long, below Classes
-	Refused  bool      // 429, 502, 503, 504, a time-out or a broken connection
-	Full     bool      // when it was sent the gate bound: it had waited, or the next had to
-	InFlight int       // at the target when it was sent, itself included
+	Sent     time.Time     // when the request was sent, all of it
+	Ago      time.Duration // since the answer began
+	Class    int           // of requests that take about equally long; below Classes
+	Refused  bool          // 429, 502, 503, 504, a timeout or a broken connection
+	Full     bool          // the gate bound when it was sent: it had waited, or the next one had to
+	InFlight int           // at the target when it was sent, itself included
 }
 
-// began is when the answer began.
-func (a *Answer) began(now time.Time) time.Time {
-	if a.At.IsZero() {
-		return now
-	}
-	return a.At
-}
-
-// Answered records an answer, now or later than it came, and reports whether it has judged the answers
-// since the last time: then the limit and the Look may be others. Uploads, streams and
-// tunnels, whose time is their client's, are not recorded.
+// Answered records an answer, when it comes or later. It reports whether it has judged the
+// answers since the last time, so that the limit and the Look may have changed. Uploads,
+// streams and tunnels must not be recorded, since their duration depends on the client.
 func (g *Gate) Answered(now time.Time, a *Answer) bool {
-	w := &g.window
-	at := a.began(now)
-	took := at.Sub(a.Sent)
+	w, took := &g.window, now.Sub(a.Sent)-a.Ago
 	if took < 0 {
 		return false
 	}
@@ -159,20 +149,21 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if w.since.IsZero() {
 		w.since, w.until = a.Sent, a.Sent.Add(firstMax)
 	}
-	if at.Before(w.since) {
+	span := now.Sub(w.since)
+	if span < a.Ago {
 		g.setBack(now)
 		return false
 	}
 	if g.first {
 		w.peak = max(w.peak, a.InFlight)
 	}
-	if w.stale(at, a) || g.ignores(now, at, a) {
+	if w.stale(now, a) || a.Refused && g.ignores(now, a) {
 		return false
 	}
 	if w.settle > 0 { // the first to be answered are the fast ones
 		w.since = a.Sent.Add(w.settle)
 		w.settle = 0
-		if at.Before(w.since) {
+		if span = now.Sub(w.since); span < a.Ago {
 			return false
 		}
 	}
@@ -190,7 +181,6 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if w.n < w.next {
 		return false
 	}
-	span := now.Sub(w.since)
 	if g.early(span) {
 		return false
 	}
@@ -203,7 +193,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	return true
 }
 
-// settle begins a new window, once the limit is in effect that has fallen or not.
+// settle begins a new window once the new limit is in effect, which may have fallen.
 func (g *Gate) settle(now time.Time, fallen bool) {
 	w, takes := &g.window, min(time.Duration(g.last), settleMax)
 	if !fallen {
@@ -215,7 +205,7 @@ func (g *Gate) settle(now time.Time, fallen bool) {
 	w.settle = min(takes, time.Duration(2*g.slower*g.calm.mid))
 }
 
-// setBack is called when there is an answer from before the window. If now is long before it, too,
+// setBack is called for an answer from before the window. If now is long before it as well,
 // the clock was set back.
 func (g *Gate) setBack(now time.Time) {
 	if g.window.since.Sub(now) <= settleMax {
@@ -246,17 +236,18 @@ func (g *Gate) early(span time.Duration) bool {
 	return span < spanMin
 }
 
-// scaled returns an answer time as if it were one of the usual class, and learns how
-// long its own class takes: the scale follows the medians in small steps.
+// scaled converts an answer time to what a request of the usual class would have taken. It
+// learns how long the answer's own class takes: the scale follows the medians in small steps.
 func (g *Gate) scaled(class int, ns float64) float64 {
 	g.seen[class]++
-	if g.seen[class] > g.seen[g.usual] {
+	if class != g.usual && g.seen[class] > g.seen[g.usual] {
 		g.change(class)
 	}
 	s := &g.scale[class]
 	switch {
 	case class == g.usual:
 		*s = 1
+		return ns
 	case *s == 0 && g.last > 0:
 		*s = g.last / ns
 	case *s == 0:
@@ -272,7 +263,7 @@ func (g *Gate) scaled(class int, ns float64) float64 {
 	return ns * *s
 }
 
-// change makes class the usual one: everything that was learned is converted to its terms.
+// change makes class the usual one, and converts everything that was learned to its scale.
 func (g *Gate) change(class int) {
 	by := g.scale[class]
 	g.usual = class
@@ -290,10 +281,10 @@ func (g *Gate) change(class int) {
 	g.calm.mean /= by
 }
 
-// set moves the limit. The places alternate between the whole numbers around it: else
-// limits of 5.0 and 5.9 would be the same, and gates that share a target could not come
-// closer to each other. At the ceiling they do not: one place too many there is one that the
-// target refuses again and again.
+// set moves the limit. The places alternate between the whole numbers around it. Otherwise
+// limits of 5.0 and 5.9 would be the same, and gates that share a target could not converge.
+// At the ceiling they do not alternate, since the target would refuse the request in the one
+// place too many again and again.
 func (g *Gate) set(n float64) {
 	g.limit = max(float64(g.cfg.Min), min(n, float64(g.cfg.Max), g.refused.ceiling))
 	if g.limit == g.refused.ceiling {

@@ -454,10 +454,7 @@ func TestLateAnswers(t *testing.T) {
 	g, now := gate.New(gate.Config{}), time.Unix(1e9, 0)
 	answer := func(a gate.Answer) bool {
 		now = now.Add(ms)
-		a.Sent, a.InFlight = now.Add(-10*ms), 2
-		if !a.At.IsZero() {
-			a.Sent = a.At.Add(-10 * ms)
-		}
+		a.Sent, a.InFlight = now.Add(-a.Ago-10*ms), 2
 		return g.Answered(now, &a)
 	}
 	last := now
@@ -466,7 +463,7 @@ func TestLateAnswers(t *testing.T) {
 			last = now
 		}
 	}
-	answer(gate.Answer{At: now.Add(-time.Minute)})
+	answer(gate.Answer{Ago: time.Minute})
 	for now.Sub(last) < 90*ms {
 		if answer(gate.Answer{}) {
 			t.Fatalf("answers of %v are judged", now.Sub(last))

@@ -8,42 +8,44 @@ import (
 const (
 	// refusedMost is the share of refusals from which the limit falls.
 	refusedMost = .05
-	// rounds is how many times all places are used until more are tried, one or this part.
-	// Where requests wait, the target refuses one that would otherwise be shed.
+	// rounds is how many times all places are used before more are tried: one, or morePart
+	// of them. If requests wait for places, the one that the target then refuses would
+	// otherwise be shed.
 	rounds, morePart = 3, 1. / 16
-	// leastPart is the part of where refusals began below which the limit does not fall
-	// before it is known whether that helps.
+	// The limit falls to no less than leastPart of the limit at which refusals began until it
+	// is known whether that helps.
 	leastPart = .6
-	// helpedMost is the part of the share of refusals that may be left after the limit has
-	// fallen: if more is left, it may be a fault, and the limit falls further to find out.
+	// helpedMost is the part of the share of refusals that may remain after the limit has
+	// fallen. If more remains, it may be a fault, and the limit falls further to find out.
 	helpedMost = .6
 	// ignoreMin and ignoreMax bound how long the refusals of a fault are ignored. The time doubles
-	// with each fault. Up to ignoreDoubted it ends when the target refuses because of too many
-	// requests: then there was no fault. Beyond it, the target has a fault and is overloaded.
+	// with each fault. Up to ignoreDoubted it ends early if the target refuses because of too
+	// many requests: then there was no fault. Beyond it, the target has a fault and is also
+	// overloaded.
 	ignoreMin, ignoreMax = 10 * time.Second, 5 * time.Minute
 	ignoreDoubted        = 2 * ignoreMin
-	// outage is the share of refusals above which the target is down: then any good answers mean
-	// that this is over.
+	// outage is the share of refusals above which the target is down. Any good answer means
+	// that the outage is over.
 	outage = .9
 )
 
-// refusals is what is known of a target that refuses requests.
+// refusals has what is known about a target that refuses requests.
 type refusals struct {
 	ceiling      float64   // of the limit
-	good         int       // answers since it was moved, while the gate bound
-	lowered      time.Time // when it was moved down last
+	good         int       // good answers since it was moved, while the gate bound
+	lowered      time.Time // when it last fell
 	before       float64   // the limit before there were any
-	from         float64   // the limit under which the share was measured; 0: there were none
+	from         float64   // the limit at which share was measured; 0: there were none
 	share        float64
-	atWork       float64 // then, of those in flight
+	atWork       float64 // how many of those in flight were worked on then
 	ignoredUntil time.Time
 	ignoredFor   time.Duration
-	clean        int // windows in a row without one
+	clean        int // windows in a row with hardly any refusal
 }
 
-// follow moves the ceiling with an answer of a target that refuses requests: down by one
-// place for a request that was sent since it was moved down last, and up when all places
-// have been used some times.
+// follow moves the ceiling after an answer of a target that refuses requests: down by one
+// place for a refused request that was sent since it last fell, and up when all places have
+// been used rounds times.
 func (g *Gate) follow(now time.Time, a *Answer) {
 	f := &g.refused
 	switch {
@@ -60,27 +62,28 @@ func (g *Gate) follow(now time.Time, a *Answer) {
 	}
 }
 
-// ignores reports whether an answer that began at some time is a refusal of a target that
-// refuses everything. As long as there is nothing else, no time passes for the limit.
-func (g *Gate) ignores(now, at time.Time, a *Answer) bool {
-	if f := &g.refused; !a.Refused || f.share <= outage || !now.Before(f.ignoredUntil) {
+// ignores reports whether a refusal is one of a target that refuses everything. As long as
+// there are no other answers, no time passes for the limit.
+func (g *Gate) ignores(now time.Time, a *Answer) bool {
+	if f := &g.refused; f.share <= outage || !now.Before(f.ignoredUntil) {
 		return false
 	}
 	if g.window.goods == 0 {
+		at := now.Add(-a.Ago)
 		g.window.since, g.bound, g.room.relief = at, at, at
 	}
 	return true
 }
 
-// judgeRefusals says whether the target refuses requests as there are too many, and reports
-// whether it has moved the limit.
+// judgeRefusals lowers the limit if the target refuses requests because there are too many,
+// and restores it if that has not helped. It reports whether it has moved the limit.
 func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	w, f := &g.window, &g.refused
 	share := 1 - float64(w.goods)/float64(w.n)
 	g.look.Down = share > outage
 	crowded := w.crowded()
 	if (crowded && f.ignoredFor <= ignoreDoubted || f.share > outage && w.goods > 0) && now.Before(f.ignoredUntil) {
-		f.ignoredUntil = now // it was none, or is over: refusals say something new
+		f.ignoredUntil = now // it was no fault, or is over: refusals are informative again
 	}
 	if share <= refusedMost || now.Before(f.ignoredUntil) {
 		f.settle(share)

@@ -6,82 +6,84 @@ import (
 )
 
 const (
-	// windowMin is the least number of answers that are judged together, and spanMin
-	// the least time in which they must have come: below, one batch or one pause of
-	// the target's runtime would look like a trend.
+	// windowMin is the least number of answers that are judged together, and spanMin the
+	// least time that they must span. In less, one batch or one pause of the target's runtime
+	// would look like a trend.
 	windowMin = 20
 	spanMin   = 100 * time.Millisecond
-	// spanShort is the same during a look at the target.
+	// spanShort replaces spanMin during a look at the target.
 	spanShort = 20 * time.Millisecond
-	// firstMin is how many answers say for the first time what calm is. Only requests
-	// count that were sent with firstFew or fewer in flight, as others may have waited;
-	// after firstMax all do. After firstTimes times what these
-	// took, about as many are in flight as usual: the first answers are the fast ones.
+	// firstMin is how many answers are needed to learn for the first time what calm is. Only
+	// requests that were sent with firstFew or fewer in flight count, as others may have
+	// waited; after firstMax all do. The first answers are the fast ones: it takes firstTimes
+	// times as long as they took until about as many are in flight as usual.
 	firstFew, firstMin, firstMax = 10, 8, time.Second
 	firstTimes                   = 4
-	// A window with longMin answers, or of spanMax, is judged also when what it says
-	// lies within the noise.
+	// A window with longMin answers, or of spanMax, is judged even if its result lies within
+	// the noise.
 	longMin = 200
 	spanMax = 500 * time.Millisecond
-	// changedMost is how many standard deviations the number of answers above the median less
-	// that of those below it may be off until a window begins anew. The variance of one answer is
-	// changedLeast at the least: where all times seemed the same, a few others are no change.
+	// A window begins anew if the number of answers above the median less that of those below
+	// it is off by more than changedMost standard deviations. The variance of one answer is at
+	// least changedLeast: where all times seemed the same, a few different ones are no change.
 	changedMost, changedLeast = 3, .25
 )
 
-// The buckets of a window have the exponent and the three highest bits of the
-// mantissa of a float64 in common: eight for each doubling, from about a microsecond
-// to about an hour.
+// The times in a bucket of a window have the exponent and the three highest bits of the
+// mantissa of a float64 in common. So there are eight buckets for each doubling, from about
+// a microsecond to about an hour.
 const (
 	bucketBits = 52 - 3
 	bucketMin  = (1023 + 10) << 3 // 2^10 ns
 	buckets    = 256
 )
 
-// A window is what the answers say that came since the limit was moved last.
+// A window sums up the answers since the limit was last moved.
 type window struct {
-	since    time.Time     // before, answers tell of the limit that was; they do not count
-	few      int           // answers to requests sent with more in flight do not count, 0: all do,
+	since    time.Time     // answers from before belong to the former limit and do not count
+	few      int           // answers to requests sent with more in flight do not count
 	until    time.Time     // until then
-	settle   time.Duration // to be ignored after the first that counts
-	read     int           // goods that have been read
+	settle   time.Duration // how long answers are ignored after the first that counts
+	read     int           // goods at the last reading
 	mid      int           // the bucket that has the median of those
 	tilt     float64       // share of those in higher buckets less that in lower ones
 	varies   float64       // variance of what one of them adds to that
-	above    int           // answers since then in higher buckets less those in lower ones
+	above    int           // answers after the last reading in higher buckets less those in lower ones
 	n, goods int           // answers, and those that were no refusals
-	full     int           // sent while the gate bound
+	full     int           // answers to requests sent while the gate bound
 	peak     int           // most in flight
-	inFlight int           // summed over the answers
-	refused  int           // the same over refusals
+	inFlight int           // sum over the answers
+	refused  int           // sum of the same over refusals
 	sum      float64       // of the answer times, ns
 	counts   [buckets]uint32
-	least    int           // bucket that is not empty
-	next     int           // answers at which to judge
-	takes    time.Duration // the first one, at the least; 0: unknown
-	lost     time.Duration // taken by windows that were begun anew since the limit was moved last
+	least    int           // lowest bucket that is not empty
+	next     int           // number of answers at which to judge
+	takes    time.Duration // least length of the first window; 0: unknown
+	lost     time.Duration // length of the windows that were begun anew since the limit was last moved
 }
 
-func (w *window) reset(now time.Time) { *w = window{since: now, next: windowMin, least: buckets - 1} }
+func (w *window) reset(now time.Time) {
+	*w = window{since: now, few: math.MaxInt, next: windowMin, least: buckets - 1}
+}
 
-// renew begins the window anew without a decision. The time it took still counts towards a long
-// one: else a queue whose answer times vary could put off the decision for ever. The limit has not
-// been moved, so answers that did not count do not count now.
+// renew begins the window anew without a decision. Its length still counts towards spanMax:
+// otherwise a queue whose answer times vary could put off the decision for ever. The limit has
+// not been moved, so answers that did not count still do not.
 func (w *window) renew(now time.Time) {
 	was := *w
 	w.reset(now)
 	w.few, w.until, w.lost = was.few, was.until, was.lost+now.Sub(was.since)
 }
 
-// stale reports whether an answer says nothing of the limit in force, because its request
+// stale reports whether an answer says nothing about the limit in force, because its request
 // was sent with more in flight.
-func (w *window) stale(at time.Time, a *Answer) bool {
-	return w.few > 0 && a.InFlight > w.few && !a.Refused && at.Before(w.until)
+func (w *window) stale(now time.Time, a *Answer) bool {
+	return a.InFlight > w.few && !a.Refused && w.until.Sub(now) > -a.Ago
 }
 
-// crowded reports whether clearly more were in flight when the refused requests were
-// sent than when the others were: then the target refuses because of too many requests. While
-// the gate binds, the number in flight is the same for all, and crowded reports false.
+// crowded reports whether clearly more were in flight when the refused requests were sent
+// than when the others were: then the target refuses because there are too many. While the
+// gate binds, the number in flight is the same for all, and crowded reports false.
 func (w *window) crowded() bool {
 	refused, goods := float64(w.n-w.goods), float64(w.goods)
 	more := float64(w.refused)/refused - float64(w.inFlight-w.refused)/goods
@@ -102,10 +104,9 @@ func (w *window) add(ns float64) {
 	w.counts[i]++
 }
 
-// A shape is how answer times are spread, in ns: the tenth, the fiftieth and the
-// seventy-fifth percentile, and the mean. The tenth is where waiting shows best; the
-// seventy-fifth is as high as one can go without meeting the few slow routes that
-// most services have.
+// A shape describes a distribution of answer times, in ns: the tenth, the fiftieth and the
+// seventy-fifth percentile, and the mean. The tenth shows waiting best. The seventy-fifth is
+// as high as possible without including the few slow routes that most services have.
 type shape struct{ low, mid, high, mean float64 }
 
 func (w *window) shape() shape {
@@ -126,7 +127,7 @@ func (w *window) shape() shape {
 	return s
 }
 
-// mark takes all answers as read.
+// mark records that all answers have been read.
 func (w *window) mark() {
 	below := 0
 	for w.mid = w.least; below+int(w.counts[w.mid]) <= w.goods/2; w.mid++ {
@@ -138,21 +139,21 @@ func (w *window) mark() {
 	w.varies = max(changedLeast, float64(w.goods-same)/n-w.tilt*w.tilt)
 }
 
-// changed reports whether the answers since the window was read were clearly slower or faster than
-// those before: then the window mixes two situations, and a queue that grows looks like a slower
-// target. Whole buckets are compared: where answer times hardly vary, all may be on one side of a
-// median within its bucket.
+// changed reports whether the answers after the last reading were clearly slower or faster
+// than those before: then the window mixes two situations, and a growing queue looks like a
+// slower target. Whole buckets are compared: where answer times hardly vary, all may be on one
+// side of a median within its bucket.
 func (w *window) changed() bool {
 	since, read := float64(w.goods-w.read), w.read
 	return read > 0 && math.Abs(float64(w.above)-w.tilt*since) > changedMost*math.Sqrt(w.varies*since)
 }
 
-// bucketStart is the shortest time of bucket i, in ns.
+// bucketStart returns the shortest time of bucket i, in ns.
 func bucketStart(i int) float64 {
 	return math.Float64frombits(uint64(i+bucketMin) << bucketBits)
 }
 
-// wide reports whether answer times vary enough to tell waiting from slowness.
+// wide reports whether answer times vary enough to distinguish waiting from slowness.
 func (s *shape) wide() bool { return s.high-s.low > .4*s.mid }
 
 // toward moves s by a share of the way to o.

@@ -37,31 +37,34 @@ func (g *Gate) Begin(cfg gate.Config) {
 // lateMost bounds the answers that a loop keeps for later.
 const lateMost = 16
 
-// Late are the answers that a loop has not reported yet, because another one was reporting.
+// Late are the answers that a loop has not recorded yet, because another loop was recording one.
 //
 // Owned by its loop.
-type Late []gate.Answer
+type Late []late
 
-// Answered records an answer. If another loop is recording one, the answer is kept in late until
-// the next call, so that loops do not wait for each other.
-func (g *Gate) Answered(now time.Time, a *gate.Answer, late *Late) {
+// A late is an answer that was to be recorded earlier.
+type late struct {
+	gate.Answer
+	at time.Time
+}
+
+// Answered records an answer. If another loop is recording one, the answer is kept until the
+// loop's next call, so that loops do not wait for each other.
+func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
 	if !g.mu.TryLock() {
-		if len(*late) < lateMost {
-			if a.At.IsZero() {
-				a.At = now
-			}
-			*late = append(*late, *a)
+		if len(*kept) < lateMost {
+			*kept = append(*kept, late{*a, now})
 			return
 		}
 		g.mu.Lock()
 	}
-	defer g.mu.Unlock()
-	if len(*late) > 0 {
-		for i := range *late {
-			g.machine.Answered(now, &(*late)[i])
-		}
-		*late = (*late)[:0]
+	defer g.mu.Unlock() // loops go on after a panic
+	for i := range *kept {
+		l := &(*kept)[i]
+		l.Ago += now.Sub(l.at)
+		g.machine.Answered(now, &l.Answer)
 	}
+	*kept = (*kept)[:0]
 	g.machine.Answered(now, a)
 	if limit := g.machine.Limit(); limit != g.Limit() {
 		g.SetLimit(limit)

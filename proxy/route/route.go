@@ -14,10 +14,10 @@ import (
 //
 // Owned by its loop.
 type Table struct {
-	set     *rule.Set         // the set that byIndex belongs to
-	byIndex []route           // by index of its rules
-	byID    map[string]uint16 // numbers, from 1
-	pairs   []pair            // by number and operation
+	set     *rule.Set                     // the set that byIndex belongs to
+	byIndex []route                       // by index of its rules
+	byID    map[string]uint16             // numbers, from 1
+	pairs   [(routesMax + 1) * kinds]pair // by number and operation
 	owners  [gate.Classes - 1]*pair
 	seen    int // answers since all counts were halved
 }
@@ -102,9 +102,6 @@ func (t *Table) follow(set *rule.Set) {
 
 // drop removes a route whose number is reused.
 func (t *Table) drop(number uint16) {
-	if t.pairs == nil {
-		return
-	}
 	for kind := range kinds {
 		p := &t.pairs[int(number)*kinds+kind]
 		if p.known && p.class < gate.Classes-1 {
@@ -130,9 +127,6 @@ func weight(m *rule.Match) uint16 {
 
 // Class returns the class of an answer on a route.
 func (t *Table) Class(number uint16, m http1.Method, status int) int {
-	if t.pairs == nil {
-		t.pairs = make([]pair, (routesMax+1)*kinds)
-	}
 	p := &t.pairs[int(number)*kinds+kindOf(m, status)]
 	p.seen++
 	if t.seen++; t.seen >= forgetAfter {

@@ -62,9 +62,10 @@ const (
 //
 // Owned by its loop.
 type Line[W any] struct {
-	of     *Lines // with the lines of other loops
-	loop   int    // index of this loop among them
-	most   int    // bound on waiters
+	of     *Lines    // with the lines of other loops
+	loop   int       // index of this loop among them
+	own    *standing // this loop's
+	most   int       // bound on waiters
 	count  int
 	joined uint64          // ever
 	ranks  [Ranks]*rank[W] // nil: no waiter of that rank so far
@@ -143,7 +144,9 @@ func (r *rank[W]) queueOf(w *Waiter[W]) *queue {
 // NewLine returns a Line for at most most waiters. free returns how many places are free
 // at all targets together; it is called at most ten times a second.
 func NewLine[W any](most int, free func(now time.Time) int) *Line[W] {
-	return &Line[W]{of: NewLines(1), most: most, free: free}
+	l := &Line[W]{most: most, free: free}
+	l.Among(NewLines(1), 0)
+	return l
 }
 
 // Len returns the number of waiters.
@@ -264,9 +267,11 @@ func (l *Line[W]) kept(now time.Time) int {
 
 // Admits reports whether w may take a free place.
 func (l *Line[W]) Admits(now time.Time, w *Waiter[W]) bool {
-	if !l.keeps {
-		return true
-	}
+	return !l.keeps || l.outranks(now, w)
+}
+
+// outranks reports whether the reserved places are not kept from w.
+func (l *Line[W]) outranks(now time.Time, w *Waiter[W]) bool {
 	kept := l.kept(now)
 	return int(w.rank) < kept || int(w.rank) == kept && !l.greedy(now, w.key)
 }
@@ -360,7 +365,7 @@ func (l *Line[W]) Take(now time.Time, w *Waiter[W]) {
 	}
 	w.placed, w.placedBy = true, w.key
 	l.places[w.key].add(instant(now), 1)
-	l.of.loops[l.loop].taken.Add(1)
+	l.own.taken.Add(1)
 }
 
 // Give records that w has given its place back.
@@ -368,6 +373,6 @@ func (l *Line[W]) Give(now time.Time, w *Waiter[W]) {
 	if w.placed {
 		w.placed = false
 		l.places[w.placedBy].add(instant(now), -1)
-		l.of.loops[l.loop].taken.Add(-1)
+		l.own.taken.Add(-1)
 	}
 }

@@ -25,7 +25,7 @@ type standing struct {
 func NewLines(loops int) *Lines { return &Lines{loops: make([]standing, loops)} }
 
 // Among makes the new line one of several.
-func (l *Line[W]) Among(of *Lines, loop int) { l.of, l.loop = of, loop }
+func (l *Line[W]) Among(of *Lines, loop int) { l.of, l.loop, l.own = of, loop, &of.loops[loop] }
 
 // Idle reports whether no waiter in any line may take a place.
 func (l *Line[W]) Idle() bool { return l.count == 0 && l.of.asking.Load() == 0 }
@@ -33,7 +33,7 @@ func (l *Line[W]) Idle() bool { return l.count == 0 && l.of.asking.Load() == 0 }
 // Ask records whether a waiter in the line may take the next free place. It reports whether
 // that is a change for other loops.
 func (l *Line[W]) Ask(asks bool) (news bool) {
-	s, now := &l.of.loops[l.loop], int64(0)
+	s, now := l.own, int64(0)
 	if asks {
 		now = Ranks - int64(l.Rank())
 	}
@@ -54,7 +54,7 @@ func (l *Line[W]) Ask(asks bool) (news bool) {
 
 // asksAgain publishes the highest rank that waits, if the line asks.
 func (l *Line[W]) asksAgain() {
-	if l.of.loops[l.loop].asks.Load() > 0 {
+	if l.own.asks.Load() > 0 {
 		l.Ask(l.count > 0)
 	}
 }
@@ -72,7 +72,7 @@ func (l *Line[W]) Rank() int {
 // Contested reports whether other loops ask for places.
 func (l *Line[W]) Contested() bool {
 	others := l.of.asking.Load()
-	if others > 0 && l.of.loops[l.loop].asks.Load() > 0 {
+	if others > 0 && l.own.asks.Load() > 0 {
 		others--
 	}
 	return others > 0
@@ -85,7 +85,7 @@ func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
 	if !l.Contested() {
 		return -1
 	}
-	best, highest, fewest := -1, Ranks-int64(rank), l.of.loops[l.loop].taken.Load()
+	best, highest, fewest := -1, Ranks-int64(rank), l.own.taken.Load()
 	turn := l.of.turn(l.loop)
 	for i := range l.of.loops {
 		s := &l.of.loops[i]

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/loop"
 	"weir/proxy/exchange"
+	"weir/proxy/gate"
 	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/upstream"
@@ -33,8 +34,7 @@ type client struct {
 
 	route    uint16        // route of the exchange; see route.Table
 	class    uint8         // its priority class; see gates.Classes
-	with     int           // exchanges that held a connection to the target when this one got its own
-	full     bool          // the gate was at its limit then
+	answer   gate.Answer   // what is known about the target's answer
 	from     netip.Addr    // address under which the last request was counted
 	fromHash uint64        // hash of from
 	gateBy   bool          // waits for a place at any target until the alarm rings
@@ -234,7 +234,7 @@ func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 		}
 		return
 	case exchange.AcquireAny:
-		c.tried, c.full, c.waited = upstream.Tried{}, false, 0
+		c.tried, c.answer.Full, c.waited = upstream.Tried{}, false, 0
 		if c.serveOwn(now) {
 			return
 		}

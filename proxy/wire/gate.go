@@ -33,11 +33,11 @@ func (t *target) admitted(c *client) {
 		return
 	}
 	free, atTarget := t.gate.Now()
-	c.with = max(atTarget, 1)
+	c.answer.InFlight = max(atTarget, 1)
 	if free < 0 && t.binds() && !t.bounded() {
 		t.side.counts.GateWould.Inc()
 	}
-	c.full = c.full || free <= 0
+	c.answer.Full = c.answer.Full || free <= 0
 }
 
 // learnt passes the outcome of an exchange of c to the gate, except for streams and tunnels,
@@ -49,8 +49,12 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	if o.Answered.IsZero() && o.Fault == exchange.FaultNone {
 		return // the client disconnected before the answer
 	}
-	a := gate.Answer{Sent: o.Complete, At: o.Answered, Class: t.side.routes.Class(c.route, o.Method, o.Status), Refused: unable(o), Full: c.full, InFlight: c.with}
-	t.gate.Answered(now, &a, &t.late)
+	a := &c.answer
+	a.Sent, a.Ago, a.Refused, a.Class = o.Complete, 0, unable(o), t.side.routes.Class(c.route, o.Method, o.Status)
+	if o.Answered != now && !o.Answered.IsZero() {
+		a.Ago = now.Sub(o.Answered)
+	}
+	t.gate.Answered(now, a, &t.late)
 }
 
 // unable reports whether the target was unable to serve the request.

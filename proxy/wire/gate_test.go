@@ -89,7 +89,7 @@ func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
 	for i := range 1000 {
 		now := time.Unix(1, 0).Add(time.Duration(i) * 10 * time.Millisecond)
 		sent := now.Add(-time.Second)
-		tg.learnt(now, &client{with: 1}, &exchange.Outcome{Sent: sent, Complete: sent})
+		tg.learnt(now, &client{answer: gate.Answer{InFlight: 1}}, &exchange.Outcome{Sent: sent, Complete: sent})
 	}
 	if took := tg.gate.Look().Median; took != 0 {
 		t.Errorf("the gate takes %v for the answer time", took)

@@ -84,7 +84,7 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 					if i == 30_000 {
 						cuts = tg.gate.Look().Cuts[gate.Latency]
 					}
-					tg.learnt(now, &client{route: k.route, with: tg.gate.Limit(), full: true}, &exchange.Outcome{Method: k.method, Status: k.status,
+					tg.learnt(now, &client{route: k.route, answer: gate.Answer{InFlight: tg.gate.Limit(), Full: true}}, &exchange.Outcome{Method: k.method, Status: k.status,
 						Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
 				}
 				if n := tg.gate.Look().Cuts[gate.Latency] - cuts; n > 0 {
@@ -110,8 +110,8 @@ func TestGateLearnsWhileOthersWaitForConnections(t *testing.T) {
 		c := &waits[i]
 		tg.note(time.Unix(1_700_000_000, 0))
 		tg.admitted(c)
-		if c.with != i+1 {
-			t.Fatalf("the request on connection %d is said to be at the target with %d", i+1, c.with)
+		if n := c.answer.InFlight; n != i+1 {
+			t.Fatalf("the request on connection %d is said to be at the target with %d", i+1, n)
 		}
 	}
 	for i := range 10 {

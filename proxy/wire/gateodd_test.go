@@ -8,6 +8,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/exchange"
+	"weir/proxy/gate"
 )
 
 // Whatever a target does, and whatever the clock does, the limit keeps its bounds and
@@ -74,7 +75,7 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 					if o.Fault == exchange.FaultNone {
 						o.Answered = now
 					}
-					c := &client{with: 1 + rng.IntN(2*most), full: rng.IntN(2) == 0}
+					c := &client{answer: gate.Answer{InFlight: 1 + rng.IntN(2*most), Full: rng.IntN(2) == 0}}
 					tg.learnt(now, c, &o)
 					if n := tg.gate.Limit(); n < least || n > most {
 						t.Fatalf("seed %d: the limit is %d", seed, n)
@@ -95,7 +96,7 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 					now = now.Add(500 * time.Microsecond)
 					n := tg.gate.Limit()
 					took := 10 * time.Millisecond * time.Duration(max(n, 20)) / 20
-					tg.learnt(now, &client{with: n, full: true}, &exchange.Outcome{Method: http1.GET, Status: 200,
+					tg.learnt(now, &client{answer: gate.Answer{InFlight: n, Full: true}}, &exchange.Outcome{Method: http1.GET, Status: 200,
 						Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
 				}
 				if n := tg.gate.Limit(); n < 4 {

@@ -76,14 +76,7 @@ func (t *target) free() int {
 // rival returns the target on the loop whose line gets the next place, if that is not
 // this loop with a waiter of the given rank; otherwise nil. Rank upstream.Ranks means
 // that no waiter on this loop may take the place.
-func (t *target) rival(rank int) *target {
-	if !t.side.line.Contested() {
-		return nil
-	}
-	return t.anyRival(rank)
-}
-
-func (t *target) anyRival(rank int) (r *target) {
+func (t *target) rival(rank int) (r *target) {
 	sides := t.side.front.sides
 	t.side.line.Rival(rank, func(loop int) bool {
 		of := (*sides[loop].seen.Load())[t.spec]
@@ -111,7 +104,7 @@ func (s *side) free(now time.Time) (n int) {
 // those in the line.
 func (t *target) admits(now time.Time, c *client) bool {
 	if line := t.side.line; line.Len() > 0 || t.bounded() {
-		return t.free() > 0 && t.rival(c.wait.Rank()) == nil && line.Admits(now, &c.wait)
+		return t.free() > 0 && (!line.Contested() || t.rival(c.wait.Rank()) == nil) && line.Admits(now, &c.wait)
 	}
 	return true
 }
@@ -240,7 +233,7 @@ func (t *target) serveNext(now time.Time) {
 		c.left(now)
 		t.begin()
 		s.targets.Assign(now, t.at, &c.tried)
-		c.at, c.mark, c.full = t.at, t.at.Mark(), true
+		c.at, c.mark, c.answer.Full = t.at, t.at.Mark(), true
 		c.enter(now, false)
 		c.apply(now)
 	}
