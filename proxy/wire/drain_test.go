@@ -14,7 +14,8 @@ import (
 // closes; idle connections are closed; no connection is accepted; nothing is cut.
 func TestDrain(t *testing.T) {
 	g := newBarrier()
-	r := start(t, newTarget(t, g.script).url())
+	addr := testkit.FreeAddr(t) // which nobody else gets when the listener is closed
+	r := startWith(t, func(c *Config) { c.Addr = addr }, newTarget(t, g.script).url())
 	var busy, idle []*testkit.Conn
 	for i := range 4 {
 		busy, idle = append(busy, r.dial()), append(idle, r.dial())
