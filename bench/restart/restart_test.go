@@ -2,7 +2,6 @@ package restart
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -175,24 +174,22 @@ func TestUnasked(t *testing.T) {
 }
 
 // Bodies are judged by every byte.
-func TestChecks(t *testing.T) {
-	pattern := rig.AppendPattern(nil, 0, streamBytes)
-	off := bytes.Clone(pattern)
-	off[streamBytes-1]++
-	for name, c := range map[string]struct {
-		check func(io.Reader) error
-		body  []byte
-		good  bool
-	}{
-		"the pattern":      {checkPattern(0), pattern, true},
-		"a byte off":       {checkPattern(0), off, false},
-		"a byte missing":   {checkPattern(0), pattern[:streamBytes-1], false},
-		"a byte too many":  {checkPattern(0), rig.AppendPattern(nil, 0, streamBytes+1), false},
-		"an event too few": {checkEvents, []byte("data: 0\n\n"), false},
-		"another hash":     {checkHash, []byte("4194304 abc"), false},
+func TestDiffers(t *testing.T) {
+	want := make(map[string]string)
+	for _, k := range kinds() {
+		want[k.name] = k.want
+	}
+	pattern := want["download"]
+	for _, c := range []struct{ name, kind, got, says string }{
+		{"the pattern", "download", pattern, ""},
+		{"a byte off", "download", pattern[:streamBytes-1] + "!", `from byte 4194303 it is "!"`},
+		{"a byte missing", "download", pattern[:streamBytes-1], "has 4194303 bytes, want 4194304"},
+		{"a byte too many", "download", pattern + "a", "has 4194305 bytes, want 4194304"},
+		{"an event too few", "events", "data: 0\n\n", "has 9 bytes"},
+		{"another hash", "upload", "4194304 abc", "has 11 bytes, want 72"},
 	} {
-		if err := c.check(bytes.NewReader(c.body)); (err == nil) != c.good {
-			t.Errorf("%s: %v", name, err)
+		if err := differs(c.got, want[c.kind]); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}
 }

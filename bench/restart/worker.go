@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -39,24 +40,28 @@ type kind struct {
 	pause       time.Duration // between two exchanges of a worker; ± 50 %
 	fresh       bool          // each on a new connection
 	long        bool          // should be in progress when the proxy is replaced
-	method      string
 	path        string
-	body        []byte
-	check       func(body io.Reader) error // reads and checks the body of an answer
+	body        []byte // to POST; nil for GET
+	want        string // the body of the answer
 }
 
 // kinds returns all kinds. The rare exchanges find their connections closed by a draining
 // proxy; the others receive Connection: close before.
 func kinds() []kind {
+	stream := rig.AppendPattern(nil, 0, streamBytes)
+	n, hash, _ := rig.Digest(bytes.NewReader(stream))
+	var all strings.Builder
+	for i := range events {
+		fmt.Fprintf(&all, "data: %d\n\n", i)
+	}
 	return []kind{
-		{name: "kept", about: "on a connection that is kept alive", workers: 32, pause: 50 * time.Millisecond, path: "/api/test", check: checkOK},
-		{name: "rare", about: "the same, 3 s apart", workers: 16, pause: 3 * time.Second, path: "/api/test", check: checkOK},
-		{name: "fresh", about: "each on a new connection", workers: 8, pause: 50 * time.Millisecond, fresh: true, path: "/api/test", check: checkOK},
-		{name: "upload", about: "4 MiB in about 0.7 s", workers: 2, long: true, method: "POST", path: "/hash",
-			body: rig.AppendPattern(nil, 0, streamBytes), check: checkHash},
-		{name: "download", about: "the same", workers: 2, long: true, path: fmt.Sprintf("/bytes/%d", streamBytes), check: checkPattern(piecePause)},
-		{name: "events", about: "40 in 4 s", workers: 2, long: true, path: fmt.Sprintf("/events/%d/%v", events, eventPause), check: checkEvents},
-		{name: "slow", about: "the answer starts after 2 s", workers: 2, long: true, path: fmt.Sprintf("/after/%v", slowAnswer), check: checkOK},
+		{name: "kept", about: "on a connection that is kept alive", workers: 32, pause: 50 * time.Millisecond, path: "/api/test", want: "OK"},
+		{name: "rare", about: "the same, 3 s apart", workers: 16, pause: 3 * time.Second, path: "/api/test", want: "OK"},
+		{name: "fresh", about: "each on a new connection", workers: 8, pause: 50 * time.Millisecond, fresh: true, path: "/api/test", want: "OK"},
+		{name: "upload", about: "4 MiB in about 0.7 s", workers: 2, long: true, path: "/hash", body: stream, want: fmt.Sprintf("%d %s", n, hash)},
+		{name: "download", about: "the same", workers: 2, long: true, path: fmt.Sprintf("/bytes/%d", streamBytes), want: string(stream)},
+		{name: "events", about: "40 in 4 s", workers: 2, long: true, path: fmt.Sprintf("/events/%d/%v", events, eventPause), want: all.String()},
+		{name: "slow", about: "the answer starts after 2 s", workers: 2, long: true, path: fmt.Sprintf("/after/%v", slowAnswer), want: "OK"},
 	}
 }
 
@@ -128,7 +133,7 @@ func (w *worker) exchange() (via string, err error) {
 			w.conn = nil
 			return "", &failure{refused, err}
 		}
-		w.in = bufio.NewReader(w.conn)
+		w.in = bufio.NewReader(patient{w.conn})
 	}
 	via, open, err := w.ask()
 	if err != nil || !open || w.fresh {
@@ -139,8 +144,7 @@ func (w *worker) exchange() (via string, err error) {
 
 // ask plays one exchange on the connection. open says whether the connection can be used again.
 func (w *worker) ask() (via string, open bool, err error) {
-	w.patient()
-	if err := w.send(); err != nil {
+	if err := w.request().Write(patient{w.conn}); err != nil {
 		return "", false, &failure{reset, err}
 	}
 	resp, err := http.ReadResponse(w.in, nil)
@@ -151,60 +155,52 @@ func (w *worker) ask() (via string, open bool, err error) {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
 		return "", false, &failure{wrong, fmt.Errorf("%s: %s", resp.Status, text)}
 	}
-	body := &watched{w: w, from: resp.Body}
-	if err = w.check(body); body.err != nil {
-		return "", false, &failure{cut, body.err}
-	} else if err != nil {
+	got, err := io.ReadAll(&paced{Reader: resp.Body})
+	if err != nil {
+		return "", false, &failure{cut, err}
+	}
+	if err := differs(string(got), w.want); err != nil {
 		return "", false, &failure{wrong, err}
 	}
 	return resp.Header.Get("X-Via"), !resp.Close, nil
 }
 
-// patient extends the deadline.
-func (w *worker) patient() { _ = w.conn.SetDeadline(time.Now().Add(patience)) }
-
-func (w *worker) send() error {
-	text := w.request()
-	if len(w.body) == 0 {
-		_, err := w.conn.Write(text)
-		return err
+// request returns the request of an exchange.
+func (k *kind) request() *http.Request {
+	r := &http.Request{URL: &url.URL{Path: k.path}, Host: "weir"}
+	if k.body != nil {
+		r.Method, r.ContentLength, r.Body = http.MethodPost, int64(len(k.body)), io.NopCloser(&paced{Reader: bytes.NewReader(k.body)})
 	}
-	if _, err := w.conn.Write(text); err != nil {
-		return err
-	}
-	for rest := w.body; len(rest) > 0; {
-		n := min(len(rest), pieceBytes)
-		w.patient()
-		if _, err := w.conn.Write(rest[:n]); err != nil {
-			return err
-		}
-		rest = rest[n:]
-		time.Sleep(piecePause)
-	}
-	return nil
+	return r
 }
 
-// request returns the head of the request.
-func (k *kind) request() []byte {
-	if k.method == "POST" {
-		return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: weir\r\nContent-Length: %d\r\n\r\n", k.path, len(k.body))
-	}
-	return []byte("GET " + k.path + " HTTP/1.1\r\nHost: weir\r\n\r\n")
+// A patient connection extends its deadline with each read and write.
+type patient struct{ net.Conn }
+
+// Read implements io.Reader.
+func (c patient) Read(p []byte) (int, error) {
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	return c.Conn.Read(p)
 }
 
-// watched is a body that extends the deadline while it is read; err is why it was truncated.
-type watched struct {
-	w    *worker
-	from io.Reader
-	err  error
+// Write implements io.Writer.
+func (c patient) Write(p []byte) (int, error) {
+	_ = c.SetWriteDeadline(time.Now().Add(patience))
+	return c.Conn.Write(p)
+}
+
+// A paced reader pauses after each piece.
+type paced struct {
+	io.Reader
+	read int // of the current piece
 }
 
 // Read implements io.Reader.
-func (b *watched) Read(p []byte) (int, error) {
-	b.w.patient()
-	n, err := b.from.Read(p)
-	if err != nil && err != io.EOF {
-		b.err = err
+func (r *paced) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p[:min(len(p), pieceBytes-r.read)])
+	if r.read += n; r.read == pieceBytes {
+		time.Sleep(piecePause)
+		r.read = 0
 	}
 	return n, err
 }
@@ -224,53 +220,14 @@ func look(c net.Conn) (closed, unasked bool) {
 	return closed || err != nil, unasked
 }
 
-func checkOK(body io.Reader) error { return same(body, "OK") }
-
-func checkHash(body io.Reader) error {
-	n, sum, err := rig.Digest(bytes.NewReader(rig.AppendPattern(nil, 0, streamBytes)))
-	if err != nil {
-		return err
+// differs describes how the body of an answer differs from what it should be.
+func differs(got, want string) error {
+	if got == want {
+		return nil
 	}
-	return same(body, fmt.Sprintf("%d %s", n, sum))
-}
-
-func checkEvents(body io.Reader) error {
-	var want strings.Builder
-	for i := range events {
-		fmt.Fprintf(&want, "data: %d\n\n", i)
+	at := 0
+	for at < min(len(got), len(want)) && got[at] == want[at] {
+		at++
 	}
-	return same(body, want.String())
-}
-
-// same checks that a body is want.
-func same(body io.Reader, want string) error {
-	got, err := io.ReadAll(body)
-	if err == nil && string(got) != want {
-		err = fmt.Errorf("the answer is %.100q, want %.100q", got, want)
-	}
-	return err
-}
-
-// checkPattern reads and checks the pattern with a pause after each piece.
-func checkPattern(pause time.Duration) func(body io.Reader) error {
-	return func(body io.Reader) error {
-		piece := make([]byte, pieceBytes)
-		for at := 0; ; {
-			n, err := io.ReadFull(body, piece)
-			if !bytes.Equal(piece[:n], rig.AppendPattern(nil, int64(at), n)) {
-				return fmt.Errorf("some of the bytes %d to %d differ from what was sent", at, at+n)
-			}
-			at += n
-			switch {
-			case err == io.EOF || err == io.ErrUnexpectedEOF:
-				if at != streamBytes {
-					return fmt.Errorf("%d bytes, want %d", at, streamBytes)
-				}
-				return nil
-			case err != nil:
-				return err
-			}
-			time.Sleep(pause)
-		}
-	}
+	return fmt.Errorf("the answer has %d bytes, want %d; from byte %d it is %.100q, want %.100q", len(got), len(want), at, got[at:], want[at:])
 }
