@@ -12,7 +12,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -67,11 +66,11 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual), target: &target{addr: "127.0.0.1:0", conns: make(map[net.Conn]bool), resat: make(map[string]bool)}}
+	r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual), target: &target{addr: "127.0.0.1:0", resat: make(map[string]bool)}}
 	if err := r.start(); err != nil {
 		return err
 	}
-	defer r.target.stop()
+	defer func() { r.target.sockets.Stop() }() // those after the last restart
 	defer r.proxy.Kill()
 	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n, clients, r.restarts, limitChanges, seed)
 	began := time.Now()

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"weir/bench/rig"
 )
 
 // patience bounds every wait of a client.
@@ -91,7 +93,7 @@ func (c *client) connect() (err error) {
 
 func (c *client) hangUp() {
 	if c.r.IntN(2) == 0 {
-		reset(c.conn)
+		rig.Reset(c.conn)
 	} else {
 		_ = c.conn.Close()
 	}

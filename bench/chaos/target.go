@@ -23,9 +23,10 @@ const slowPiece = 5 * time.Millisecond
 // A target answers with the behaviour named in the path. Requests are parsed by net/http, so
 // the proxy's output is checked by another parser than its own.
 //
-// Safe for concurrent use: counters are atomic, mu guards the rest.
+// Safe for concurrent use: counters are atomic, mu guards what follows it.
 type target struct {
 	addr      string
+	sockets   *rig.Sockets // belongs to the goroutine that restarts the target
 	seen      atomic.Int64 // requests
 	served    atomic.Int64 // complete answers
 	malformed atomic.Int64 // messages that are not requests
@@ -33,10 +34,7 @@ type target struct {
 	settled   atomic.Int64 // when the last restart has no more effects, Unix ns; maximal while down
 
 	mu    sync.Mutex
-	ln    net.Listener
-	conns map[net.Conn]bool
 	resat map[string]bool // requests of the behaviour "once" that were reset
-	ended sync.WaitGroup
 }
 
 // listen starts or restarts the target.
@@ -45,10 +43,7 @@ func (t *target) listen() error {
 	if err != nil {
 		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ln, t.addr = ln, ln.Addr().String()
-	t.ended.Go(func() { t.accept(ln) })
+	t.addr, t.sockets = ln.Addr().String(), rig.Accept(ln, t.serve)
 	return nil
 }
 
@@ -62,57 +57,14 @@ const (
 func (t *target) restart(ctx context.Context) error {
 	t.settled.Store(1<<63 - 1)
 	t.restarts.Add(1)
-	t.stop()
+	t.sockets.Stop()
 	_ = rig.Wait(ctx, downtime)
 	err := t.listen()
 	t.settled.Store(time.Now().Add(aftermath).UnixNano())
 	return err
 }
 
-// stop closes the listener and resets all connections.
-func (t *target) stop() {
-	t.mu.Lock()
-	_ = t.ln.Close()
-	for c := range t.conns {
-		reset(c)
-	}
-	t.mu.Unlock()
-	t.ended.Wait()
-}
-
-func reset(c net.Conn) {
-	if tc, ok := c.(*net.TCPConn); ok {
-		_ = tc.SetLinger(0)
-	}
-	_ = c.Close()
-}
-
-func (t *target) accept(ln net.Listener) {
-	for {
-		c, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		t.mu.Lock()
-		open := t.ln == ln
-		if open {
-			t.conns[c] = true
-			t.ended.Go(func() { t.serve(c) })
-		}
-		t.mu.Unlock()
-		if !open {
-			reset(c)
-		}
-	}
-}
-
 func (t *target) serve(c net.Conn) {
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.conns, c)
-		_ = c.Close()
-	}()
 	in, sum := bufio.NewReader(c), crc32.NewIEEE()
 	for t.one(c, in, sum) {
 	}
@@ -173,7 +125,7 @@ type reply struct {
 func (p *reply) in(behaviour string) bool {
 	switch behaviour {
 	case "once", "reset":
-		reset(p.conn)
+		rig.Reset(p.conn)
 		return false
 	case "eof":
 		return false

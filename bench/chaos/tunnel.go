@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/bench/rig"
 )
 
 const (
@@ -99,7 +101,7 @@ func (c *client) flooded() error {
 		}
 		time.Sleep(slowPiece)
 	}
-	reset(tc)
+	rig.Reset(tc)
 	return nil
 }
 

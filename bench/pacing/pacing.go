@@ -50,7 +50,7 @@ func Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer recorder.stop()
+	defer recorder.sockets.Stop()
 	l := &lab{ctx: ctx, out: out, recorder: recorder}
 	if err := l.calibrate(); err != nil {
 		return err

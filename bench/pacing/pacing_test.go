@@ -84,7 +84,7 @@ func TestSchedule(t *testing.T) {
 // sending and the one after the answer.
 func TestRecorder(t *testing.T) {
 	r := testkit.Must(startRecorder())(t)
-	defer r.stop()
+	defer r.sockets.Stop()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for i := range 5 {
@@ -107,7 +107,7 @@ func TestRecorder(t *testing.T) {
 // together.
 func TestRecorderOfPieces(t *testing.T) {
 	r := testkit.Must(startRecorder())(t)
-	defer r.stop()
+	defer r.sockets.Stop()
 	c := testkit.Must(net.Dial("tcp", r.addr))(t)
 	defer c.Close()
 	const request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -140,13 +140,13 @@ func TestRecorderStartsWithKernelTimes(t *testing.T) {
 		if _, err := r.precision(1, 0); err != nil {
 			t.Errorf("start %d: %v", i, err)
 		}
-		r.stop()
+		r.sockets.Stop()
 	}
 }
 
 func TestPrecision(t *testing.T) {
 	r := testkit.Must(startRecorder())(t)
-	defer r.stop()
+	defer r.sockets.Stop()
 	after, err := r.precision(20, 0)
 	if err != nil || len(after) != 20 {
 		t.Fatalf("%d probes, %v", len(after), err)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/bench/rig"
 )
 
 const (
@@ -29,13 +31,11 @@ const (
 // Safe for concurrent use: mu guards what follows it.
 type recorder struct {
 	addr    string
-	listen  net.Listener
-	serving sync.WaitGroup
+	sockets *rig.Sockets
 
 	mu        sync.Mutex
-	conns     map[net.Conn]bool // nil if stopped
-	stamps    []int64           // nanoseconds of the wall clock
-	unstamped int               // requests without a time from the kernel
+	stamps    []int64 // nanoseconds of the wall clock
+	unstamped int     // requests without a time from the kernel
 }
 
 // startRecorder listens on a free port of loopback. It returns when requests are recorded with the
@@ -52,47 +52,22 @@ func startRecorder() (*recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the recorder: %w", err)
 	}
-	r := &recorder{addr: listen.Addr().String(), listen: listen, conns: make(map[net.Conn]bool)}
-	r.serving.Go(r.accept)
+	r := &recorder{addr: listen.Addr().String()}
+	r.sockets = rig.Accept(listen, r.serve)
 	for begin := time.Now(); ; {
 		_, err := r.precision(1, time.Millisecond)
 		if err == nil {
 			return r, nil
 		}
 		if time.Since(begin) > stampedWithin {
-			r.stop()
+			r.sockets.Stop()
 			return nil, fmt.Errorf("start the recorder: after %v: %w", stampedWithin, err)
-		}
-	}
-}
-
-func (r *recorder) accept() {
-	for {
-		c, err := r.listen.Accept()
-		if err != nil {
-			return
-		}
-		r.mu.Lock()
-		open := r.conns != nil
-		if open {
-			r.conns[c] = true
-			r.serving.Go(func() { r.serve(c) })
-		}
-		r.mu.Unlock()
-		if !open {
-			_ = c.Close()
 		}
 	}
 }
 
 // serve records and answers the requests on a connection until it ends.
 func (r *recorder) serve(c net.Conn) {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.conns, c)
-		_ = c.Close()
-	}()
 	raw, err := c.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		return
@@ -172,18 +147,6 @@ func (r *recorder) take() (stamps []int64, unstamped int) {
 	r.stamps, r.unstamped = nil, 0
 	slices.Sort(stamps)
 	return stamps, unstamped
-}
-
-// stop closes all sockets and waits for the goroutines.
-func (r *recorder) stop() {
-	_ = r.listen.Close()
-	r.mu.Lock()
-	for c := range r.conns {
-		_ = c.Close()
-	}
-	r.conns = nil
-	r.mu.Unlock()
-	r.serving.Wait()
 }
 
 // precision sends n requests to the recorder and returns by how much the recorded times are
