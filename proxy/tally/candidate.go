@@ -35,10 +35,10 @@ func (t *Tally) Candidate() (sum Trial) {
 		if c == nil || c.limit != l {
 			continue // this loop has not asked yet
 		}
-		sum.Admitted += c.counted.shadowPass.Load()
-		sum.Refused += c.counted.shadowRefused.Load()
-		sum.Enforced.Admitted += c.counted.forwarded.Load()
-		sum.Enforced.Refused += c.counted.rejected.Load()
+		sum.Admitted += c.counted[shadowPass].Load()
+		sum.Refused += c.counted[shadowRefused].Load()
+		sum.Enforced.Admitted += c.counted[forwarded].Load()
+		sum.Enforced.Refused += c.counted[rejected].Load()
 	}
 	return sum
 }
@@ -81,9 +81,9 @@ func (b *Shard) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
 	}
 	c := b.candidacyOf(l)
 	if ans.Granted > 0 {
-		c.counted.forwarded.Inc()
+		c.counted[forwarded].Inc()
 	} else {
-		c.counted.rejected.Inc()
+		c.counted[rejected].Inc()
 	}
 	counter := store.Counter{Rule: rule.Candidate, Limit: l, Cost: 1}
 	b.try(now, &counter, c.done)

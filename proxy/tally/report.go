@@ -1,7 +1,6 @@
 package tally
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -14,70 +13,45 @@ import (
 //
 // Owned by one goroutine.
 type Housekeeper struct {
-	tally    *Tally
-	refusals refusalReport
-	missing  missingReport
-	gone     departures
+	tally  *Tally
+	logged map[string]total // by rule, at the last call of Last
+	gone   departures
 }
 
 // NewHousekeeper returns a Housekeeper that has logged nothing yet.
-func (t *Tally) NewHousekeeper() *Housekeeper {
-	return &Housekeeper{tally: t, refusals: make(refusalReport)}
-}
+func (t *Tally) NewHousekeeper() *Housekeeper { return &Housekeeper{tally: t} }
 
 // Keep must be called once a second.
 func (h *Housekeeper) Keep(now time.Time) {
 	h.Last()
-	h.missing.report(h.tally.log, h.tally.totals())
 	h.gone.drop(now, h.tally, h.tally.policy())
 }
 
-// Last logs the refusals since Keep. It is called at the end.
-func (h *Housekeeper) Last() { h.refusals.report(h.tally.log, h.tally.totals()) }
-
-// A refusalReport has the counts that have been logged, by rule.
-type refusalReport map[string]total
-
-// report logs how many requests each rule has refused since the last call, and how many were
-// refused because the store is unavailable.
-func (r refusalReport) report(log *slog.Logger, totals map[string]total) {
-	maps.DeleteFunc(r, func(id string, _ total) bool { _, counted := totals[id]; return !counted })
-	unavailable := uint64(0)
-	for _, id := range slices.Sorted(maps.Keys(totals)) {
-		t, was := totals[id], r[id]
-		r[id] = t
-		unavailable += t.unavailable - was.unavailable
-		if n := t.rejected - was.rejected; n > 0 {
-			log.Warn("Requests rejected: limit exceeded", "rule", id, "count", n)
+// Last logs what each rule has refused since the last call, what was refused because the store
+// is unavailable, and once per rule that requests without a part of its key share a limit. It
+// is also called at the end.
+func (h *Housekeeper) Last() {
+	log, logged := h.tally.log, h.logged
+	h.logged = h.tally.totals()
+	down := uint64(0)
+	for _, id := range slices.Sorted(maps.Keys(h.logged)) {
+		was, more := logged[id], h.logged[id]
+		for k := range more {
+			more[k] -= min(more[k], was[k]) // the rule may have been dropped, and counted anew
 		}
-	}
-	if unavailable > 0 {
-		log.Warn("Requests rejected: the store is unavailable and STORE_FAILURE_MODE is closed", "count", unavailable)
-	}
-}
-
-// A missingReport has what was logged about requests without a part of a rule's key.
-//
-// Owned by its Housekeeper.
-type missingReport struct {
-	shared  map[string]bool   // by rule
-	refused map[string]uint64 // by rule, how many
-}
-
-// report logs, once per rule, that such requests share a limit, and how many each rule has
-// refused since the last call.
-func (m *missingReport) report(log *slog.Logger, totals map[string]total) {
-	last := *m
-	*m = missingReport{make(map[string]bool), make(map[string]uint64)}
-	for _, id := range slices.Sorted(maps.Keys(totals)) {
-		t := totals[id]
-		m.shared[id], m.refused[id] = t.shared > 0, t.lacking
-		if t.shared > 0 && !last.shared[id] {
+		down += more[unavailable]
+		if more[rejected] > 0 {
+			log.Warn("Requests rejected: limit exceeded", "rule", id, "count", more[rejected])
+		}
+		if more[shared] > 0 && was[shared] == 0 {
 			log.Warn("Requests without a part of the rule's key share one limit; missing: skip or refuse changes that", "rule", id)
 		}
-		if t.lacking > last.refused[id] {
-			log.Warn("Requests rejected: a part of the rule's key is missing", "rule", id, "count", t.lacking-last.refused[id])
+		if more[lacking] > 0 {
+			log.Warn("Requests rejected: a part of the rule's key is missing", "rule", id, "count", more[lacking])
 		}
+	}
+	if down > 0 {
+		log.Warn("Requests rejected: the store is unavailable and STORE_FAILURE_MODE is closed", "count", down)
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 func (b *Shard) Matched(now time.Time, m *decide.Case) {
 	switch {
 	case m.Lacks != nil:
-		b.of(m.Policy, m.Lacks.Index).lacking.Inc()
+		b.of(m.Policy, m.Lacks.Index)[lacking].Inc()
 		return
 	case m.Exempt >= 0:
-		b.of(m.Policy, m.Exempt).exempt.Inc()
+		b.of(m.Policy, m.Exempt)[exempt].Inc()
 	}
 	for i := range m.Shadows {
 		b.shadow(now, m.Policy, &m.Shadows[i])
@@ -28,10 +28,10 @@ func (b *Shard) shadow(now time.Time, p *decide.Policy, shadow *decide.Shadow) {
 	c := b.of(p, counted.Index)
 	if counted.Lacks {
 		if counted.Rule.Missing == rule.Refuse {
-			c.shadowRefused.Inc()
+			c[shadowRefused].Inc()
 			return
 		}
-		c.shared.Inc()
+		c[shared].Inc()
 	}
 	w := b.shadowing()
 	w.set, w.count, w.index, w.key = p.Rules, c, counted.Index, append(w.key[:0], counter.Key...)

@@ -51,8 +51,8 @@ func TestShadowAllocates(t *testing.T) {
 	if c := b.tally.Candidate(); c.Admitted != 4 || c.Refused != 997 || c.Enforced.Admitted != 1001 {
 		t.Errorf("of the candidate: %+v", c)
 	}
-	if c := b.byID["trial"]; c.shadowPass.Load() != 3 || c.shadowRefused.Load() != 998 {
-		t.Errorf("of the rule in shadow: %d and %d", c.shadowPass.Load(), c.shadowRefused.Load())
+	if c := b.byID["trial"]; c[shadowPass].Load() != 3 || c[shadowRefused].Load() != 998 {
+		t.Errorf("of the rule in shadow: %d and %d", c[shadowPass].Load(), c[shadowRefused].Load())
 	}
 	if busiest, _ := b.board.View(now, "trial"); len(busiest.Entries) != 1 || string(busiest.Entries[0].Key) != "somebody" {
 		t.Errorf("the keys of the rule in shadow: %+v", busiest)

@@ -13,16 +13,25 @@ import (
 	"weir/proxy/store"
 )
 
+// A kind says which requests are counted.
+type kind uint8
+
+const (
+	forwarded kind = iota
+	rejected
+	deferred    // refused, and delivered later
+	unavailable // rejected because the store is unavailable
+	shadowPass
+	shadowRefused
+	shared  // without a part of the key, by the rule's treatment
+	lacking // likewise
+	exempt  // that the rule exempts
+	kinds
+)
+
 // A count has the counts of one loop for one rule. It is kept while a rule with that id is in
 // force, and for an hour after that.
-type count struct {
-	forwarded, rejected       metric.Counter
-	deferred                  metric.Counter // refused, and delivered later
-	unavailable               metric.Counter // rejected because the store is unavailable
-	shadowPass, shadowRefused metric.Counter
-	shared, lacking           metric.Counter // requests without a part of the key, by the rule's treatment
-	exempt                    metric.Counter // requests that the rule exempts
-}
+type count [kinds]metric.Counter
 
 const (
 	// countsMax bounds the rules that are counted separately, in the order of the file; the
@@ -39,9 +48,9 @@ func (c *count) shadowed(ans *store.Answer) {
 	switch {
 	case len(ans.Decisions) == 0: // the store is unavailable
 	case ans.Granted > 0:
-		c.shadowPass.Inc()
+		c[shadowPass].Inc()
 	default:
-		c.shadowRefused.Inc()
+		c[shadowRefused].Inc()
 	}
 }
 
@@ -150,9 +159,9 @@ func (b *Shard) Judged(now time.Time, d *decide.Decided) {
 	p, asked, ans := d.Policy, d.Asked, d.Answer
 	if len(ans.Decisions) == 0 { // the store is unavailable, and no rule has decided
 		if ans.Granted > 0 {
-			b.of(p, -1).forwarded.Inc()
+			b.of(p, -1)[forwarded].Inc()
 		} else {
-			b.of(p, -1).unavailable.Inc()
+			b.of(p, -1)[unavailable].Inc()
 		}
 		return
 	}
@@ -169,14 +178,14 @@ func (b *Shard) Judged(now time.Time, d *decide.Decided) {
 			b.touch(now, asked[i].Index, asked[i].Key, refused)
 		}
 		if asked[i].Lacks {
-			c.shared.Inc()
+			c[shared].Inc()
 		}
 		switch {
 		case d.Postponed: // see Postponed
 		case refused:
-			c.rejected.Inc()
+			c[rejected].Inc()
 		default:
-			c.forwarded.Inc()
+			c[forwarded].Inc()
 		}
 	}
 }
@@ -193,8 +202,8 @@ func (b *Shard) Postponed(id string, stored bool) {
 	switch {
 	case c == nil:
 	case stored:
-		c.deferred.Inc()
+		c[deferred].Inc()
 	default:
-		c.rejected.Inc()
+		c[rejected].Inc()
 	}
 }

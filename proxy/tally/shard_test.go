@@ -32,11 +32,11 @@ func TestRuleCountsAreBounded(t *testing.T) {
 	counts := func(p *decide.Policy, rules, want int, wantOther uint64) {
 		t.Helper()
 		for i := range rules {
-			b.of(p, i).forwarded.Inc()
+			b.of(p, i)[forwarded].Inc()
 		}
 		other := uint64(0)
 		if c := b.byID[otherRules]; c != nil {
-			other = c.forwarded.Load()
+			other = c[forwarded].Load()
 		}
 		if len(b.byID) != want || other != wantOther {
 			t.Errorf("with %d rules %d are counted, and %d of the others; want %d and %d", rules, len(b.byID), other, want, wantOther)
@@ -48,7 +48,7 @@ func TestRuleCountsAreBounded(t *testing.T) {
 	counts(policyOf(t, "c", 5), 5, 1+5+5, 0)
 	counts(policyOf(t, "d", all+1), all+1, countsMax+1, 1)
 	counts(policyOf(t, "d", all+7), all+7, countsMax+1, 1+7)
-	if n := b.byID["d0"].forwarded.Load(); n != 2 {
+	if n := b.byID["d0"][forwarded].Load(); n != 2 {
 		t.Errorf("a rule that stays was counted %d times, want 2", n)
 	}
 }
@@ -58,7 +58,7 @@ func TestCountsOfGoneRules(t *testing.T) {
 	with, without := policyOf(t, "old", 2), policyOf(t, "new", 1)
 	all := New(nil, nil)
 	for i := range 2 {
-		all.NewShard(nil).of(with, i).forwarded.Inc()
+		all.NewShard(nil).of(with, i)[forwarded].Inc()
 	}
 	var gone departures
 	told := func(at time.Duration, p *decide.Policy, want bool) {
@@ -98,10 +98,10 @@ func TestHousekeeper(t *testing.T) {
 		{},
 		{2, 1, 0, 4, []string{"limit exceeded\" rule=r0 count=2", "STORE_FAILURE_MODE is closed\" count=4"}},
 	} {
-		b.of(p, 0).rejected.Add(step.refused)
-		b.of(p, 0).shared.Add(step.shared)
-		b.of(p, 1).lacking.Add(step.lacking)
-		b.of(p, -1).unavailable.Add(step.unavailable)
+		b.of(p, 0)[rejected].Add(step.refused)
+		b.of(p, 0)[shared].Add(step.shared)
+		b.of(p, 1)[lacking].Add(step.lacking)
+		b.of(p, -1)[unavailable].Add(step.unavailable)
 		log.Reset()
 		house.Keep(time.Unix(int64(second), 0))
 		lines := log.Lines("level=WARN")

@@ -39,15 +39,13 @@ func New(policy func() *decide.Policy, log *slog.Logger) *Tally {
 
 // Register adds the metrics to set.
 func (t *Tally) Register(set *metric.Set) {
-	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; rules after the first 1000 count as other", t.byRule())
-	set.Counters("ratelimiter_rule_key_missing_total", "requests that lacked a part of a rule's key, by what the rule did with them", t.byMissing())
-	set.Counters("ratelimiter_exempt_requests_total", "requests exempt from all limits, by the rule that exempts them; not in other counts of decisions", t.byExempting())
+	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; rules after the first 1000 count as other", t.samples(decisions))
+	set.Counters("ratelimiter_rule_key_missing_total", "requests that lacked a part of a rule's key, by what the rule did with them", t.samples(missing))
+	set.Counters("ratelimiter_exempt_requests_total", "requests exempt from all limits, by the rule that exempts them; not in other counts of decisions", t.samples(exempted))
 }
 
 // A total has a rule's counts of all loops.
-type total struct {
-	forwarded, rejected, deferred, unavailable, shadowPass, shadowRefused, shared, lacking, exempt uint64
-}
+type total [kinds]uint64
 
 // totals adds up the loops' counts of each rule.
 func (t *Tally) totals() map[string]total {
@@ -56,15 +54,9 @@ func (t *Tally) totals() map[string]total {
 		b.mu.Lock()
 		for id, c := range b.byID {
 			sum := sums[id]
-			sum.forwarded += c.forwarded.Load()
-			sum.rejected += c.rejected.Load()
-			sum.deferred += c.deferred.Load()
-			sum.unavailable += c.unavailable.Load()
-			sum.shadowPass += c.shadowPass.Load()
-			sum.shadowRefused += c.shadowRefused.Load()
-			sum.shared += c.shared.Load()
-			sum.lacking += c.lacking.Load()
-			sum.exempt += c.exempt.Load()
+			for k := range c {
+				sum[k] += c[k].Load()
+			}
 			sums[id] = sum
 		}
 		b.mu.Unlock()
@@ -72,24 +64,23 @@ func (t *Tally) totals() map[string]total {
 	return sums
 }
 
-func (t *Tally) byRule() iter.Seq2[string, uint64] {
+// A sample is one number about a rule. It is shown if it is not 0, or always.
+type sample struct {
+	labels []string // besides the rule
+	n      uint64
+	always bool
+}
+
+// samples yields what of returns for each rule.
+func (t *Tally) samples(of func(total) []sample) iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		totals := t.totals()
 		if len(totals) == 0 { // there was no decision yet
 			totals[t.policy().Rule] = total{}
 		}
 		for _, id := range slices.Sorted(maps.Keys(totals)) {
-			of := totals[id]
-			for _, one := range []struct {
-				decision string
-				n        uint64
-				always   bool
-			}{
-				{"forwarded", of.forwarded, true}, {"rejected", of.rejected + of.unavailable + of.lacking, true},
-				{"deferred", of.deferred, false},
-				{"shadow_forwarded", of.shadowPass, false}, {"shadow_rejected", of.shadowRefused, false},
-			} {
-				if (one.always || one.n > 0) && !yield(metric.Labels("rule", id, "decision", one.decision), one.n) {
+			for _, s := range of(totals[id]) {
+				if (s.always || s.n > 0) && !yield(metric.Labels(append([]string{"rule", id}, s.labels...)...), s.n) {
 					return
 				}
 			}
@@ -97,30 +88,18 @@ func (t *Tally) byRule() iter.Seq2[string, uint64] {
 	}
 }
 
-// byMissing yields the samples of requests that lacked a part of a rule's key.
-func (t *Tally) byMissing() iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		totals := t.totals()
-		for _, id := range slices.Sorted(maps.Keys(totals)) {
-			of := totals[id]
-			if of.shared > 0 && !yield(metric.Labels("rule", id, "missing", rule.Share.String()), of.shared) {
-				return
-			}
-			if of.lacking > 0 && !yield(metric.Labels("rule", id, "missing", rule.Refuse.String()), of.lacking) {
-				return
-			}
-		}
+func decisions(of total) []sample {
+	return []sample{
+		{[]string{"decision", "forwarded"}, of[forwarded], true},
+		{[]string{"decision", "rejected"}, of[rejected] + of[unavailable] + of[lacking], true},
+		{[]string{"decision", "deferred"}, of[deferred], false},
+		{[]string{"decision", "shadow_forwarded"}, of[shadowPass], false},
+		{[]string{"decision", "shadow_rejected"}, of[shadowRefused], false},
 	}
 }
 
-// byExempting yields the samples of requests that rules exempt.
-func (t *Tally) byExempting() iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		totals := t.totals()
-		for _, id := range slices.Sorted(maps.Keys(totals)) {
-			if n := totals[id].exempt; n > 0 && !yield(metric.Labels("rule", id), n) {
-				return
-			}
-		}
-	}
+func missing(of total) []sample {
+	return []sample{{[]string{"missing", rule.Share.String()}, of[shared], false}, {[]string{"missing", rule.Refuse.String()}, of[lacking], false}}
 }
+
+func exempted(of total) []sample { return []sample{{nil, of[exempt], false}} }
