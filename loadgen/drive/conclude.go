@@ -17,7 +17,7 @@ func (c *conductor) conclude() {
 	began := time.Duration(c.ticks/ticksPerSecond) * time.Second
 	c.gather(true)
 	if c.totals.Pending() {
-		c.totals.Row(began, c.dueRows.Before(c.untilStop(c.plan.Schedule.Length())))
+		c.totals.Row(began, c.dueRows.Waiting(c.untilStop(c.plan.Schedule.Length())))
 	}
 	c.spread()
 	c.warn()
@@ -48,7 +48,7 @@ func (c *conductor) facts() (r record.Result, settled uint64) {
 		Shards: []record.Shard{c.plan.Config.Shard}, ScheduleHash: c.plan.ScheduleHash,
 	}
 	if c.stopped.IsZero() {
-		r.Due = c.dueRows.Before(length)
+		r.Due = c.dueRows.Waiting(length)
 		r.TargetRps = float64(r.Due) / length.Seconds() // the actual number, since random arrivals vary
 		settled = r.Due
 	} else {

@@ -37,8 +37,8 @@ type conductor struct {
 	stopped time.Time // zero: not stopped
 	ticks   int       // since the start
 
-	dueRows    pace.Counter  // counts the arrivals of the rows of the series
-	dueSettled pace.Counter  // counts the arrivals that should have been sent
+	dueRows    pace.Lane     // never taken from; counts the arrivals of the rows of the series
+	dueSettled pace.Lane     // never taken from; counts the arrivals that should have been sent
 	settled    uint64        // due up to CatchUp before the stop
 	peaksFrom  time.Duration // peaks from here on have not been logged
 	peaksQuiet time.Duration // no peak is logged before this time
@@ -74,7 +74,7 @@ type sample struct {
 func newConductor(r *Run) *conductor {
 	c := &conductor{
 		Run: r, totals: record.NewTotals(), handed: make(chan handed, r.loops), begun: time.Now(),
-		dueRows: r.plan.Schedule.Counter(), dueSettled: r.plan.Schedule.Counter(),
+		dueRows: r.plan.Schedule.Lane(0, 1), dueSettled: r.plan.Schedule.Lane(0, 1),
 	}
 	for range r.loops {
 		spare := record.NewTally()
@@ -196,7 +196,7 @@ func (c *conductor) follow() {
 func (c *conductor) cut(now time.Time) {
 	c.stopped = now
 	if !c.start.IsZero() {
-		c.settled = c.dueSettled.Before(now.Sub(c.start) - record.CatchUp)
+		c.settled = c.dueSettled.Waiting(now.Sub(c.start) - record.CatchUp)
 	}
 	for _, s := range c.senders {
 		s.loop.Post(func(late time.Time) { s.stop(late, now) })
@@ -212,7 +212,7 @@ func (c *conductor) collect() {
 		return
 	}
 	second := time.Duration(c.ticks) * tick
-	c.totals.Row(second-time.Second, c.dueRows.Before(c.untilStop(second)))
+	c.totals.Row(second-time.Second, c.dueRows.Waiting(c.untilStop(second)))
 	c.spread()
 	c.warn()
 }
@@ -295,7 +295,7 @@ func (c *conductor) publish(now time.Time) {
 			s.Phase, s.TargetRps = record.PhaseFinishing, 0
 		}
 		s.CurrentRps = c.currentRps(now)
-		c.evidence.Count(&c.counts, c.dueSettled.Before(c.untilStop(elapsed-record.CatchUp)))
+		c.evidence.Count(&c.counts, c.dueSettled.Waiting(c.untilStop(elapsed-record.CatchUp)))
 		s.Verdict, s.Reasons = c.evidence.Judge()
 	}
 	c.status.Store(s)

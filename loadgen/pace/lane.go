@@ -27,9 +27,12 @@ type Lane struct {
 
 // Lane returns the share of the schedule for loop i of n.
 func (s Schedule) Lane(i, n int) Lane {
-	of := uint64(s.config.Shard.Of)
-	l := Lane{profile: s.config.Profile, head: s.first(), stride: uint64(n) * of, limit: s.limit}
-	l.head.step(uint64(i) * of)
+	shard := s.config.Shard
+	l := Lane{
+		profile: s.config.Profile, head: newWalk(s.config.Arrivals, s.config.Seed),
+		stride: uint64(n * shard.Of), limit: s.limit,
+	}
+	l.head.step(uint64(shard.Index + i*shard.Of))
 	l.tail = l.head
 	l.due = l.profile.Inverse(l.head.at)
 	return l
@@ -54,8 +57,9 @@ func (l *Lane) Take() {
 	}
 }
 
-// Waiting returns how many arrivals due before t have not been taken. Time must not go
-// back: for an earlier t than before, the count is what is left of the former.
+// Waiting returns how many arrivals due before t have not been taken: those due before t if none
+// is taken. Time must not go back: for an earlier t than before, the count is what is left of
+// the former.
 func (l *Lane) Waiting(t time.Duration) uint64 {
 	l.wait(min(l.profile.Before(t), l.limit))
 	return l.waiting

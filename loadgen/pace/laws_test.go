@@ -81,10 +81,10 @@ func TestUniformCounts(t *testing.T) {
 		if c.Arrivals != Uniform {
 			continue
 		}
-		counter := New(c.Config).Counter()
+		lane := New(c.Config).Lane(0, 1)
 		for i := range 1000 {
 			at := c.Length * time.Duration(i) / 1000
-			got, want := float64(counter.Before(at)), c.Profile.Cumulative(at).Float()
+			got, want := float64(lane.Waiting(at)), c.Profile.Cumulative(at).Float()
 			if math.Abs(got-want) > 0.500001 {
 				t.Fatalf("%s: %v arrivals by %v, Λ is %v", c.name, got, at, want)
 			}
@@ -150,10 +150,10 @@ func TestPoissonCounts(t *testing.T) {
 		sums, squares := make([]float64, len(edges)), make([]float64, len(edges))
 		for seed := range int64(runs) {
 			c.Seed = seed
-			counter := New(c.Config).Counter()
-			before := counter.Before(0)
+			lane := New(c.Config).Lane(0, 1)
+			before := lane.Waiting(0)
 			for i, at := range edges {
-				n := counter.Before(at)
+				n := lane.Waiting(at)
 				sums[i] += float64(n - before)
 				squares[i] += float64(n-before) * float64(n-before)
 				before = n
@@ -231,8 +231,8 @@ func TestHandsAddUp(t *testing.T) {
 			for i := range hands.shards {
 				c.Shard = Shard{Index: i, Of: hands.shards}
 				s := New(c.Config)
-				counter := s.Counter()
-				counted += counter.Before(c.Length)
+				counter := s.Lane(0, 1)
+				counted += counter.Waiting(c.Length)
 				for j := range hands.loops {
 					lane := s.Lane(j, hands.loops)
 					for due, ok := lane.Due(); ok; due, ok = lane.Due() {

@@ -111,30 +111,3 @@ func (s Schedule) PeakFrom(t time.Duration) (profile.Peak, bool) {
 	peak.RPS /= float64(s.config.Shard.Of)
 	return peak, true
 }
-
-// first returns a walk at this shard's first arrival.
-func (s Schedule) first() walk {
-	w := newWalk(s.config.Arrivals, s.config.Seed)
-	w.step(uint64(s.config.Shard.Index))
-	return w
-}
-
-// A Counter counts this shard's arrivals over time.
-//
-// Owned by its user.
-type Counter struct {
-	schedule Schedule
-	walk     walk
-	count    uint64
-}
-
-// Counter returns a Counter at the start of the schedule.
-func (s Schedule) Counter() Counter { return Counter{schedule: s, walk: s.first()} }
-
-// Before returns how many of this shard's arrivals are due before t. Time must not go
-// back: for an earlier t than before, the result is the former one.
-func (c *Counter) Before(t time.Duration) uint64 {
-	limit := min(c.schedule.config.Profile.Before(t), c.schedule.limit)
-	c.count += c.walk.seek(limit, uint64(c.schedule.config.Shard.Of))
-	return c.count
-}

@@ -48,11 +48,11 @@ func TestArrivals(t *testing.T) {
 		{1e6, 1000 * second, 1e9},
 		{7, 1_000_000_000 * second, 7e9},
 	} {
-		counter := New(Config{Profile: steady(t, c.rps), Length: c.length}).Counter()
-		if got := counter.Before(c.length); got != c.want {
+		lane := New(Config{Profile: steady(t, c.rps), Length: c.length}).Lane(0, 1)
+		if got := lane.Waiting(c.length); got != c.want {
 			t.Errorf("%v/s for %v: %d arrivals, want %d", c.rps, c.length, got, c.want)
 		}
-		if got := counter.Before(c.length + time.Hour); got != c.want {
+		if got := lane.Waiting(c.length + time.Hour); got != c.want {
 			t.Errorf("%v/s for %v: %d arrivals by an hour later, want %d", c.rps, c.length, got, c.want)
 		}
 	}
