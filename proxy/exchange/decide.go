@@ -33,7 +33,7 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 		return true
 	}
 	x.request.become(requestAsked)
-	if c.Defers && e.Defer != nil {
+	if c.Defers && e.Defers {
 		x.mayDefer(h, c)
 	}
 	if e.Ask(now, x, &c.Ask, &e.answer) {
@@ -73,7 +73,7 @@ func (x *Exchange) keepAsked(asked []decide.Counted) {
 func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Counted) {
 	d := &x.env.decided
 	d.Policy, d.Asked, d.Answer = x.verdict.Policy, asked, ans
-	d.Postponed = ans.Granted == 0 && x.defers && d.Postpones(x.prefers)
+	d.Postponed = ans.Granted == 0 && x.deferral != deferralNone && d.Postpones(x.deferral == deferralWanted)
 	x.fx.Decided = d
 	x.verdict.Judge(d)
 	o := &x.outcome

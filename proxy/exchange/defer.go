@@ -27,6 +27,15 @@ type Kept struct {
 	terms.Wishes
 }
 
+// A deferral says whether a request may be delivered later if it is refused.
+type deferral uint8
+
+const (
+	deferralNone    deferral = iota // it may not
+	deferralAllowed                 // it may
+	deferralWanted                  // it may, and its client has asked for that
+)
+
 // isDeferred reports whether a path is the status URL of a deferred request.
 func (set *Settings) isDeferred(path []byte) bool {
 	n := len(set.DeferPath)
@@ -42,10 +51,13 @@ func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
 	if h.Upgrade || h.Length > x.env.Settings.DeferBodyMax {
 		return
 	}
-	x.prefers = terms.Prefers(h)
+	may, wanted := deferralAllowed, terms.Prefers(h)
+	if wanted {
+		may = deferralWanted
+	}
 	for i := range c.Asked {
-		if d := c.Asked[i].Rule.Defer; d != nil && d.Wants(x.prefers) {
-			x.defers = true
+		if d := c.Asked[i].Rule.Defer; d != nil && d.Wants(wanted) {
+			x.deferral = may
 		}
 	}
 }
@@ -105,13 +117,14 @@ func (x *Exchange) keepBody(now time.Time, p []byte) {
 }
 
 // store requests that the request be stored.
-func (x *Exchange) store(now time.Time) {
+func (x *Exchange) store() {
 	x.request.become(requestStoring)
 	x.bodyPaused()
 	head := len(x.kept) - int(x.collected)
-	k := Kept{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client, RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
+	k := &x.env.kept
+	*k = Kept{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client, RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
 	k.Wishes, _ = x.wishes()
-	x.env.Defer(now, x, &k)
+	x.fx.Store = k
 }
 
 // HandleDeferred handles the result of storing the request. It is called even if the client
@@ -121,7 +134,7 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 	if s.Outcome == deferred.Accepted || s.Outcome == deferred.Duplicate {
 		x.outcome.Decision = Deferred
 	}
-	if x.gone {
+	if x.request == requestLeft {
 		x.report()
 		x.over()
 		return
@@ -129,7 +142,7 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 	switch s.Outcome {
 	case deferred.Accepted, deferred.Duplicate:
 		w, _ := x.wishes()
-		p := decide.Acceptance{Stored: s, Path: x.env.Settings.DeferPath, Applied: w.Applied(x.prefers)}
+		p := decide.Acceptance{Stored: s, Path: x.env.Settings.DeferPath, Applied: w.Applied(x.deferral == deferralWanted)}
 		x.finish(now, x.answers(now).Accept(now, &p, &x.verdict, x.asReader()))
 	case deferred.Conflict:
 		x.answerError(now, 422, "another request has the same Idempotency-Key")

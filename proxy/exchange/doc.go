@@ -25,6 +25,7 @@
 //	collecting  streaming   it is too large to be collected
 //	streaming   whole       all of it has been received
 //	deferring   storing     all of it has been received
+//	storing     left        its client disconnects
 //	deferring   refused     it is too large to be stored, or its Idempotency-Key is invalid
 //
 //	upstream    becomes     when

@@ -24,6 +24,8 @@ type Effects struct {
 	Decided *decide.Decided
 	// Leave has places to give back in the queues of leaky counters.
 	Leave *Leave
+	// Store is a refused request to be stored: HandleDeferred follows.
+	Store *Kept
 	// Report is the outcome of a request that was answered, or given up after a decision.
 	Report *Outcome
 	// Client is sent to the client.

@@ -84,9 +84,8 @@ type Env struct {
 	// Ask asks the store to decide. If it returns true, ans holds the answer; otherwise
 	// HandleAnswer follows.
 	Ask func(now time.Time, x *Exchange, ask *store.Ask, ans *store.Answer) bool
-	// Defer stores a refused request: HandleDeferred follows, but not during the call.
-	// nil: none are stored.
-	Defer func(now time.Time, x *Exchange, k *Kept)
+	// Defers says that refused requests may be stored, see Effects.Store.
+	Defers bool
 	// Delivery says that the requests are stored ones. They are not stored again, and leave
 	// a part of the limit to live requests. Added are field lines to add to the next request.
 	Delivery bool
@@ -107,6 +106,7 @@ type Env struct {
 	matched  decide.Case
 	decided  decide.Decided
 	leave    Leave
+	kept     Kept
 	outcome  Outcome
 	spares   [][]decide.Counted
 	out      []byte   // for the client, until MoveEffects

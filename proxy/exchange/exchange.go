@@ -58,11 +58,9 @@ type progress struct {
 	keys      []byte           // memory of the keys in asked
 	origin    []byte           // of the requesting page; nil: none, or refusals do not repeat it
 	theirs    decide.Families  // in which the target's own limits are tighter
-	defers    bool             // it may be delivered later if it is refused
-	prefers   bool             // its client has asked for that
-	kept      []byte           // the request as it is stored
-	gone      bool             // the client has disconnected while it is being stored
-	upgrade   string           // the requested protocols
+	deferral  deferral
+	kept      []byte // the request as it is stored
+	upgrade   string // the requested protocols
 
 	length    int64 // announced length of the body; 0: there is no body, -1: unknown
 	collected int64
@@ -173,8 +171,10 @@ func (x *Exchange) HandleLeft() {
 	case requestQueued:
 		x.leave(x.asked, x.verdict.Mode)
 	case requestStoring:
-		x.gone = true // HandleDeferred reports the outcome
-		return
+		x.request.become(requestLeft)
+		fallthrough
+	case requestLeft:
+		return // HandleDeferred reports the outcome
 	}
 	if x.upstream == upstreamWanted {
 		x.fx.Acquire = AcquireCancel

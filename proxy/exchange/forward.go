@@ -48,7 +48,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 	switch x.request {
 	case requestAsked, requestQueued:
 		x.beginForward(h) // the head is not available later
-		if x.defers {
+		if x.deferral != deferralNone {
 			x.keepHead(h)
 		}
 	case requestCollecting:

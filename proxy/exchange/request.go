@@ -13,6 +13,7 @@ const (
 	requestDeferring                 // it will be delivered later, and its body is collected
 	requestWhole                     // all of it has been received
 	requestStoring                   // likewise, and it is being stored
+	requestLeft                      // likewise, and its client has disconnected
 )
 
 var requestSteps = []step[request]{
@@ -28,6 +29,7 @@ var requestSteps = []step[request]{
 	{requestCollecting, "it is too large to be collected", requestStreaming},
 	{requestStreaming, "all of it has been received", requestWhole},
 	{requestDeferring, "all of it has been received", requestStoring},
+	{requestStoring, "its client disconnects", requestLeft},
 	{requestDeferring, "it is too large to be stored, or its Idempotency-Key is invalid", requestRefused},
 }
 
@@ -43,5 +45,5 @@ func (r *request) become(to request) {
 
 // String names the state.
 func (r request) String() string {
-	return [...]string{"none", "asked", "queued", "refused", "collecting", "streaming", "deferring", "whole", "storing"}[r]
+	return [...]string{"none", "asked", "queued", "refused", "collecting", "streaming", "deferring", "whole", "storing", "left"}[r]
 }

@@ -131,7 +131,7 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 		x.outcome.Trailers++
 	}
 	if x.request == requestDeferring {
-		x.store(now)
+		x.store()
 		return
 	}
 	streamed := x.request == requestStreaming

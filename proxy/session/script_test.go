@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -236,7 +237,7 @@ func (p *player) play(t *testing.T, line string) {
 		p.must(t, line, err)
 		p.defers(int64(n))
 	case "delivery":
-		p.env.Delivery, p.env.Added, p.env.Defer = true, p.bytes(t, line, arg), nil
+		p.env.Delivery, p.env.Added, p.env.Defers = true, p.bytes(t, line, arg), false
 	case "stored":
 		p.s.HandleDeferred(p.now, p.stored(t, arg))
 		p.after()
@@ -333,14 +334,17 @@ func (p *player) play(t *testing.T, line string) {
 func (p *player) defers(most int64) {
 	hosts, _ := callback.ParseHosts("hooks.example.com") // is one
 	p.env.Settings.DeferPath, p.env.Settings.DeferBodyMax, p.env.Settings.Callbacks = "/deferred/", most, hosts
-	p.env.Defer = func(_ time.Time, _ *exchange.Exchange, k *exchange.Kept) {
-		fmt.Fprintf(&p.log, "store for %s, line %q, idempotency key %q, in %v\n", k.Rule.ID, k.Line, k.Key, k.RetryAfter)
-		if k.Callback != "" {
-			fmt.Fprintf(&p.log, "call back %s\n", k.Callback)
-		}
-		for line := range bytes.Lines(append(append([]byte(nil), k.Head...), k.Body...)) {
-			fmt.Fprintf(&p.log, "stored %q\n", line)
-		}
+	p.env.Defers = true
+}
+
+// store logs a request that is to be stored.
+func (p *player) store(k *exchange.Kept) {
+	fmt.Fprintf(&p.log, "store for %s, line %q, idempotency key %q, in %v\n", k.Rule.ID, k.Line, k.Key, k.RetryAfter)
+	if k.Callback != "" {
+		fmt.Fprintf(&p.log, "call back %s\n", k.Callback)
+	}
+	for line := range bytes.Lines(slices.Concat(k.Head, k.Body)) {
+		fmt.Fprintf(&p.log, "stored %q\n", line)
 	}
 }
 
@@ -482,6 +486,9 @@ func (p *player) effects() {
 
 // told logs what the session tells of decisions and outcomes.
 func (p *player) told(fx *Effects) {
+	if fx.Store != nil {
+		p.store(fx.Store)
+	}
 	if fx.Matched != nil {
 		for _, sh := range fx.Matched.Shadows {
 			fmt.Fprintf(&p.log, "shadow %s key %q\n", sh.Counter.Rule, sh.Counter.Key)

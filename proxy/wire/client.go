@@ -156,6 +156,9 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 	if fx.Leave != nil {
 		s.leave(now, fx.Leave)
 	}
+	if fx.Store != nil {
+		c.store(now, fx.Store)
+	}
 	if fx.Report != nil {
 		c.wrote(now, fx.Report)
 		c.learn(now, fx.Report)
@@ -368,33 +371,5 @@ func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
 	}
 	if !c.s.HandleAcquired(now, u.target.spec.Host, reused) {
 		panic("bug: a connection was granted to a session that does not wait for one")
-	}
-}
-
-// release handles that the session no longer needs its connection. A connection that is being
-// closed stays in the pool's count until it has closed.
-func (c *client) release(now time.Time, how exchange.Release) {
-	u := c.upstream
-	if u == nil {
-		return
-	}
-	c.upstream = nil
-	if how == exchange.ReleasePrivate {
-		c.keep(now, u)
-		return
-	}
-	if how == exchange.ReleaseEnd {
-		u.conn.CloseDrained() // until then it keeps its place
-		return
-	}
-	u.owner = nil
-	u.target.over(now, c)
-	switch {
-	// The target has answered without reading the whole request. It would take the rest
-	// for the start of the next request.
-	case how == exchange.ReleaseDiscard || u.conn.Unsent() > 0:
-		u.conn.Close()
-	default:
-		u.free(now)
 	}
 }

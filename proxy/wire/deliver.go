@@ -61,18 +61,20 @@ func (s *side) setDeferring() {
 	s.deliveries = session.Env{Settings: s.env.Settings, Env: s.env.Env}
 	s.deliveries.Delivery, s.deliveries.Ask = true, s.askForDelivery
 	s.deliveries.Refused = func(time.Time, *decide.Refusal) []byte { return nil }
-	s.env.Defer = func(now time.Time, x *exchange.Exchange, k *exchange.Kept) {
-		c := x.Owner.(*client)
-		cfg.Defer(now, k, &x.Peer, func(stored deferred.Stored) {
-			s.loop.Post(func(now time.Time) {
-				c.s.HandleDeferred(now, &stored)
-				c.apply(now)
-			})
-		})
-	}
+	s.env.Defers = true
 	if cfg.Local != nil && cfg.Local != cfg.Store {
 		s.local = cfg.Local.NewLane(s.loop.Post)
 	}
+}
+
+// store stores a refused request.
+func (c *client) store(now time.Time, k *exchange.Kept) {
+	c.side.front.cfg.Defer(now, k, &c.s.Peer, func(stored deferred.Stored) {
+		c.side.loop.Post(func(now time.Time) {
+			c.s.HandleDeferred(now, &stored)
+			c.apply(now)
+		})
+	})
 }
 
 // askForDelivery is like ask, for deliveries. While the shared store is unavailable and admits

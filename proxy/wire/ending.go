@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"time"
+
+	"weir/proxy/exchange"
 	"weir/proxy/session"
 )
 
@@ -26,5 +29,33 @@ func (c *client) close(how session.Close) {
 		c.conn.CloseLinger()
 	case session.CloseAbort:
 		c.conn.Abort()
+	}
+}
+
+// release handles that the session no longer needs its connection. A connection that is being
+// closed stays in the pool's count until it has closed.
+func (c *client) release(now time.Time, how exchange.Release) {
+	u := c.upstream
+	if u == nil {
+		return
+	}
+	c.upstream = nil
+	if how == exchange.ReleasePrivate {
+		c.keep(now, u)
+		return
+	}
+	if how == exchange.ReleaseEnd {
+		u.conn.CloseDrained() // until then it keeps its place
+		return
+	}
+	u.owner = nil
+	u.target.over(now, c)
+	switch {
+	// The target has answered without reading the whole request. It would take the rest
+	// for the start of the next request.
+	case how == exchange.ReleaseDiscard || u.conn.Unsent() > 0:
+		u.conn.Close()
+	default:
+		u.free(now)
 	}
 }

@@ -50,11 +50,12 @@ func (f *front) noteDecided(d *decide.Decided) {
 	}
 }
 
-// store is the session's Env.Defer: a queue that answers later, even if the client has disconnected.
-func (w *world) store(now time.Time, x *exchange.Exchange, k *exchange.Kept) {
-	f := x.Owner.(*front)
-	r := f.asked
+// store stores a refused request in a queue that answers later, even if the client has disconnected.
+func (f *front) store(k *exchange.Kept) {
+	w, r := f.w, f.asked
 	switch {
+	case k == nil:
+		return
 	case f.away || f.ended:
 		f.wrong("a request is stored for a client that is gone")
 		return
@@ -66,7 +67,7 @@ func (w *world) store(now time.Time, x *exchange.Exchange, k *exchange.Kept) {
 	case !strings.HasPrefix(string(k.Head), r.method+" ") || !strings.Contains(string(k.Head), "\r\nX-Req: "+itoa(int(r.id))+"\r\n"):
 		f.wrong("request %d is stored as %q", r.id, k.Head)
 	}
-	f.log.Note(now, "store request", int64(r.id), "")
+	f.log.Note(w.Now, "store request", int64(r.id), "")
 	f.storing = true
 	if w.fault(w.profile.callerFaults) {
 		w.After(w.Within(w.profile.lateness), f.caller.leave)

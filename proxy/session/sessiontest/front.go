@@ -114,6 +114,7 @@ func (f *front) apply() {
 		f.s.MoveEffects(&fx)
 		f.checkEffects(&fx)
 		f.noteDecided(fx.Decided)
+		f.store(fx.Store)
 		if fx.Report != nil {
 			f.report(fx.Report)
 		}

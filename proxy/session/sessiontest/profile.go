@@ -79,7 +79,7 @@ func newWorld(seed uint64) *world {
 		HeadTimeout: 5 * time.Second, IdleTimeout: 8 * time.Second, TunnelTimeout: 20 * time.Second, DrainGrace: 200 * time.Millisecond,
 		RequestsMax: r.IntN(4), AgeMax: time.Duration(r.IntN(2)) * 500 * time.Millisecond,
 	}
-	w.env = session.Env{Settings: &w.settings, Env: exchange.Env{Policy: func() *decide.Policy { return w.policy }, Ask: w.ask, Defer: w.store,
+	w.env = session.Env{Settings: &w.settings, Env: exchange.Env{Policy: func() *decide.Policy { return w.policy }, Ask: w.ask, Defers: true,
 		Overloaded: &w.short, Refused: w.refused}}
 	table, err := simredis.New(simredis.Config{Stripes: 1})
 	if err != nil {
