@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -123,11 +122,10 @@ func startTarget(ctx context.Context) (addr string, stop func(), err error) {
 
 // play runs one attack: a new proxy, good traffic, attackers.
 func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
-	started, err := rig.StartApart(ctx, a.files, append([]string{"TARGET_URL=http://" + target}, settings...))
+	v, err := rig.StartApart(ctx, a.files, append([]string{"TARGET_URL=http://" + target}, settings...))
 	if err != nil {
 		return nil, err
 	}
-	v := victim{started}
 	defer v.Kill()
 	r := &row{attack: a}
 	watched, err := rig.Watch(v.Pid())
@@ -141,7 +139,7 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 	defer enough()
 	c := newFleet(a, v.Addr)
 	c.done.Go(func() {
-		if a.play != nil && rig.Wait(opening, calm) == nil {
+		if a.conns > 0 && rig.Wait(opening, calm) == nil {
 			c.open(opening, attacking)
 		}
 	})
@@ -155,7 +153,7 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 		if a.life == 0 { // attackers may stay, so they disconnect
 			over()
 		}
-		v.awaitCalm(ctx, r, c)
+		r.awaitCalm(ctx, v, c)
 	}
 	over()
 	c.done.Wait()
@@ -167,15 +165,10 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.crash = complaint(v.Stop())
-	return r, ctx.Err()
-}
-
-func complaint(err error) string {
-	if err == nil {
-		return ""
+	if err := v.Stop(); err != nil {
+		r.crash = err.Error()
 	}
-	return err.Error()
+	return r, ctx.Err()
 }
 
 // ownCPU returns the CPU time of this process.
@@ -185,13 +178,9 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// A victim is a proxy under attack.
-type victim struct{ *rig.Proxy }
-
-// awaitCalm waits until the attackers are gone, or should be, and checks the proxy.
-func (v victim) awaitCalm(ctx context.Context, r *row, c *fleet) {
-	t := c.snapshot()
-	since := t.last
+// awaitCalm waits until the attackers of proxy v are gone, or should be, and checks it.
+func (r *row) awaitCalm(ctx context.Context, v *rig.Proxy, c *fleet) {
+	since := c.snapshot().last
 	if since.IsZero() || c.life == 0 {
 		since = time.Now()
 	}
@@ -211,25 +200,7 @@ func (v victim) awaitCalm(ctx context.Context, r *row, c *fleet) {
 		}
 		_ = rig.Wait(ctx, 20*time.Millisecond)
 	}
-	if err := ask(ctx, "http://"+v.Addr+"/api/test"); err != nil {
+	if _, err := rig.Get(ctx, "http://"+v.Addr+"/api/test"); err != nil {
 		r.canary = err.Error()
 	}
-}
-
-// ask sends one request on a new connection.
-func ask(ctx context.Context, url string) error {
-	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("answered %s", resp.Status)
-	}
-	return nil
 }

@@ -1,6 +1,10 @@
 package attack
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // timeout is the value of the proxy's timeouts, less than the defaults (10 s, 15 s, 60 s, 15 s,
 // 10 s, 60 s) so that an attack is over soon. All other settings are defaults.
@@ -14,11 +18,12 @@ var settings = []string{
 // An attack describes what attackers do and how many there are.
 type attack struct {
 	name, about string
-	conns       int     // at the same time, at most
-	opens       float64 // connections per second, at most
-	files       int     // limit of the proxy's descriptors; 0 for our own
-	small       bool    // receive buffers of 4 KiB
-	play        func(a *attacker)
+	conns       int               // at the same time, at most
+	opens       float64           // connections per second, at most
+	files       int               // limit of the proxy's descriptors; 0 for our own
+	small       bool              // receive buffers of 4 KiB
+	text        string            // sent first; "" for nothing
+	then        func(a *attacker) // done next; nil: the attacker leaves
 	// life is how long the proxy may keep a connection; zero for any time.
 	life time.Duration
 }
@@ -45,52 +50,54 @@ func attacks(most int) []attack {
 
 // slow returns the attacks that hold connections.
 func slow(most int) []attack {
+	drip := func(text string) func(a *attacker) { return func(a *attacker) { a.drip(text, everyPiece) } }
+	large := message("GET /bytes/10000000")
 	return []attack{
 		{name: "slow-head", about: "a byte of a field every 2.5 s", conns: most, opens: fastOpens, life: timeout,
-			play: func(a *attacker) { a.say(openHead()); a.drip("a", everyPiece) }},
+			text: strings.TrimSuffix(message(usual, "X-Slow: "), "\r\n\r\n"), then: drip("a")},
 		{name: "slow-body", about: "a byte of an upload every 2.5 s", conns: most, opens: fastOpens, life: 10 * time.Second, // the span of BODY_MIN_RATE
-			play: func(a *attacker) { a.say(post("100000")); a.drip("a", everyPiece) }},
-		{name: "slow-empty", about: "an empty line every 2.5 s", conns: most, opens: fastOpens, life: timeout,
-			play: func(a *attacker) { a.drip("\r\n", everyPiece) }},
-		{name: "idle", about: "sends nothing", conns: most, opens: fastOpens, life: timeout,
-			play: func(a *attacker) { a.answer() }},
-		{name: "flood", about: "connects and closes", conns: most, opens: fastOpens, life: time.Second,
-			play: func(*attacker) {}},
+			text: message(upload, "Content-Length: 100000"), then: drip("a")},
+		{name: "slow-empty", about: "an empty line every 2.5 s", conns: most, opens: fastOpens, life: timeout, then: drip("\r\n")},
+		{name: "idle", about: "sends nothing", conns: most, opens: fastOpens, life: timeout, then: (*attacker).answer},
+		{name: "flood", about: "connects and closes", conns: most, opens: fastOpens, life: time.Second},
 		{name: "stuck-read", about: "requests 10 MB and does not read", conns: stuck, opens: stuckOpens, life: timeout, small: true,
-			play: func(a *attacker) { a.say(get("/bytes/10000000")); a.hold(timeout + 4*time.Second) }},
+			text: large, then: func(a *attacker) { a.hold(timeout + 4*time.Second) }},
 		{name: "slow-read", about: "reads 512 bytes of 10 MB every second", conns: stuck, opens: stuckOpens, small: true,
-			play: func(a *attacker) { a.say(get("/bytes/10000000")); a.sip(512, time.Second) }},
-		{name: "files-256", about: "500 idle connections, the proxy has 256 descriptors", conns: 500, opens: 500, files: 256, life: timeout,
-			play: func(a *attacker) { a.answer() }},
+			text: large, then: func(a *attacker) { a.sip(512, time.Second) }},
+		{name: "files-256", about: "500 idle connections, the proxy has 256 descriptors", conns: 500, opens: 500, files: 256, life: timeout, then: (*attacker).answer},
 	}
 }
 
 // bombs returns the attacks with messages that might be expensive.
 func bombs() []attack {
-	bomb := func(name, about string, opens float64, text []byte) attack {
-		return attack{name: name, about: about, conns: holding, opens: opens, life: timeout,
-			// A connection that is kept alive is no attack, so the attacker leaves after the answer.
-			play: func(a *attacker) { a.say(text); a.answer() }}
+	bomb := func(name, about string, opens float64, text string) attack {
+		// A connection that is kept alive is no attack, so the attacker leaves after the answer.
+		return attack{name: name, about: about, conns: holding, opens: opens, life: timeout, text: text, then: (*attacker).answer}
+	}
+	letters := func(n int) string { return strings.Repeat("a", n) }
+	chunked := message(upload, "Transfer-Encoding: chunked")
+	fields := make([]string, 10_000)
+	for i := range fields {
+		fields[i] = fmt.Sprintf("X%d: 1", i)
 	}
 	return []attack{
-		bomb("long-line", "a field of 100 kB", 200, longLine(100_000)),
-		bomb("many-fields", "10,000 fields", 200, manyFields(10_000)),
-		bomb("long-name", "a field name of 1 MB", 20, longName(1<<20)),
-		bomb("tiny-chunks", "65,536 chunks of a byte", 10, tinyChunks(1<<16)),
-		bomb("extension", "a chunk extension of 64 KiB", 200, longExtension(64<<10)),
-		bomb("empty-lines", "2000 empty lines", 500, emptyLines(2000)),
+		bomb("long-line", "a field of 100 kB", 200, message(usual, "X-Long: "+letters(100_000))),
+		bomb("many-fields", "10,000 fields", 200, message(usual, fields...)),
+		bomb("long-name", "a field name of 1 MB", 20, message(usual, letters(1<<20)+": 1")),
+		bomb("tiny-chunks", "65,536 chunks of a byte", 10, chunked+strings.Repeat("1\r\na\r\n", 1<<16)+"0\r\n\r\n"),
+		bomb("extension", "a chunk extension of 64 KiB", 200, chunked+"1;e="+letters(64<<10)+"\r\na\r\n0\r\n\r\n"),
+		bomb("empty-lines", "2000 empty lines", 500, strings.Repeat("\r\n", 2000)+message(usual)),
 		{name: "huge-length", about: "Content-Length 2^63-1", conns: holding, opens: 100, life: 10 * time.Second,
-			play: func(a *attacker) { a.say(post("9223372036854775807")); a.answer(); a.ended() }},
+			text: message(upload, "Content-Length: 9223372036854775807"), then: func(a *attacker) { a.answer(); a.ended() }},
 		{name: "pipeline", about: "10,000 requests at once, reads no answer", conns: 20, opens: 0.5, life: 2 * timeout, small: true,
-			play: func(a *attacker) { go a.say(pipeline(10_000)); a.hold(4 * timeout) }},
+			then: func(a *attacker) { go a.say([]byte(strings.Repeat(message(usual), 10_000))); a.hold(4 * timeout) }},
 	}
 }
 
 // targets returns the attacks that make the target misbehave.
 func targets() []attack {
 	ask := func(name, about, path string, opens float64) attack {
-		return attack{name: name, about: about, conns: holding, opens: opens, life: timeout,
-			play: func(a *attacker) { a.say(get(path)); a.answer() }}
+		return attack{name: name, about: about, conns: holding, opens: opens, life: timeout, text: message("GET " + path), then: (*attacker).answer}
 	}
 	return []attack{
 		ask("target-never", "the target never answers", "/never", 100),
@@ -99,4 +106,15 @@ func targets() []attack {
 		ask("target-junk", "the target does not send HTTP", "/junk", 200),
 		ask("target-interim", "the target sends 1000 interim answers", "/interim/1000", 50),
 	}
+}
+
+// Unless an attack is about the answer, it uses the path of the good traffic.
+const (
+	usual  = "GET /api/test"
+	upload = "POST /api/test"
+)
+
+// message returns the head of a message.
+func message(request string, fields ...string) string {
+	return request + " HTTP/1.1\r\nHost: weir\r\n" + strings.Join(append(fields, "", ""), "\r\n")
 }

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,8 +35,9 @@ const lateMax = 100 * time.Millisecond
 // Safe for concurrent use: mu guards the tally.
 type fleet struct {
 	*attack
-	addr string
-	done sync.WaitGroup
+	first []byte // the attack's text
+	addr  string
+	done  sync.WaitGroup
 
 	mu sync.Mutex
 	tally
@@ -53,7 +55,7 @@ type tally struct {
 }
 
 func newFleet(a *attack, addr string) *fleet {
-	return &fleet{attack: a, addr: addr, tally: tally{answers: make(map[int]int)}}
+	return &fleet{attack: a, first: []byte(a.text), addr: addr, tally: tally{answers: make(map[int]int)}}
 }
 
 // open opens connections until opening ends. The attackers on them end with attackers at the
@@ -122,7 +124,11 @@ func (f *fleet) one(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
-	f.play(&attacker{Conn: conn, ctx: ctx, fleet: f})
+	a := &attacker{Conn: conn, ctx: ctx, fleet: f}
+	a.say(f.first)
+	if f.then != nil {
+		f.then(a)
+	}
 }
 
 // snapshot returns the current tally.
@@ -203,6 +209,16 @@ func (a *attacker) answer() {
 
 // ended reads until the proxy closes the connection.
 func (a *attacker) ended() { _, _ = io.Copy(io.Discard, a.in) }
+
+// statusOf returns the status in a status line; 0 if the line is invalid.
+func statusOf(line []byte) int {
+	rest, ok := bytes.CutPrefix(line, []byte("HTTP/1.1 "))
+	if !ok || len(rest) < 3 {
+		return 0
+	}
+	status, _ := strconv.Atoi(string(rest[:3]))
+	return status
+}
 
 // closedUnanswered is the pseudo status of a connection that ended without an answer.
 const closedUnanswered = 0

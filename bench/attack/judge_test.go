@@ -12,7 +12,7 @@ import (
 
 func good() *row {
 	return &row{
-		attack: &attack{name: "idle", play: func(*attacker) {}, life: timeout}, tally: tally{opened: 200, most: fleetMin},
+		attack: &attack{name: "idle", conns: fleetMin, life: timeout}, tally: tally{opened: 200, most: fleetMin},
 		load:  &rig.Loaded{Result: record.Result{Sent: 5000, Success: 5000, LatencySuccess: record.Spread{P50: 0.001, P99: 0.004}}},
 		usage: rig.Usage{RSSBefore: 10 << 20, RSSPeak: 20 << 20, CPU: time.Second, Over: 2 * time.Second},
 	}
@@ -79,7 +79,7 @@ func TestFigures(t *testing.T) {
 func TestAttacks(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, a := range attacks(10) {
-		if seen[a.name] || a.about == "" || a.conns <= 0 || a.opens <= 0 || a.play == nil {
+		if seen[a.name] || a.about == "" || a.conns <= 0 || a.opens <= 0 || a.text == "" && a.then == nil && a.name != "flood" {
 			t.Errorf("attack %q is there twice or lacks something", a.name)
 		}
 		seen[a.name] = true

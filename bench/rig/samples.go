@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,11 +17,7 @@ type Samples map[string]float64
 
 // Scrape reads the metrics of the program at addr.
 func Scrape(ctx context.Context, addr string) (Samples, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	text, err := do(req)
+	text, err := Get(ctx, "http://"+addr+"/metrics")
 	if err != nil {
 		return nil, err
 	}

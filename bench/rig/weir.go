@@ -197,11 +197,18 @@ func (r *Rig) Stop() (err error) {
 // URL returns the URL of the target's service through a proxy.
 func (r *Rig) URL(proxy int) string { return "http://" + r.ProxyAddrs[proxy] + "/api/test" }
 
-// client returns a client for own endpoints.
-func client() *http.Client { return &http.Client{Timeout: 5 * time.Second} }
+// Get asks a program on a new connection and returns its answer. A status other than 200 is an
+// error that contains the answer.
+func Get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Close = true
+	return do(req)
+}
 
-// Post sends JSON to a program and returns its answer. A status other than 200 is an error that
-// contains the answer.
+// Post sends JSON to a program and returns its answer, with errors as of Get.
 func Post(ctx context.Context, url, body string) ([]byte, error) {
 	return PostAs(ctx, "", url, body)
 }
@@ -220,17 +227,14 @@ func PostAs(ctx context.Context, token, url, body string) ([]byte, error) {
 }
 
 func do(req *http.Request) ([]byte, error) {
-	resp, err := client().Do(req)
+	resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s: %s: %s", req.Method, req.URL, resp.Status, bytes.TrimSpace(answer))
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s %s: %s: %s", req.Method, req.URL, resp.Status, bytes.TrimSpace(answer))
-	}
-	return answer, nil
+	return answer, err
 }
