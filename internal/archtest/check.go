@@ -40,7 +40,6 @@ func check(r *repository, places []string, shrinking map[string]int) []finding {
 	for _, p := range r.packages {
 		f.checkPackage(p)
 	}
-	f.checkExceptions(tooLarge)
 	f.checkShape(shrinking)
 	f.checkReferences()
 	f.checkDocument()
@@ -55,7 +54,6 @@ func (f *findings) checkPackage(p *pkg) {
 		return // tests in a folder without a package
 	}
 	f.checkComment(p)
-	f.checkSizes(p)
 	own, known := layerOf(p.dir)
 	if !known {
 		f.of(p.dir, "the package is not in the table of layers: add it to internal/archtest/layers.go")

@@ -164,44 +164,6 @@ func TestComment(t *testing.T) {
 	expect(t, "", "proxy/main.go: // Proxy limits rates.\npackage main\n")
 }
 
-func TestSizes(t *testing.T) {
-	lines := func(n int) string { return strings.Repeat("\n", n) }
-	function := func(n int) string { return "func f() {" + lines(n-1) + "}" }
-	const fileHead, mainHead = 3, 2 // lines around what code and main are given
-	expect(t, "", code("proxy/limit", lines(fileLinesMax-fileHead)))
-	expect(t, "proxy/limit/x.go: the file has 401 lines, at most 400 are allowed", code("proxy/limit", lines(fileLinesMax-fileHead+1)))
-	expect(t, "", "proxy/main.go: // Proxy.\npackage main\n"+lines(mainLinesMax-mainHead))
-	expect(t, "proxy/main.go: the file has 151 lines, at most 150 are allowed", "proxy/main.go: // Proxy.\npackage main\n"+lines(mainLinesMax-mainHead+1))
-	expect(t, "", code("proxy/limit", function(functionLinesMax)))
-	expect(t, "proxy/limit/x.go:3: the function f has 61 lines, at most 60 are allowed", code("proxy/limit", function(functionLinesMax+1)))
-	expect(t, "", "proxy/limit/x_test.go: package limit\n"+function(functionLinesMax+1)+lines(fileLinesMax))
-}
-
-// An exception holds for what it names, with a reason, as long as it is needed.
-func TestExceptions(t *testing.T) {
-	f := func(name, reason, want string) {
-		t.Helper()
-		r, err := read(fstest.MapFS{
-			"proxy/limit/x.go": {Data: []byte("package limit\nfunc (t *T) f() {" + strings.Repeat("\n", functionLinesMax) + "}\n")},
-			"proxy/limit/y.go": {Data: []byte("package limit\nfunc g() {}\n" + strings.Repeat("\n", fileLinesMax))},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := &findings{repository: r}
-		found.checkExceptions(map[string]string{name: reason})
-		if have := fmt.Sprint(found.list); have != "["+want+"]" {
-			t.Errorf("%s: have %s, want %s", name, have, want)
-		}
-	}
-	f("proxy/limit.T.f", "a table", "")
-	f("proxy/limit/y.go", "a table", "")
-	f("proxy/limit.g", "a table", "internal/archtest/layers.go: proxy/limit.g is not too large: take it off the list of exceptions")
-	f("proxy/limit/x.go", "a table", "internal/archtest/layers.go: proxy/limit/x.go is not too large: take it off the list of exceptions")
-	f("proxy/gone.go", "a table", "internal/archtest/layers.go: proxy/gone.go is not too large: take it off the list of exceptions")
-	f("proxy/limit/y.go", "", "internal/archtest/layers.go: the exception for proxy/limit/y.go has no reason")
-}
-
 func TestTexts(t *testing.T) {
 	todo := "TO" + "DO"
 	expect(t, "README.md:2: "+todo+": finish it or leave it out", "README.md: # Weir\n"+todo+": write\n")
@@ -265,8 +227,27 @@ func TestShape(t *testing.T) {
 	f("", fmt.Sprintf(three, "g()"), nil)
 	f("proxy/limit.f: 4 levels of nesting, at most 3 are allowed", fmt.Sprintf(three, "for range 3 {}"), nil)
 	f("", fmt.Sprintf(three, "h := func() { for { if true { select {} } } }; h()"), nil)
-	f("", strings.Repeat("\n", 2498), nil)
-	f("proxy/limit: 2501 lines of Go, at most 2500 are allowed", strings.Repeat("\n", 2499), nil)
+	const head = 2 // lines of a file around source
+	f("", strings.Repeat("\n", 400-head), nil)
+	f("proxy/limit/x.go: 401 lines in a file, at most 400 are allowed", strings.Repeat("\n", 401-head), nil)
+	function := func(lines int) string { return "func f() {" + strings.Repeat("\n", lines-1) + "}" }
+	f("", function(60), nil)
+	f("proxy/limit.f: 61 lines in a function, at most 60 are allowed", function(61), nil)
+}
+
+func TestSizes(t *testing.T) {
+	lines := func(n int) string { return strings.Repeat("\n", n) }
+	main := func(n int) string { return "proxy/main.go: // Proxy.\npackage main\n" + lines(n-2) }
+	expect(t, "", main(150))
+	expect(t, "proxy/main.go: 151 lines in main.go, at most 150 are allowed", main(151))
+	pkg := []string{code("proxy/limit", "func f() {}")} // 3 lines
+	for i := range 6 {
+		pkg = append(pkg, fmt.Sprintf("proxy/limit/y%d.go: package limit\n%s", i, lines(399)))
+	}
+	last := "proxy/limit/z.go: package limit\n"
+	expect(t, "", append(pkg, last+lines(96))...)
+	expect(t, "proxy/limit: 2501 lines of Go, at most 2500 are allowed", append(pkg, last+lines(97))...)
+	expect(t, "", code("proxy/limit", ""), "proxy/limit/x_test.go: package limit\nfunc f() {"+lines(61)+"}"+lines(400))
 }
 
 func TestReferences(t *testing.T) {

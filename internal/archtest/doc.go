@@ -10,9 +10,10 @@
 //     architecture is imported in one place;
 //   - the layers 0 and 1 read no clock, start no goroutine, open no socket, write
 //     no log and keep nothing in package-level variables;
-//   - files, functions and mains stay small, and packages say what they are for;
-//   - packages have at most 2,500 lines, functions at most 4 parameters and 3 levels
-//     of nesting; what exceeds that is listed in shrinking.go, with numbers that only fall;
+//   - packages say what they are for;
+//   - packages, files, mains and functions stay small, and functions have at most 4 parameters
+//     and 3 levels of nesting; what exceeds that is listed in shrinking.go, with numbers that
+//     only fall;
 //   - comments refer to nothing that their reader does not have, and ARCHITECTURE.md
 //     lists no folder that does not exist;
 //   - nothing is left unfinished and no file names a place on one's own machine.

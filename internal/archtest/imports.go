@@ -10,10 +10,9 @@ import (
 // they need.
 func (f *findings) checkImports(p *pkg, own layer) {
 	for _, source := range p.code() {
-		imports := source.imports()
-		for _, path := range slices.Sorted(maps.Keys(imports)) {
-			if why := importFault(p.dir, own, path); why != "" {
-				f.at(imports[path], "%s", why)
+		for _, spec := range source.syntax.Imports {
+			if why := importFault(p.dir, own, strings.Trim(spec.Path.Value, "\"`")); why != "" {
+				f.at(spec.Pos(), "%s", why)
 			}
 		}
 	}

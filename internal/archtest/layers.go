@@ -100,17 +100,6 @@ var notBelowRim = []string{
 // clock are the functions of package time that read the clock or wait.
 var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
-// The bounds on size, in lines.
-const (
-	fileLinesMax     = 400
-	functionLinesMax = 60
-	mainLinesMax     = 150
-)
-
-// tooLarge names the files ("dir/file.go") and functions ("dir.Func", "dir.Type.Method") that may
-// exceed a bound, with the reasons.
-var tooLarge = map[string]string{}
-
 // layerOf returns the layer of the package in dir.
 func layerOf(dir string) (layer, bool) {
 	if testSupport(dir) {

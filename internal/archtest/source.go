@@ -119,29 +119,12 @@ func (p *pkg) code() []*file {
 	return files
 }
 
-// imports returns what f imports, with the places.
-func (f *file) imports() map[string]token.Pos {
-	paths := make(map[string]token.Pos)
-	for _, spec := range f.syntax.Imports {
-		paths[strings.Trim(spec.Path.Value, `"`)] = spec.Pos()
-	}
-	return paths
-}
-
-// functions calls do for each function that is not a test's.
-func (r *repository) functions(do func(p *pkg, function *ast.FuncDecl)) {
-	for _, p := range r.packages {
-		for _, source := range p.code() {
-			p.functions(source, do)
-		}
-	}
-}
-
-// functions calls do for each function of a file.
-func (p *pkg) functions(source *file, do func(p *pkg, function *ast.FuncDecl)) {
-	for _, declared := range source.syntax.Decls {
+// functions returns the functions and methods that f declares.
+func (f *file) functions() (all []*ast.FuncDecl) {
+	for _, declared := range f.syntax.Decls {
 		if function, ok := declared.(*ast.FuncDecl); ok {
-			do(p, function)
+			all = append(all, function)
 		}
 	}
+	return all
 }
