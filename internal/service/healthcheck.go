@@ -29,23 +29,14 @@ const healthCheckTimeout = 3 * time.Second
 // healthAnswerMax bounds the part of the answer that is read.
 const healthAnswerMax = 64 << 10
 
-// A healthFlag is the flag -healthcheck. Like -version it is a command, with the kind of
-// check as its value.
-type healthFlag struct{ question *string }
-
-// String implements flag.Value.
-func (healthFlag) String() string { return "" }
-
-// IsBoolFlag allows the flag without a value.
-func (healthFlag) IsBoolFlag() bool { return true }
-
-// Set implements flag.Value.
-func (f healthFlag) Set(text string) error {
+// setQuestion sets the flag -healthcheck. Like -version it is a command, with the kind of
+// check as its value, or true without one.
+func (s *Settings) setQuestion(text string) error {
 	switch text {
 	case "true":
-		*f.question = askReadiness
+		s.question = askReadiness
 	case askReadiness, askLiveness:
-		*f.question = text
+		s.question = text
 	default:
 		return fmt.Errorf("allowed: nothing, %s, %s", askReadiness, askLiveness)
 	}

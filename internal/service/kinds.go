@@ -116,16 +116,10 @@ func (s *Settings) Bool(p *bool, name string, def bool, meaning string) {
 // Enum registers a choice of words.
 func (s *Settings) Enum(p *string, name, def string, allowed []string, meaning string) {
 	*p = def
-	allowed = slices.Clone(allowed)
-	s.add(&setting{
-		name: name, def: def, meaning: meaning, allowed: strings.Join(allowed, ", "),
-		set: func(text string) (string, error) {
-			if !slices.Contains(allowed, text) {
-				return "", errors.New("is unknown")
-			}
-			*p = text
-			return text, nil
-		}})
+	s.Word(name, def, allowed, meaning, func(word string) error {
+		*p = word
+		return nil
+	})
 }
 
 // Func registers a setting that the program parses itself. Parse calls set with the given

@@ -112,11 +112,14 @@ func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 	set.SetOutput(io.Discard)
 	set.Usage = func() {}
 	version := set.Bool("version", false, "")
-	set.Var(healthFlag{&s.question}, "healthcheck", "")
+	set.BoolFunc("healthcheck", "", s.setQuestion)
 	for _, g := range s.list {
-		set.Var(flagValue{g}, flagName(g.name), "")
-		if g.alias != "" {
-			set.Var(flagValue{g}, flagName(g.alias), "")
+		register := set.Func
+		if g.boolean { // -name abbreviates -name=true
+			register = set.BoolFunc
+		}
+		for _, name := range g.names() {
+			register(flagName(name), "", g.record)
 		}
 	}
 	args = s.spelledOut(args)
@@ -280,21 +283,11 @@ func flagName(setting string) string {
 	return strings.ReplaceAll(strings.ToLower(setting), "_", "-")
 }
 
-// A flagValue records what the flag package finds. Values are checked later, in the order
-// of the settings.
-type flagValue struct{ *setting }
-
-// String implements flag.Value. The flag package calls it on the zero value too.
-func (v flagValue) String() string { return "" }
-
-// Set implements flag.Value.
-func (v flagValue) Set(text string) error {
-	v.given, v.text = true, text
+// record records the text of a flag. It is checked later, in the order of the settings.
+func (g *setting) record(text string) error {
+	g.given, g.text = true, text
 	return nil
 }
-
-// IsBoolFlag allows -name as an abbreviation of -name=true.
-func (v flagValue) IsBoolFlag() bool { return v.setting != nil && v.boolean }
 
 // maskURL hides the user and password of every URL in text.
 func maskURL(text string) string {
