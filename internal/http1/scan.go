@@ -108,6 +108,16 @@ func classes() (t [256]uint8) {
 	return t
 }
 
+// IsToken reports whether word is a token (RFC 9110 5.6.2).
+func IsToken(word string) bool {
+	for i := range len(word) {
+		if tokenClass[word[i]] == classEnd {
+			return false
+		}
+	}
+	return word != ""
+}
+
 // trimOWS returns v without leading and trailing spaces and tabs (RFC 9110 5.6.3).
 func trimOWS(v []byte) []byte {
 	for len(v) > 0 && (v[0] == ' ' || v[0] == '\t') {

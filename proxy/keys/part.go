@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"weir/internal/http1"
 )
 
 // A Part is one of the parts of a key. The zero Part is invalid.
@@ -72,9 +74,9 @@ func ParsePart(text string) (Part, error) {
 		return Part{Source: Host}, nil
 	case named && word == "header" && ClaimsOrigin(name):
 		return Part{}, fmt.Errorf("must not be a field that anybody may write his address into, use ip (see TRUSTED_PROXIES), is %q", text)
-	case named && word == "header" && IsToken(name):
+	case named && word == "header" && http1.IsToken(name):
 		return Part{Source: Header, Name: name}, nil
-	case named && word == "cookie" && IsToken(name):
+	case named && word == "cookie" && http1.IsToken(name):
 		return Part{Source: Cookie, Name: name}, nil
 	case named && word == "query" && name != "":
 		return Part{Source: Query, Name: name}, nil
@@ -186,14 +188,5 @@ func (p Part) Canonical() Part {
 	return p
 }
 
-// IsToken reports whether a word is a token (RFC 9110 section 5.6.2).
-func IsToken(word string) bool {
-	for i := range len(word) {
-		c := word[i]
-		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
-		if !letter && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return word != ""
-}
+// IsToken reports whether a word can be the name of a field or a method.
+func IsToken(word string) bool { return http1.IsToken(word) }

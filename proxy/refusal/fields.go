@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"weir/internal/http1"
 )
 
 // reserved are the fields that the configuration of a refusal may not set, with * as a
@@ -25,7 +27,7 @@ const (
 // CheckField reports why a refusal cannot have the field, or nil.
 func CheckField(name, value string) error {
 	switch {
-	case !isToken(name):
+	case !http1.IsToken(name):
 		return fmt.Errorf("%.40q is not a field name", name)
 	case slices.ContainsFunc(reserved[:], func(r string) bool { return covers(r, name) }):
 		return fmt.Errorf("%s is set by the proxy itself", name)
@@ -86,11 +88,4 @@ func ParseFields(text string) ([]byte, error) {
 func covers(reserved, name string) bool {
 	prefix, open := strings.CutSuffix(reserved, "*")
 	return strings.EqualFold(prefix, name) || open && len(name) >= len(prefix) && strings.EqualFold(prefix, name[:len(prefix)])
-}
-
-// isToken reports whether name is a token (RFC 9110 section 5.6.2).
-func isToken(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
 }
