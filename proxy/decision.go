@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"net"
-	"os"
 	"strconv"
+	"syscall"
 
 	"weir/internal/service"
 	"weir/proxy/admin"
@@ -88,21 +87,14 @@ func (s *sockets) drain(ctx context.Context, front *wire.Front) int {
 	return front.Drain(ctx) + <-cut
 }
 
-// files returns duplicates of the listening sockets for a successor. The caller closes
-// them.
-func (s *sockets) files(front *wire.Front) ([]*os.File, error) {
-	files, err := front.Sockets()
-	add := func(l interface{ File() (*os.File, error) }) {
-		var f *os.File
-		if f, err = l.File(); err == nil {
-			files = append(files, f)
-		}
+// listening returns the listening sockets, for a successor.
+func (s *sockets) listening(front *wire.Front) []syscall.Conn {
+	all := front.Sockets()
+	if l, ok := s.admin.(syscall.Conn); ok {
+		all = append(all, l)
 	}
-	if l, ok := s.admin.(*net.TCPListener); ok && err == nil {
-		add(l)
+	if s.port != nil {
+		all = append(all, s.port.Socket())
 	}
-	if s.port != nil && err == nil {
-		add(s.port)
-	}
-	return files, err
+	return all
 }

@@ -93,11 +93,7 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 		socks.drain(ctx, front)
 		return err
 	}
-	taken, withdraw, err := socks.offer(e, front, func() []byte { return cfg.targets.state(e, cfg.memory()) })
-	if err != nil {
-		socks.drain(ctx, front)
-		return err
-	}
+	taken, withdraw := socks.offer(e, front, func() []byte { return cfg.targets.state(e, cfg.memory()) })
 	log.Info("Ready", "addr", front.Addr(), "targets", cfg.targets.inForce())
 	leave := follow(ctx, cfg.adaptive)
 	select {

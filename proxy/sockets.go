@@ -207,23 +207,14 @@ func (s *sockets) succeed(e *service.Env, front *wire.Front) error {
 
 // offer lets a successor take over the sockets and the state. taken is closed when that
 // happens; stop withdraws the offer.
-func (s *sockets) offer(e *service.Env, front *wire.Front, state func() []byte) (taken <-chan struct{}, stop func(), err error) {
-	files, err := s.files(front)
-	defer func() {
-		for _, f := range files {
-			_ = f.Close()
-		}
-	}()
-	if err != nil {
-		return nil, nil, err
-	}
+func (s *sockets) offer(e *service.Env, front *wire.Front, state func() []byte) (taken <-chan struct{}, stop func()) {
 	coming := make(chan struct{})
 	_, port, _ := net.SplitHostPort(e.Addr)
-	offered, err := handover.Offer(nameOf(port), files, state, func() { close(coming) })
+	offered, err := handover.Offer(nameOf(port), s.listening(front), state, func() { close(coming) })
 	if err != nil {
 		// The proxy serves nevertheless; a successor has to wait until it ends.
 		e.Logger("Proxy").Warn("This proxy cannot be taken over from", "error", err)
-		return coming, func() {}, nil
+		return coming, func() {}
 	}
-	return coming, offered.Close, nil
+	return coming, offered.Close
 }

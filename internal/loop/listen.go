@@ -69,26 +69,13 @@ func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *L
 // Addr returns the listening address.
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
-// File returns a duplicate of the socket, on which another process can accept. Both share one
-// accept queue, so closing either does not affect clients in it.
-//
-// File of net.TCPListener would make the socket blocking, here too, and a blocking accept
-// cannot be interrupted.
-func (l *Listener) File() (*os.File, error) {
-	sc, ok := l.ln.(syscall.Conn)
-	if !ok {
-		return nil, fmt.Errorf("duplicate listener %s: a %T has no socket", l.Addr(), l.ln)
+// SyscallConn gives access to the socket, on a duplicate of which another process can accept.
+// Both share one accept queue, so closing either does not affect clients in it.
+func (l *Listener) SyscallConn() (syscall.RawConn, error) {
+	if sc, ok := l.ln.(syscall.Conn); ok {
+		return sc.SyscallConn()
 	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return nil, fmt.Errorf("duplicate listener %s: %w", l.Addr(), err)
-	}
-	fd, dupErr := -1, error(nil)
-	err = raw.Control(func(own uintptr) { fd, dupErr = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) })
-	if err = errors.Join(err, dupErr); err != nil {
-		return nil, fmt.Errorf("duplicate listener %s: %w", l.Addr(), err)
-	}
-	return os.NewFile(uintptr(fd), l.Addr().String()), nil
+	return nil, fmt.Errorf("listener %s: a %T has no socket", l.Addr(), l.ln)
 }
 
 // Close stops accepting and returns when no accept is in progress. Connections stay open,

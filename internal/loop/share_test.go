@@ -1,7 +1,9 @@
 package loop
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,10 +18,15 @@ import (
 // would have it.
 func successor(t *testing.T, g *Group, ln *Listener) *Listener {
 	t.Helper()
-	f := testkit.Must(ln.File())(t)
+	fd, dupErr := -1, error(nil)
+	raw := testkit.Must(ln.SyscallConn())(t)
+	err := raw.Control(func(own uintptr) { fd, dupErr = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = errors.Join(err, dupErr); err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "socket")
 	defer f.Close()
-	next := testkit.Must(net.FileListener(f))(t)
-	return g.Serve(next, nil, echo)
+	return g.Serve(testkit.Must(net.FileListener(f))(t), nil, echo)
 }
 
 // A listener closed while another has its socket takes nobody with it.
@@ -66,31 +73,4 @@ func once(addr string) error {
 	}
 	_, err = c.Read(make([]byte, 1))
 	return err
-}
-
-// net.TCPListener.File makes the socket a blocking one as soon as its
-// descriptor is asked for; ours is nobody's to change.
-func TestFileLeavesTheSocketNonBlocking(t *testing.T) {
-	g := start(t, Config{Loops: 1})
-	ln := listen(t, g, echo)
-	f := testkit.Must(ln.File())(t)
-	defer f.Close()
-	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
-	if err != nil || flags&unix.O_NONBLOCK == 0 {
-		t.Fatalf("the shared socket's flags are %#x, %v; want it to be non-blocking", flags, err)
-	}
-	flags, err = unix.FcntlInt(f.Fd(), unix.F_GETFD, 0)
-	if err != nil || flags&unix.FD_CLOEXEC == 0 {
-		t.Fatalf("the duplicate's flags are %#x, %v; want it closed on exec", flags, err)
-	}
-}
-
-func TestFileOfAClosedListener(t *testing.T) {
-	g := start(t, Config{Loops: 1})
-	ln := listen(t, g, echo)
-	ln.Close()
-	if f, err := ln.File(); err == nil {
-		f.Close()
-		t.Fatal("a closed listener has a socket")
-	}
 }

@@ -13,10 +13,10 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"weir/internal/loop"
@@ -113,8 +113,8 @@ func (p *Port) trusts(a netip.Addr) bool {
 	return slices.ContainsFunc(p.cfg.TrustedProxies, func(one netip.Prefix) bool { return one.Contains(a.Unmap()) })
 }
 
-// File returns a duplicate of the socket, for a successor.
-func (p *Port) File() (*os.File, error) { return p.listener.File() }
+// Socket returns the listening socket, for a successor.
+func (p *Port) Socket() syscall.Conn { return p.listener }
 
 // Drain stops accepting, lets requests in flight finish, at most for the drain timeout or
 // until ctx ends, and stops the loops. It returns how many connections it had to cut.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,12 +67,7 @@ func serve(name string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.ln.File()
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	_, err = Offer(name, []*os.File{f}, nil, s.drain)
+	_, err = Offer(name, []syscall.Conn{s.ln}, nil, s.drain)
 	return s, err
 }
 
@@ -226,6 +222,6 @@ func TestKilledProcessLeavesTheNameFree(t *testing.T) {
 	if _, err := Take(t.Context(), name); !errors.Is(err, ErrNoOffer) {
 		t.Fatalf("error %v, want that there is no offer", err)
 	}
-	_, f := socket(t)
+	f := socket(t)
 	mustOffer(t, name, usual(), func() {}, f)
 }

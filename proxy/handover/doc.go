@@ -5,12 +5,12 @@
 // The running process offers its sockets. The successor takes them, starts to accept on them and
 // reports that it is ready. Then the old process stops accepting and finishes its requests:
 //
-//	offered, err := handover.Offer(name, files, state, taken)  // the old process, always
+//	offered, err := handover.Offer(name, sockets, state, taken)  // the old process, always
 //
 //	taken, err := handover.Take(ctx, name)              // the new process
 //	… serve taken.Sockets, with taken.State …
 //	err = taken.Ready()                                 // calls taken() in the old process
-//	offered, err = handover.Offer(name, files, …)       // and so on
+//	offered, err = handover.Offer(name, sockets, …)       // and so on
 //
 // # Ways to restart without loss
 //

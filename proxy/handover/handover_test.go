@@ -10,8 +10,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/testkit"
 )
@@ -29,15 +32,9 @@ func brief() terms {
 }
 
 // socket listens on a free port.
-func socket(t *testing.T) (*net.TCPListener, *os.File) {
-	t.Helper()
-	ln := testkit.Listen(t)
-	f := testkit.Must(ln.(*net.TCPListener).File())(t)
-	t.Cleanup(func() { f.Close() })
-	return ln.(*net.TCPListener), f
-}
+func socket(t *testing.T) *net.TCPListener { return testkit.Listen(t).(*net.TCPListener) }
 
-func mustOffer(t *testing.T, name string, tm terms, taken func(), sockets ...*os.File) *Offered {
+func mustOffer(t *testing.T, name string, tm terms, taken func(), sockets ...syscall.Conn) *Offered {
 	t.Helper()
 	o := &Offered{name: name, taken: taken, terms: tm}
 	if err := o.begin(sockets); err != nil {
@@ -79,10 +76,9 @@ func forgotten(t *testing.T, o *Offered) {
 
 func TestTakeMovesTheSockets(t *testing.T) {
 	name := anyName()
-	first, f1 := socket(t)
-	second, f2 := socket(t)
+	first, second := socket(t), socket(t)
 	notified := make(chan bool, 2)
-	mustOffer(t, name, usual(), func() { notified <- true }, f1, f2)
+	mustOffer(t, name, usual(), func() { notified <- true }, first, second)
 	taken := mustTake(t, name)
 	if len(taken.Sockets) != 2 || taken.Sockets[0].Addr().String() != first.Addr().String() || taken.Sockets[1].Addr().String() != second.Addr().String() {
 		t.Fatalf("took %v, want the sockets of %s and %s", taken.Sockets, first.Addr(), second.Addr())
@@ -98,7 +94,6 @@ func TestTakeMovesTheSockets(t *testing.T) {
 	c := testkit.Must(net.Dial("tcp", first.Addr().String()))(t)
 	defer c.Close()
 	_ = first.Close()
-	_ = f1.Close()
 	got := testkit.Must(taken.Sockets[0].Accept())(t)
 	defer got.Close()
 	_, _ = io.WriteString(got, "hello")
@@ -113,7 +108,7 @@ func TestTakeMovesTheSockets(t *testing.T) {
 
 func TestNameIsFreeAfterReady(t *testing.T) {
 	name := anyName()
-	_, f := socket(t)
+	f := socket(t)
 	for range 50 {
 		mustOffer(t, name, usual(), func() {}, f)
 		taken := mustTake(t, name)
@@ -126,7 +121,7 @@ func TestNameIsFreeAfterReady(t *testing.T) {
 // The notified process may clean up.
 func TestTakenMayCloseTheOffer(t *testing.T) {
 	name := anyName()
-	_, f := socket(t)
+	f := socket(t)
 	offered, closed := make(chan *Offered, 1), make(chan bool, 1)
 	offered <- mustOffer(t, name, usual(), func() { (<-offered).Close(); closed <- true }, f)
 	if err := mustTake(t, name).Ready(); err != nil {
@@ -143,7 +138,7 @@ func TestNobodyOffers(t *testing.T) {
 
 func TestWithdrawnOfferIsNone(t *testing.T) {
 	name := anyName()
-	_, f := socket(t)
+	f := socket(t)
 	before := openDescriptors(t)
 	o := mustOffer(t, name, usual(), func() { t.Error("taken was called") }, f)
 	o.Close()
@@ -158,17 +153,37 @@ func TestWithdrawnOfferIsNone(t *testing.T) {
 
 func TestOfferUnderATakenName(t *testing.T) {
 	name := anyName()
-	_, f := socket(t)
+	f := socket(t)
 	mustOffer(t, name, usual(), func() {}, f)
-	if _, err := Offer(name, []*os.File{f}, nil, func() {}); err == nil || !strings.Contains(err.Error(), name) {
+	if _, err := Offer(name, []syscall.Conn{f}, nil, func() {}); err == nil || !strings.Contains(err.Error(), name) {
 		t.Fatalf("error %v, want one with %s", err, name)
 	}
 }
 
+// A blocking socket would block the accepts of all processes that have it.
+func TestDuplicatesDoNotBlock(t *testing.T) {
+	ln := socket(t)
+	fds := testkit.Must(duplicates([]syscall.Conn{ln}))(t)
+	defer closeAll(fds)
+	flags, err := unix.FcntlInt(uintptr(fds[0]), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_NONBLOCK == 0 {
+		t.Errorf("the shared socket's flags are %#x, %v; want it to be non-blocking", flags, err)
+	}
+	flags, err = unix.FcntlInt(uintptr(fds[0]), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("the duplicate's flags are %#x, %v; want it closed on exec", flags, err)
+	}
+	_ = ln.Close()
+	if fds, err := duplicates([]syscall.Conn{ln}); err == nil {
+		closeAll(fds)
+		t.Error("a closed listener has a socket")
+	}
+}
+
 func TestOfferBoundsTheSockets(t *testing.T) {
-	_, f := socket(t)
+	f := socket(t)
 	for _, n := range []int{0, socketsMax, socketsMax + 1} {
-		sockets := make([]*os.File, n)
+		sockets := make([]syscall.Conn, n)
 		for i := range sockets {
 			sockets[i] = f
 		}
@@ -188,7 +203,7 @@ func TestOfferBoundsTheSockets(t *testing.T) {
 
 func TestSuccessorThatDiesChangesNothing(t *testing.T) {
 	name := anyName()
-	_, f := socket(t)
+	f := socket(t)
 	notified := make(chan bool, 1)
 	o := mustOffer(t, name, usual(), func() { notified <- true }, f)
 	before := openDescriptors(t)
@@ -213,7 +228,7 @@ func TestSuccessorThatDiesChangesNothing(t *testing.T) {
 // It has said that it is ready, but does not hear the answer any more.
 func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 	name := anyName()
-	_, f := socket(t)
+	f := socket(t)
 	notified := make(chan bool, 1)
 	mustOffer(t, name, usual(), func() { notified <- true }, f)
 	before := openDescriptors(t)
@@ -254,7 +269,7 @@ func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 
 func TestStuckSuccessorKeepsNobodyOut(t *testing.T) {
 	name := anyName()
-	_, f := socket(t)
+	f := socket(t)
 	notified := make(chan bool, 1)
 	mustOffer(t, name, usual(), func() { notified <- true }, f)
 	stuck := mustTake(t, name)
@@ -273,7 +288,7 @@ func TestStuckSuccessorKeepsNobodyOut(t *testing.T) {
 
 func TestSuccessorsAreBounded(t *testing.T) {
 	name := anyName()
-	_, f := socket(t)
+	f := socket(t)
 	mustOffer(t, name, usual(), func() {}, f)
 	var all []*Taken
 	for range successorsMax {
@@ -289,7 +304,7 @@ func TestSuccessorsAreBounded(t *testing.T) {
 
 func TestSuccessorThatTakesTooLongIsForgotten(t *testing.T) {
 	name := anyName()
-	_, f := socket(t)
+	f := socket(t)
 	o := mustOffer(t, name, brief(), func() { t.Error("taken was called") }, f)
 	taken := mustTake(t, name)
 	forgotten(t, o)
@@ -301,7 +316,7 @@ func TestSuccessorThatTakesTooLongIsForgotten(t *testing.T) {
 
 func TestOtherUsersGetNothing(t *testing.T) {
 	name := anyName()
-	_, f := socket(t)
+	f := socket(t)
 	foreign := usual()
 	foreign.uid++
 	mustOffer(t, name, foreign, func() { t.Error("taken was called") }, f)
@@ -338,7 +353,7 @@ func impostor(t *testing.T, does func(c *net.UnixConn)) (name string) {
 }
 
 func TestStuckOldProcessBlocksNobody(t *testing.T) {
-	_, f := socket(t)
+	f := socket(t)
 	raw, _ := f.SyscallConn()
 	name := impostor(t, func(*net.UnixConn) {})
 	if _, err := take(t.Context(), name, brief()); err == nil || errors.Is(err, ErrNoOffer) {

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +37,7 @@ type Offered struct {
 // Close. state, unless nil, returns the state for a successor, at most 16 MiB; it is called
 // on other goroutines. taken is called once, on another goroutine, when a successor is ready:
 // this process must then stop accepting and finish its requests. The name is free by then.
-func Offer(name string, sockets []*os.File, state func() []byte, taken func()) (*Offered, error) {
+func Offer(name string, sockets []syscall.Conn, state func() []byte, taken func()) (*Offered, error) {
 	o := &Offered{name: name, state: state, taken: taken, terms: usual()}
 	if err := o.begin(sockets); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func Offer(name string, sockets []*os.File, state func() []byte, taken func()) (
 }
 
 // begin opens the offer.
-func (o *Offered) begin(sockets []*os.File) error {
+func (o *Offered) begin(sockets []syscall.Conn) error {
 	if len(sockets) == 0 || len(sockets) > socketsMax {
 		return fmt.Errorf("offer sockets as %s: there are %d, 1 to %d are allowed", o.name, len(sockets), socketsMax)
 	}
@@ -201,18 +201,19 @@ func (o *Offered) finish(c *net.UnixConn) bool {
 	return true
 }
 
-// duplicates returns duplicates of the descriptors. os.File.Fd would make the sockets
-// blocking, in all processes that have them.
-func duplicates(sockets []*os.File) (fds []int, err error) {
-	for _, f := range sockets {
-		raw, err := f.SyscallConn()
+// duplicates returns duplicates of the descriptors. The method File of a net.TCPListener would
+// make the sockets blocking, in all processes that have them, and a blocking accept cannot be
+// interrupted.
+func duplicates(sockets []syscall.Conn) (fds []int, err error) {
+	for _, s := range sockets {
+		raw, err := s.SyscallConn()
 		fd, dupErr := -1, error(nil)
 		if err == nil {
 			err = raw.Control(func(own uintptr) { fd, dupErr = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) })
 		}
 		if err = errors.Join(err, dupErr); err != nil {
 			closeAll(fds)
-			return nil, fmt.Errorf("duplicate %s: %w", f.Name(), err)
+			return nil, fmt.Errorf("duplicate a socket: %w", err)
 		}
 		fds = append(fds, fd)
 	}

@@ -60,15 +60,14 @@ func TestReusePortResetsTheQueueOfTheClosed(t *testing.T) {
 
 func TestPassedSocketKeepsItsQueue(t *testing.T) {
 	name := anyName()
-	ln, f := socket(t)
-	mustOffer(t, name, usual(), func() {}, f)
+	ln := socket(t)
+	mustOffer(t, name, usual(), func() {}, ln)
 	clients := queue(t, ln.Addr().String())
 	taken := mustTake(t, name)
 	if err := taken.Ready(); err != nil {
 		t.Fatal(err)
 	}
 	_ = ln.Close()
-	_ = f.Close()
 	if n := resets(clients); n > 0 {
 		t.Errorf("%d of %d waiting clients were reset", n, waiting)
 	}

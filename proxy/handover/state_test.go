@@ -3,7 +3,7 @@ package handover
 import (
 	"bytes"
 	"net"
-	"os"
+	"syscall"
 	"testing"
 
 	"weir/internal/testkit"
@@ -14,10 +14,10 @@ import (
 func TestState(t *testing.T) {
 	for _, size := range []int{0, 1, 5 << 20, stateMax, stateMax + 1} {
 		name := anyName()
-		_, f := socket(t)
+		f := socket(t)
 		want := bytes.Repeat([]byte("state"), size/5+1)[:size]
 		said := []byte("before")
-		o := testkit.Must(Offer(name, []*os.File{f}, func() []byte { return said }, func() {}))(t)
+		o := testkit.Must(Offer(name, []syscall.Conn{f}, func() []byte { return said }, func() {}))(t)
 		said = want
 		taken := mustTake(t, name)
 		if size > stateMax {
@@ -35,10 +35,10 @@ func TestState(t *testing.T) {
 
 // Processes of before there was a state to be told are taken over from, too.
 func TestOlderProcessTellsNoState(t *testing.T) {
-	_, f := socket(t)
+	f := socket(t)
 	told := make(chan bool, 1)
 	name := impostor(t, func(c *net.UnixConn) {
-		fds, _ := duplicates([]*os.File{f})
+		fds, _ := duplicates([]syscall.Conn{f})
 		_, _, _ = c.WriteMsgUnix([]byte(saidSockets), rightsOf(fds...), nil)
 		closeAll(fds)
 		if said, err := receive(c); err == nil && said == saidReady {

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -21,10 +22,12 @@ func TestNameFollowsThePort(t *testing.T) {
 
 // What a successor is sent is checked, and what it does not keep is closed.
 func TestGarbledOffersAreRefused(t *testing.T) {
-	ln, f := socket(t)
+	ln := socket(t)
 	null := testkit.Must(os.Open(os.DevNull))(t)
 	defer null.Close()
-	listening := int(f.Fd())
+	fds := testkit.Must(duplicates([]syscall.Conn{ln}))(t)
+	defer closeAll(fds)
+	listening := fds[0]
 	c := testkit.Must(net.Dial("tcp", ln.Addr().String()))(t)
 	defer c.Close()
 	cf := testkit.Must(c.(*net.TCPConn).File())(t)

@@ -12,9 +12,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"weir/internal/every"
@@ -162,16 +162,12 @@ func (f *Front) listen(ln net.Listener) *loop.Listener {
 // Addr returns the listening address.
 func (f *Front) Addr() net.Addr { return f.lns[0].Addr() }
 
-// Sockets returns duplicates of the listening sockets for a successor.
-func (f *Front) Sockets() (files []*os.File, err error) {
+// Sockets returns the listening sockets, for a successor.
+func (f *Front) Sockets() (all []syscall.Conn) {
 	for _, ln := range f.lns {
-		file, err := ln.File()
-		if err != nil {
-			return files, err
-		}
-		files = append(files, file)
+		all = append(all, ln)
 	}
-	return files, nil
+	return all
 }
 
 // leaveTime is how long connections are still accepted on an address that is given up,
