@@ -1,8 +1,10 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,16 +30,12 @@ const stepsMax = 10_000
 
 // A checker converts parameters and collects faults, whose paths are the names of
 // parameters, as in spikeRps or steps[2].rps.
-type checker struct{ faults strict.Faults }
-
-func (c *checker) fault(param, format string, args ...any) {
-	c.faults = append(c.faults, strict.Fault{Path: param, Message: fmt.Sprintf(format, args...)})
-}
+type checker struct{ strict.Reader }
 
 // rate converts rps, which must be above zero, to millionths of an arrival per second.
 func (c *checker) rate(param string, rps float64) uint64 {
 	if !(rps >= RateMin && rps <= RateMax) { // NaN is neither
-		c.fault(param, "must be a number from %g to %d, is %g", RateMin, RateMax, rps)
+		c.Fault(param, "must be a number from %g to %d, is %g", RateMin, RateMax, rps)
 		return 1
 	}
 	return uint64(math.Round(rps * micros))
@@ -46,7 +44,7 @@ func (c *checker) rate(param string, rps float64) uint64 {
 // restingRate is like rate for a parameter that may be zero.
 func (c *checker) restingRate(param string, rps float64) uint64 {
 	if rps != 0 && !(rps >= RateMin && rps <= RateMax) {
-		c.fault(param, "must be 0 or a number from %g to %d, is %g", RateMin, RateMax, rps)
+		c.Fault(param, "must be 0 or a number from %g to %d, is %g", RateMin, RateMax, rps)
 		return 0
 	}
 	return uint64(math.Round(rps * micros))
@@ -55,7 +53,7 @@ func (c *checker) restingRate(param string, rps float64) uint64 {
 // span converts a time in seconds.
 func (c *checker) span(param string, seconds float64) time.Duration {
 	if !(seconds >= spanMin.Seconds() && seconds <= spanMax.Seconds()) {
-		c.fault(param, "must be from %g to %g seconds, is %g", spanMin.Seconds(), spanMax.Seconds(), seconds)
+		c.Fault(param, "must be from %g to %g seconds, is %g", spanMin.Seconds(), spanMax.Seconds(), seconds)
 		return spanMin
 	}
 	return time.Duration(math.Round(seconds * nanos))
@@ -71,8 +69,8 @@ func (c *checker) restingSpan(param string, seconds float64) time.Duration {
 
 // done returns p, or the faults.
 func (c *checker) done(p *Profile) (*Profile, error) {
-	if len(c.faults) > 0 {
-		return nil, c.faults
+	if err := c.Err(); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -116,8 +114,8 @@ func NewBurst(s Burst) (*Profile, error) {
 	var c checker
 	base, spike := c.restingRate("baseRps", s.BaseRps), c.rate("spikeRps", s.SpikeRps)
 	length, period := c.span("spikeDuration", s.SpikeDuration), c.span("spikePeriod", s.SpikePeriod)
-	if len(c.faults) == 0 && length >= period {
-		c.fault("spikeDuration", "must be less than spikePeriod (%g), is %g", s.SpikePeriod, s.SpikeDuration)
+	if c.Count() == 0 && length >= period {
+		c.Fault("spikeDuration", "must be less than spikePeriod (%g), is %g", s.SpikePeriod, s.SpikeDuration)
 	}
 	var b builder
 	b.slope(period-length, base, base)
@@ -134,8 +132,8 @@ func NewBurst(s Burst) (*Profile, error) {
 func NewRamp(startRps, endRps float64, length time.Duration) (*Profile, error) {
 	var c checker
 	from, to := c.restingRate("startRps", startRps), c.restingRate("endRps", endRps)
-	if len(c.faults) == 0 && from|to == 0 {
-		c.fault("endRps", "must not be 0 when startRps is")
+	if c.Count() == 0 && from|to == 0 {
+		c.Fault("endRps", "must not be 0 when startRps is")
 	}
 	var b builder
 	b.slope(length, from, to)
@@ -155,36 +153,27 @@ type Step struct {
 func NewSteps(steps []Step) (p *Profile, length time.Duration, err error) {
 	var c checker
 	if len(steps) == 0 || len(steps) > stepsMax {
-		c.fault("steps", "must be from 1 to %d steps, are %d", stepsMax, len(steps))
-		p, err = c.done(nil)
-		return p, 0, err
+		c.Fault("steps", "must be from 1 to %d steps, are %d", stepsMax, len(steps))
+		return nil, 0, c.Err()
 	}
+	byRate := func(a, b Step) int { return cmp.Compare(a.Rps, b.Rps) }
+	least, most := slices.MinFunc(steps, byRate).Rps, slices.MaxFunc(steps, byRate).Rps
 	var b builder
-	most := 0.0
 	var tail uint64
 	for i, s := range steps {
 		tail = c.restingRate(fmt.Sprintf("steps[%d].rps", i), s.Rps)
 		b.slope(c.span(fmt.Sprintf("steps[%d].duration", i), s.Duration), tail, tail)
-		most = max(most, s.Rps)
 	}
-	if len(c.faults) == 0 && most == 0 {
-		c.fault("steps", "must have one with rps above 0")
+	if c.Count() == 0 && most == 0 {
+		c.Fault("steps", "must have one with rps above 0")
 	}
 	p = &Profile{
-		text:   fmt.Sprintf("steps (steps=%d, rps=%s to %s)", len(steps), number(leastRps(steps)), number(most)),
+		text:   fmt.Sprintf("steps (steps=%d, rps=%s to %s)", len(steps), number(least), number(most)),
 		pieces: b.finish(), tail: tail, most: most,
 	}
-	if len(c.faults) == 0 {
+	if c.Count() == 0 {
 		p.findPeaks()
 	}
 	p, err = c.done(p)
 	return p, b.at, err
-}
-
-func leastRps(steps []Step) float64 {
-	least := steps[0].Rps
-	for _, s := range steps {
-		least = min(least, s.Rps)
-	}
-	return least
 }

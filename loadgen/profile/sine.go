@@ -36,11 +36,11 @@ func NewSinusoid(s Sinusoid) (*Profile, error) {
 	var c checker
 	low, high := c.restingRate("minRps", s.MinRps), c.rate("maxRps", s.MaxRps)
 	period := c.span("period", s.Period)
-	if len(c.faults) == 0 && low > high {
-		c.fault("minRps", "must not be above maxRps (%g), is %g", s.MaxRps, s.MinRps)
+	if c.Count() == 0 && low > high {
+		c.Fault("minRps", "must not be above maxRps (%g), is %g", s.MaxRps, s.MinRps)
 	}
-	if len(c.faults) > 0 {
-		return c.done(nil)
+	if err := c.Err(); err != nil {
+		return nil, err
 	}
 	amplitude := (high - low) / 2
 	mean := low + amplitude

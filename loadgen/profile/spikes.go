@@ -27,14 +27,14 @@ func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
 	low, high := c.restingRate("minRps", f.MinRps), c.rate("maxRps", f.MaxRps)
 	spike := c.span("maxSpikeDuration", f.MaxSpikeDuration)
 	idleMin, idleMax := c.restingSpan("minIdleTime", f.MinIdleTime), c.restingSpan("maxIdleTime", f.MaxIdleTime)
-	if len(c.faults) == 0 && low > high {
-		c.fault("minRps", "must not be above maxRps (%g), is %g", f.MaxRps, f.MinRps)
+	if c.Count() == 0 && low > high {
+		c.Fault("minRps", "must not be above maxRps (%g), is %g", f.MaxRps, f.MinRps)
 	}
-	if len(c.faults) == 0 && idleMin > idleMax {
-		c.fault("minIdleTime", "must not be above maxIdleTime (%g), is %g", f.MaxIdleTime, f.MinIdleTime)
+	if c.Count() == 0 && idleMin > idleMax {
+		c.Fault("minIdleTime", "must not be above maxIdleTime (%g), is %g", f.MaxIdleTime, f.MinIdleTime)
 	}
-	if len(c.faults) > 0 {
-		return c.done(nil)
+	if err := c.Err(); err != nil {
+		return nil, err
 	}
 	source := rand.NewPCG(uint64(seed), floodStream)
 	draw := func(from, to uint64) uint64 { // both included
@@ -54,7 +54,7 @@ func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
 		p.peaks = append(p.peaks, Peak{start, b.at, float64(rate) / micros})
 	}
 	if b.at < length {
-		c.fault("maxSpikeDuration", "is too short for the run, with so little idle time: there would be more than %d spikes", spikesMax)
+		c.Fault("maxSpikeDuration", "is too short for the run, with so little idle time: there would be more than %d spikes", spikesMax)
 	}
 	p.pieces = b.finish()
 	return c.done(p)

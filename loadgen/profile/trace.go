@@ -11,12 +11,8 @@ import (
 // A Trace is recorded traffic: rates or counts over time, or the times of single
 // requests.
 type Trace struct {
-	// kind says what the values are.
-	kind kind
+	kind kind  // says what the values are
 	rows []row // by time
-	// seconds counts requests whose times are known only to the second: by whole seconds
-	// after the first.
-	seconds map[int64]int64
 }
 
 // A kind is the meaning of the rows of a trace.
@@ -25,14 +21,15 @@ type kind uint8
 const (
 	kindRates    kind = iota // a rate that holds until the next row
 	kindCounts               // how many requests came until the next row
+	kindSeconds              // how many requests came in the second that begins here
 	kindArrivals             // one request
 )
 
-// A row is one line of a trace.
+// A row is a line of a trace, or what lines with the same second have together.
 type row struct {
 	at    time.Duration // after the first row
 	value float64       // rate or count
-	line  int
+	line  int           // 0: of several
 }
 
 // TraceOptions say how a trace is played back.
@@ -69,18 +66,14 @@ func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err e
 	var c checker
 	c.factor("speedup", o.Speedup)
 	c.factor("scaleRps", o.ScaleRps)
-	if len(c.faults) > 0 {
-		p, err = c.done(nil)
-		return p, 0, err
+	if err := c.Err(); err != nil {
+		return nil, 0, err
 	}
 	player := player{speedup: o.Speedup, scale: o.ScaleRps}
-	listed := t.kind == kindArrivals && t.seconds == nil
-	switch {
-	case t.seconds != nil:
-		player.playSeconds(t.seconds)
-	case listed:
+	listed := t.kind == kindArrivals
+	if listed {
 		player.playArrivals(t.rows)
-	default:
+	} else {
 		player.playRows(t)
 	}
 	if player.fault != nil {
@@ -92,7 +85,7 @@ func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err e
 	if p.end().base.zero() {
 		return nil, 0, errors.New("it contains no requests")
 	}
-	if t.kind != kindArrivals {
+	if t.kind == kindRates || t.kind == kindCounts {
 		p.findPeaks()
 	}
 	return p, player.at, nil
@@ -101,7 +94,7 @@ func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err e
 // factor checks a factor.
 func (c *checker) factor(param string, v float64) {
 	if !(v >= factorMin && v <= factorMax) {
-		c.fault(param, "must be a number from %g to %g, is %g", factorMin, float64(factorMax), v)
+		c.Fault(param, "must be a number from %g to %g, is %g", factorMin, float64(factorMax), v)
 	}
 }
 
@@ -154,7 +147,10 @@ func (p *player) until(end time.Duration, arrivals float64, line int) {
 
 // playRows appends the pieces of rates or counts.
 func (p *player) playRows(t *Trace) {
-	usual := usualStep(t.rows)
+	usual := time.Second
+	if t.kind != kindSeconds {
+		usual = usualStep(t.rows)
+	}
 	for i, r := range t.rows {
 		end := r.at + usual
 		if i+1 < len(t.rows) {
@@ -183,20 +179,6 @@ func usualStep(rows []row) time.Duration {
 	}
 	slices.Sort(steps)
 	return steps[len(steps)/2]
-}
-
-// playSeconds appends the pieces of requests whose times are known to the second.
-func (p *player) playSeconds(seconds map[int64]int64) {
-	whole := make([]int64, 0, len(seconds))
-	for s := range seconds {
-		whole = append(whole, s)
-	}
-	slices.Sort(whole)
-	for _, s := range whole {
-		at := float64(s - whole[0])
-		p.until(p.sped(at), 0, 0)
-		p.until(p.sped(at+1), float64(seconds[s])*p.scale, 0)
-	}
 }
 
 // playArrivals appends the pieces of requests with exact times: Λ passes k + ½ at the time of

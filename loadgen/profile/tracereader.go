@@ -3,10 +3,12 @@ package profile
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -115,7 +117,7 @@ func accessTime(line string) (time.Time, bool) {
 }
 
 func readAccessLog(in io.Reader) (*Trace, error) {
-	t := &Trace{kind: kindArrivals, seconds: map[int64]int64{}}
+	requests := make(map[int64]int)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, lineBytesMax)
 	n := 0
@@ -129,13 +131,26 @@ func readAccessLog(in io.Reader) (*Trace, error) {
 		if !ok {
 			return nil, fmt.Errorf(`line %d: is not a line of an access log: it must have a time like [%s] followed by a request in quotes`, n, accessLogTime)
 		}
-		t.seconds[at.Unix()]++
-		if len(t.seconds) > rowsMax {
+		requests[at.Unix()]++
+		if len(requests) > rowsMax {
 			return nil, fmt.Errorf("line %d: there must be at most %d different seconds", n, rowsMax)
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("line %d: %w", n+1, err)
+	}
+	return bySecond(requests)
+}
+
+// bySecond returns the trace of requests that are counted by the second, in Unix time.
+func bySecond(requests map[int64]int) (*Trace, error) {
+	t := &Trace{kind: kindSeconds, rows: make([]row, 0, len(requests))}
+	seconds := slices.Sorted(maps.Keys(requests))
+	if length := seconds[len(seconds)-1] - seconds[0]; length > int64(recordedMax/time.Second) {
+		return nil, errors.New("it lasts longer than a hundred years")
+	}
+	for _, s := range seconds {
+		t.rows = append(t.rows, row{at: time.Duration(s-seconds[0]) * time.Second, value: float64(requests[s])})
 	}
 	return t, nil
 }
@@ -177,7 +192,7 @@ func readCSV(in io.Reader, comma rune) (*Trace, error) {
 	if t == nil || len(t.trace.rows) == 0 {
 		return nil, errors.New("it has no rows")
 	}
-	return t.finish(), nil
+	return t.finish()
 }
 
 // csvError converts an error of package csv to our format.
@@ -264,27 +279,26 @@ func (t *table) add(fields []string, line int) error {
 }
 
 // finish sorts arrivals.
-func (t *table) finish() *Trace {
+func (t *table) finish() (*Trace, error) {
 	if t.trace.kind != kindArrivals {
-		return &t.trace
+		return &t.trace, nil
 	}
 	rows := t.trace.rows
 	if t.whole {
-		t.trace.seconds = map[int64]int64{}
+		requests := make(map[int64]int)
 		for _, r := range rows {
-			t.trace.seconds[int64(r.at/time.Second)]++
+			requests[t.first.Add(r.at).Unix()]++
 		}
-		t.trace.rows = nil
-		return &t.trace
+		return bySecond(requests)
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return int(min(max(a.at-b.at, -1), 1)) })
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.at, b.at) })
 	// The record begins with the second of its first request.
 	early := rows[0].at
 	early -= time.Duration(t.first.Add(early).Nanosecond())
 	for i := range rows {
 		rows[i].at -= early
 	}
-	return &t.trace
+	return &t.trace, nil
 }
 
 // parseTime reads a time: seconds, or one of timeLayouts.

@@ -92,10 +92,10 @@ func (c Config) Plain() bool {
 
 // Validate returns all faults of c as strict.Faults, with the JSON names of the fields, or nil.
 func (c Config) Validate() error {
-	var faults strict.Faults
+	var faults strict.Reader
 	check := func(ok bool, path, format string, values ...any) {
 		if !ok {
-			faults = append(faults, strict.Fault{Path: path, Message: fmt.Sprintf(format, values...)})
+			faults.Fault(path, format, values...)
 		}
 	}
 	check(c.Delay >= 0 && c.Delay <= DelayMax, "delay",
@@ -109,8 +109,5 @@ func (c Config) Validate() error {
 	check(c.QueueTimeout >= QueueTimeoutMin && c.QueueTimeout <= QueueTimeoutMax, "queueTimeout",
 		"must be %g to %g seconds", QueueTimeoutMin.Seconds(), QueueTimeoutMax.Seconds())
 	check(c.ErrorRate >= 0 && c.ErrorRate <= 1, "errorRate", "must be 0 to 1") // false for NaN
-	if faults == nil {
-		return nil
-	}
-	return faults
+	return faults.Err()
 }
