@@ -22,39 +22,44 @@ type Loop struct {
 	Disbelieved metric.Counter // fields that say whose request it is, of others than trusted proxies
 	Traffic     traffic.Counter
 
-	forwarded, rejected, deferred metric.Counter
-	byAlgorithm                   [8]metric.Counter
-	byMethodStatus                [16][statusMax]metric.Counter
-	faults                        [exchange.Faults]metric.Counter
-	retries                       metric.Counter
-	abandoned                     metric.Counter
-	spent                         metric.Counter // clients' connections that have had their requests or their time
-	oddFields, trailers           metric.Counter
+	forwarded, rejected verdict
+	deferred            metric.Counter
+	byAlgorithm         [8]metric.Counter
+	byMethodStatus      [16][statusMax]metric.Counter
+	faults              [exchange.Faults]metric.Counter
+	retries             metric.Counter
+	abandoned           metric.Counter
+	spent               metric.Counter // clients' connections that have had their requests or their time
+	oddFields, trailers metric.Counter
 
-	forwardedTime, rejectedTime     *metric.Histogram
-	forwardedDecide, rejectedDecide *metric.Histogram
-	forwardedMax, rejectedMax       metric.Max
-	upstreamTime                    *metric.Histogram
+	upstreamTime *metric.Histogram
+}
+
+// A verdict is what is counted about the requests with the same decision.
+type verdict struct {
+	requests metric.Counter
+	time     *metric.Histogram // from the first byte read to the last byte written
+	decide   *metric.Histogram // how long passing the limiter took
+	longest  metric.Max        // likewise, the longest of the last minute
+}
+
+func newVerdict() verdict {
+	return verdict{time: metric.NewHistogram(metric.Latency()), decide: metric.NewHistogram(metric.Decision())}
 }
 
 // New returns what a loop counts, all of it zero.
 func New() *Loop {
-	return &Loop{
-		forwardedTime: metric.NewHistogram(metric.Latency()), rejectedTime: metric.NewHistogram(metric.Latency()),
-		forwardedDecide: metric.NewHistogram(metric.Decision()), rejectedDecide: metric.NewHistogram(metric.Decision()),
-		upstreamTime: metric.NewHistogram(metric.Latency()),
-	}
+	return &Loop{forwarded: newVerdict(), rejected: newVerdict(), upstreamTime: metric.NewHistogram(metric.Latency())}
 }
 
 // Decided measures how long passing the limiter took.
 func (c *Loop) Decided(now time.Time, took time.Duration, admitted bool) {
+	v := &c.rejected
 	if admitted {
-		c.forwardedDecide.Observe(took)
-		c.forwardedMax.Observe(now, took)
-		return
+		v = &c.forwarded
 	}
-	c.rejectedDecide.Observe(took)
-	c.rejectedMax.Observe(now, took)
+	v.decide.Observe(took)
+	v.longest.Observe(now, took)
 }
 
 // Report counts a request that is over.
@@ -64,17 +69,17 @@ func (c *Loop) Report(now time.Time, o *exchange.Outcome) {
 		if o.Fault == exchange.FaultGate {
 			break // it went to no target
 		}
-		c.forwarded.Inc()
+		c.forwarded.requests.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
-		c.forwardedTime.Observe(now.Sub(o.Began))
+		c.forwarded.time.Observe(now.Sub(o.Began))
 		c.Traffic.Over(now, o)
 	case exchange.Deferred:
 		c.deferred.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
 	case exchange.Rejected:
-		c.rejected.Inc()
+		c.rejected.requests.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
-		c.rejectedTime.Observe(now.Sub(o.Began))
+		c.rejected.time.Observe(now.Sub(o.Began))
 	}
 	if o.Status > 0 && o.Status < statusMax {
 		c.byMethodStatus[o.Method][o.Status].Inc()

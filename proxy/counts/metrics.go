@@ -32,8 +32,8 @@ func (s *Source) Register(set *metric.Set) {
 		set.Counter(name, help, func() uint64 { return s.sum(of) })
 	}
 	const requests = "requests that reached a decision, but for those that a gate shed"
-	counter(`ratelimiter_requests_total{decision="forwarded"}`, requests, func(c *Loop) uint64 { return c.forwarded.Load() })
-	counter(`ratelimiter_requests_total{decision="rejected"}`, requests, func(c *Loop) uint64 { return c.rejected.Load() })
+	counter(`ratelimiter_requests_total{decision="forwarded"}`, requests, func(c *Loop) uint64 { return c.forwarded.requests.Load() })
+	counter(`ratelimiter_requests_total{decision="rejected"}`, requests, func(c *Loop) uint64 { return c.rejected.requests.Load() })
 	if s.Deferring {
 		counter(`ratelimiter_requests_total{decision="deferred"}`, requests, func(c *Loop) uint64 { return c.deferred.Load() })
 	}
@@ -75,26 +75,27 @@ func (s *Source) registerTimes(set *metric.Set) {
 		}
 		return hs
 	}
-	largest := func(of func(c *Loop) *metric.Max) func() float64 {
-		return func() float64 {
+	for labels, of := range verdicts {
+		set.Histogram("ratelimiter_request_duration_seconds"+labels, "from the first byte read to the last byte written",
+			parts(func(c *Loop) *metric.Histogram { return of(c).time })...)
+		set.Histogram("ratelimiter_decision_duration_seconds"+labels, "how long passing the limiter took",
+			parts(func(c *Loop) *metric.Histogram { return of(c).decide })...)
+		set.Gauge("ratelimiter_decision_duration_seconds_max"+labels, "the longest that passing the limiter took in the last minute", func() float64 {
 			var most time.Duration
 			for _, c := range s.Loops {
-				most = max(most, of(c).Read(time.Now()))
+				most = max(most, of(c).longest.Read(time.Now()))
 			}
 			return most.Seconds()
-		}
+		})
 	}
-	const request = "from the first byte read to the last byte written"
-	set.Histogram(`ratelimiter_request_duration_seconds{decision="forwarded"}`, request, parts(func(c *Loop) *metric.Histogram { return c.forwardedTime })...)
-	set.Histogram(`ratelimiter_request_duration_seconds{decision="rejected"}`, request, parts(func(c *Loop) *metric.Histogram { return c.rejectedTime })...)
-	const decide = "how long passing the limiter took"
-	set.Histogram(`ratelimiter_decision_duration_seconds{decision="forwarded"}`, decide, parts(func(c *Loop) *metric.Histogram { return c.forwardedDecide })...)
-	set.Histogram(`ratelimiter_decision_duration_seconds{decision="rejected"}`, decide, parts(func(c *Loop) *metric.Histogram { return c.rejectedDecide })...)
-	const longest = "the longest that passing the limiter took in the last minute"
-	set.Gauge(`ratelimiter_decision_duration_seconds_max{decision="forwarded"}`, longest, largest(func(c *Loop) *metric.Max { return &c.forwardedMax }))
-	set.Gauge(`ratelimiter_decision_duration_seconds_max{decision="rejected"}`, longest, largest(func(c *Loop) *metric.Max { return &c.rejectedMax }))
 	set.Histogram("ratelimiter_upstream_response_duration_seconds", "from sending a request to the target to its complete answer",
 		parts(func(c *Loop) *metric.Histogram { return c.upstreamTime })...)
+}
+
+// verdicts yields the labels of the decisions that are timed.
+func verdicts(yield func(labels string, of func(c *Loop) *verdict) bool) {
+	_ = yield(`{decision="forwarded"}`, func(c *Loop) *verdict { return &c.forwarded }) &&
+		yield(`{decision="rejected"}`, func(c *Loop) *verdict { return &c.rejected })
 }
 
 func (s *Source) responses() iter.Seq2[string, uint64] {

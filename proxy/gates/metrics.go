@@ -19,12 +19,12 @@ func (g *Gates) Register(set *metric.Set) {
 			}
 		})
 	}
-	gauge("ratelimiter_gate_limit", "requests that may be in flight to a target; 0 before the first request", func(s *state) float64 { return float64(s.limit) })
+	gauge("ratelimiter_gate_limit", "requests that may be in flight to a target; 0 before the first request", func(s *state) float64 { return float64(s.Limit) })
 	gauge("ratelimiter_gate_limit_min", "lower bound of the limit", func(s *state) float64 { return float64(s.least) })
 	gauge("ratelimiter_gate_in_flight", "requests in flight to a target, without tunnels and streams", func(s *state) float64 { return float64(s.inFlight) })
 	gauge("ratelimiter_gate_waiting", "requests that wait for a place at a target", func(s *state) float64 { return float64(s.waiting) })
-	gauge("ratelimiter_gate_baseline_seconds", "median answer time of a target without a queue; 0: not known yet", func(s *state) float64 { return s.baseline.Seconds() })
-	gauge("ratelimiter_gate_median_seconds", "median answer time of a target; 0: not known yet", func(s *state) float64 { return s.median.Seconds() })
+	gauge("ratelimiter_gate_baseline_seconds", "median answer time of a target without a queue; 0: not known yet", func(s *state) float64 { return s.Baseline.Seconds() })
+	gauge("ratelimiter_gate_median_seconds", "median answer time of a target; 0: not known yet", func(s *state) float64 { return s.Median.Seconds() })
 	set.Counters("ratelimiter_gate_shed_total", "requests that waited for a place at a target in vain, by priority class", func(yield func(string, uint64) bool) {
 		classes := g.cfg.Classes.list()
 		for _, spec := range g.cfg.Targets.All() {
@@ -41,7 +41,7 @@ func (g *Gates) Register(set *metric.Set) {
 	})
 	set.Counters("ratelimiter_gate_cuts_total", "falls of the limit, because requests waited in the target (latency) or because it refused them (errors)", func(yield func(string, uint64) bool) {
 		for _, spec := range g.cfg.Targets.All() {
-			for why, n := range g.state(spec).cuts {
+			for why, n := range g.state(spec).Cuts {
 				if !yield(g.cfg.Targets.Labels(spec, "reason", gate.Reason(why).String()), n) {
 					return
 				}

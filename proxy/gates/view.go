@@ -12,15 +12,11 @@ import (
 
 // A state is the reported state of a gate.
 type state struct {
-	limit, least     int // 0: no request was sent to the target yet
-	inFlight         int
-	waiting          int64
-	shed             uint64
-	baseline, median time.Duration
-	waits            float64 // share of the answer time that is waiting
-	down             bool    // the target refuses nearly all requests
-	cuts             [gate.Reasons]uint64
-	last             []gate.Cut
+	gate.Look     // zero if no request was sent to the target yet
+	least     int // lower bound of the limit
+	inFlight  int
+	waiting   int64
+	shed      uint64
 }
 
 // state returns the state of the gate of a target.
@@ -34,9 +30,7 @@ func (g *Gates) state(spec *roster.Target) (st state) {
 		st.shed += of.Shed[class].Load()
 	}
 	if of.Limit() > 0 {
-		l := of.Look()
-		st.limit, st.least = l.Limit, g.cfg.Bounds.Min
-		st.baseline, st.median, st.waits, st.down, st.cuts, st.last = l.Baseline, l.Median, l.Waiting, l.Down, l.Cuts, l.Last
+		st.Look, st.least = of.Look(), g.cfg.Bounds.Min
 	}
 	return st
 }
@@ -108,14 +102,14 @@ func (g *Gates) Report(target string, limit int) Report {
 }
 
 func (g *Gates) status(spec *roster.Target, is *state) Status {
-	st := Status{Number: g.cfg.Targets.Number(spec), URL: spec.URL, Address: spec.Addr, Limit: is.limit, LimitMin: is.least,
-		InFlight: is.inFlight, Waiting: is.waiting, Shed: is.shed, Baseline: is.baseline.Seconds(), Median: is.median.Seconds(), Share: is.waits,
+	st := Status{Number: g.cfg.Targets.Number(spec), URL: spec.URL, Address: spec.Addr, Limit: is.Limit, LimitMin: is.least,
+		InFlight: is.inFlight, Waiting: is.waiting, Shed: is.shed, Baseline: is.Baseline.Seconds(), Median: is.Median.Seconds(), Share: is.Look.Waiting,
 		Cuts: map[string]uint64{}, Last: []Cut{}}
-	for why, n := range is.cuts {
+	for why, n := range is.Cuts {
 		st.Cuts[gate.Reason(why).String()] = n
 	}
-	for i := range is.last {
-		st.Last = append(st.Last, CutOf(&is.last[i]))
+	for i := range is.Last {
+		st.Last = append(st.Last, CutOf(&is.Last[i]))
 	}
 	return st
 }

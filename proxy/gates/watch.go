@@ -63,7 +63,7 @@ func (w *Watch) Look(now time.Time, g *Gates) {
 func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
 	t := w.targets[spec]
 	if t == nil {
-		if g.limit == 0 {
+		if g.Limit == 0 {
 			return
 		}
 		if w.targets == nil {
@@ -74,19 +74,19 @@ func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
 	}
 	before := t.state
 	t.state = g
-	fell := g.cuts != before.cuts
-	if fell || g.shed > before.shed || g.waiting > 0 || g.inFlight > g.limit || g.down {
+	fell := g.Cuts != before.Cuts
+	if fell || g.shed > before.shed || g.waiting > 0 || g.inFlight > g.Limit || g.Down {
 		t.calm = now
 	}
 	bad := !t.since.IsZero()
 	switch {
-	case !bad && (fell && g.limit < before.limit || g.shed > before.shed):
+	case !bad && (fell && g.Limit < before.Limit || g.shed > before.shed):
 		t.since, t.shed = now, before.shed
 		w.slower(t, spec, &before)
-	case bad && fell && g.limit <= t.lastLimit/2:
+	case bad && fell && g.Limit <= t.lastLimit/2:
 		w.slower(t, spec, &before)
 	case bad && now.Sub(t.calm) >= backAfter:
-		w.line(w.log.Info, "Target is back", spec, "limit", g.limit, "p50", rounded(g.median), "baseline", rounded(g.baseline),
+		w.line(w.log.Info, "Target is back", spec, "limit", g.Limit, "p50", rounded(g.Median), "baseline", rounded(g.Baseline),
 			"shed", g.shed-t.shed, "after", now.Sub(t.since).Round(time.Second))
 		t.since = time.Time{}
 	}
@@ -96,13 +96,13 @@ func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
 func (w *Watch) slower(t *watched, spec *roster.Target, before *state) {
 	message := "Target cannot take all requests, the rest is shed"
 	switch {
-	case t.cuts[gate.Latency] > before.cuts[gate.Latency]:
+	case t.Cuts[gate.Latency] > before.Cuts[gate.Latency]:
 		message = "Target is slower than usual, fewer requests at a time"
-	case t.cuts[gate.Errors] > before.cuts[gate.Errors]:
+	case t.Cuts[gate.Errors] > before.Cuts[gate.Errors]:
 		message = "Target refuses requests, fewer requests at a time"
 	}
-	t.lastLimit = t.limit
-	w.line(w.log.Warn, message, spec, "limit", t.limit, "was", before.limit, "p50", rounded(t.median), "baseline", rounded(t.baseline))
+	t.lastLimit = t.Limit
+	w.line(w.log.Warn, message, spec, "limit", t.Limit, "was", before.Limit, "p50", rounded(t.Median), "baseline", rounded(t.Baseline))
 }
 
 // line logs about a target, unless the bound for this second is reached.

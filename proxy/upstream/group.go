@@ -221,11 +221,8 @@ func (g *Group[T]) pick(a *ask[T]) *Target[T] {
 		}
 		return nil
 	}
-	switch g.balance {
-	case RoundRobin:
-		return g.next(a)
-	case LeastInFlight:
-		return g.least(a)
+	if g.balance != P2C {
+		return g.inTurn(a, g.balance == LeastInFlight)
 	}
 	one := g.draw(a, nil)
 	if one == nil {
@@ -237,32 +234,19 @@ func (g *Group[T]) pick(a *ask[T]) *Target[T] {
 	return one
 }
 
-// next returns the first suitable target after the one chosen last.
-func (g *Group[T]) next(a *ask[T]) *Target[T] {
+// inTurn returns the first suitable target after the one chosen last or, of the suitable
+// ones, the one with the fewest in flight; among equals each gets its turn.
+func (g *Group[T]) inTurn(a *ask[T], fewest bool) *Target[T] {
 	n := len(g.targets)
-	for k := 1; k <= n; k++ {
-		i := (g.turn + k) % n
-		if t := g.targets[i]; a.fits(t) {
-			g.turn = i
-			return t
-		}
-	}
-	return nil
-}
-
-// least returns the suitable target with the fewest in flight. Among equals it returns
-// the first after the one chosen last, so that each gets its turn.
-func (g *Group[T]) least(a *ask[T]) *Target[T] {
-	n := len(g.targets)
-	best, fewest := -1, 0
-	for k := 1; k <= n; k++ {
+	best, least := -1, 0
+	for k := 1; k <= n && (best < 0 || fewest); k++ {
 		i := (g.turn + k) % n
 		t := g.targets[i]
 		if !a.fits(t) {
 			continue
 		}
-		if f := g.inFlight(t.Value); best < 0 || f < fewest {
-			best, fewest = i, f
+		if f := g.inFlight(t.Value); best < 0 || f < least {
+			best, least = i, f
 		}
 	}
 	if best < 0 {
