@@ -34,17 +34,19 @@ type sharedStore interface {
 // otherwise.
 func connect(e *service.Env, c *config.Config, local *simredis.Store) (store.Store, error) {
 	e.Metrics.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(local.Keys()) })
-	open := openRedis
+	var shared sharedStore
+	var err error
 	switch {
 	case c.UsesRemote():
-		open = openRemote
+		shared, err = open(c.Remote, remote.New, func(cfg *remote.Config) { cfg.Local, cfg.Log = local, e.Logger("RemoteStore") })
 	case c.UsesPostgres():
-		open = openPostgres
-	case !c.UsesRedis():
+		shared, err = open(c.Postgres, postgres.New, func(cfg *postgres.Config) { cfg.Local, cfg.Log = local, e.Logger("PostgresClient") })
+	case c.UsesRedis():
+		shared, err = open(c.Redis, redis.New, func(cfg *redis.Config) { cfg.Local, cfg.Log = local, e.Logger("RedisClient") })
+	default:
 		local.Register(e.Metrics)
 		return local, nil
 	}
-	shared, err := open(e, c, local)
 	if err != nil {
 		return nil, err
 	}
@@ -56,31 +58,14 @@ func connect(e *service.Env, c *config.Config, local *simredis.Store) (store.Sto
 	return shared, nil
 }
 
-func openRedis(e *service.Env, c *config.Config, local *simredis.Store) (sharedStore, error) {
-	cfg, err := c.Redis()
+// open opens a shared store with its settings, which complete completes.
+func open[C any, S sharedStore](settings func() (C, error), start func(C) (S, error), complete func(*C)) (sharedStore, error) {
+	cfg, err := settings()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Local, cfg.Log = local, e.Logger("RedisClient")
-	return redis.New(cfg)
-}
-
-func openPostgres(e *service.Env, c *config.Config, local *simredis.Store) (sharedStore, error) {
-	cfg, err := c.Postgres()
-	if err != nil {
-		return nil, err
-	}
-	cfg.Local, cfg.Log = local, e.Logger("PostgresClient")
-	return postgres.New(cfg)
-}
-
-func openRemote(e *service.Env, c *config.Config, local *simredis.Store) (sharedStore, error) {
-	cfg, err := c.Remote()
-	if err != nil {
-		return nil, err
-	}
-	cfg.Local, cfg.Log = local, e.Logger("RemoteStore")
-	return remote.New(cfg)
+	complete(&cfg)
+	return start(cfg)
 }
 
 // ruleSources returns the files of rules and clients, and the options for reading them.

@@ -271,17 +271,12 @@ func TestPipelineWithoutReading(t *testing.T) {
 
 // unsentMost is how many bytes wait at most for one connection.
 func (r *rig) unsentMost() int {
-	counts := make(chan int, len(r.sides))
-	for _, s := range r.sides {
-		s.loop.Post(func(time.Time) {
-			most := 0
-			s.loop.Each(func(c *loop.Conn, _ loop.Handler) { most = max(most, c.Unsent()) })
-			counts <- most
-		})
-	}
 	most := 0
-	for range r.sides {
-		most = max(most, <-counts)
+	for _, n := range gather(r.sides, func(s *side, _ time.Time) (most int) {
+		s.loop.Each(func(c *loop.Conn, _ loop.Handler) { most = max(most, c.Unsent()) })
+		return most
+	}) {
+		most = max(most, n)
 	}
 	return most
 }

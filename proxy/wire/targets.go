@@ -13,24 +13,32 @@ import (
 // targetsWait bounds how long an own endpoint waits for the loops.
 const targetsWait = 2 * time.Second
 
-// each calls do on every loop and waits for that, at most targetsWait.
-func (ls loops) each(do func(s *side, now time.Time)) {
-	done := make(chan bool, len(ls))
+// gather calls of on every loop and waits for that, at most targetsWait. It returns the
+// results so far.
+func gather[T any](ls loops, of func(s *side, now time.Time) T) (all []T) {
+	results := make(chan T, len(ls))
 	for _, s := range ls {
-		s.loop.Post(func(now time.Time) {
-			do(s, now)
-			done <- true
-		})
+		s.loop.Post(func(now time.Time) { results <- of(s, now) })
 	}
 	over := time.NewTimer(targetsWait)
 	defer over.Stop()
 	for range ls {
 		select {
-		case <-done:
+		case r := <-results:
+			all = append(all, r)
 		case <-over.C:
-			return
+			return all
 		}
 	}
+	return all
+}
+
+// each calls do on every loop and waits for that, at most targetsWait.
+func (ls loops) each(do func(s *side, now time.Time)) {
+	gather(ls, func(s *side, now time.Time) struct{} {
+		do(s, now)
+		return struct{}{}
+	})
 }
 
 // setTargets replaces the loop's targets by list.

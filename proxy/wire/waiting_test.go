@@ -56,19 +56,15 @@ func request(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\
 func (r *rig) waiting(n int) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("%d requests are at the targets or wait for them", n), func() bool {
-		counts := make(chan int, len(r.sides))
-		for _, s := range r.sides {
-			s.loop.Post(func(time.Time) {
-				n := s.line.Len()
-				for _, at := range s.targets.Targets() {
-					n += at.Value.pool.InFlight()
-				}
-				counts <- n
-			})
-		}
 		sum := 0
-		for range r.sides {
-			sum += <-counts
+		for _, n := range gather(r.sides, func(s *side, _ time.Time) int {
+			n := s.line.Len()
+			for _, at := range s.targets.Targets() {
+				n += at.Value.pool.InFlight()
+			}
+			return n
+		}) {
+			sum += n
 		}
 		return sum == n
 	})
