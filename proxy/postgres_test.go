@@ -2,9 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"weir/internal/testkit"
 	"weir/proxy/store/postgres/postgrestest"
@@ -85,4 +90,225 @@ func TestPostgresSchemaPrinted(t *testing.T) {
 		_, text := p.call("GET /actuator/health")
 		return strings.Contains(text, `"mode":"postgres"`)
 	})
+}
+
+const postgresBack = "INFO PostgresClient - PostgreSQL reconnected, resuming normal operation"
+
+// A postgresWorld is a proxy with one permit per key and century in PostgreSQL.
+type postgresWorld struct {
+	*running
+	t    *testing.T
+	keys int
+	ends int // of outages so far
+}
+
+func newPostgresWorld(t *testing.T, url string, env ...string) *postgresWorld {
+	p := launch(t, append([]string{"TARGET_URL", named(t), "POSTGRES_URL", url, "POSTGRES_TIMEOUT", "2s", "EVENT_LOOPS", "1"}, env...))
+	w := &postgresWorld{running: p, t: t}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(strings.Join(p.Log.Lines("PostgresClient"), "\n"))
+		}
+	})
+	rules := windows(`rules: [{id: x, key: ["header:X-A"], limit: {algorithm: fixed, limit: 1, window: C}}]`)
+	testkit.Eventually(t, "rules are stored", func() bool {
+		status, text := p.call("PUT /config/rules", rules)
+		return status == 200 && strings.Contains(text, `"stored":true`)
+	})
+	w.decides()
+	w.ends = len(p.Log.Lines(postgresBack)) // a slow start may be an outage
+	return w
+}
+
+// ask sends a request of a key, and fails the test if the answer is the proxy's fault.
+func (w *postgresWorld) ask(key int) (admitted bool) {
+	w.t.Helper()
+	status, text := w.call(fmt.Sprint("GET / X-A=", key))
+	if status != 200 && status != 429 {
+		w.t.Errorf("answered %d %.300s", status, text)
+	}
+	return status == 200
+}
+
+// decides waits until a fresh key is admitted once only.
+func (w *postgresWorld) decides() {
+	w.t.Helper()
+	testkit.Eventually(w.t, "limits are decided", func() bool { w.keys++; return w.ask(w.keys) && !w.ask(w.keys) })
+}
+
+// outage has something spoil the store, waits until it is told, has no request refused until
+// it is mended, and waits for decisions. Without mend the proxy mends it by itself, at any time.
+func (w *postgresWorld) outage(spoil func(), told string, mend func()) {
+	w.t.Helper()
+	spoil()
+	testkit.Eventually(w.t, "it is told: "+told, func() bool { w.keys++; w.ask(w.keys); return len(w.Log.Lines(told)) > 0 })
+	for i := range 5 {
+		if i == 0 || mend == nil {
+			w.keys++ // one that is decided again is refused the second time
+		}
+		if !w.ask(w.keys) {
+			w.t.Errorf("%s: refused while PostgreSQL cannot decide", told)
+		}
+	}
+	if mend != nil {
+		mend()
+	}
+	w.ends++
+	w.LoggedTimes(postgresBack, w.ends)
+	w.decides()
+}
+
+// Whatever keeps PostgreSQL from deciding is told with what to do about it, refuses nobody
+// and ends by itself when its cause has.
+func TestPostgresFaults(t *testing.T) {
+	s := postgrestest.Start(t, "-c", "max_connections=15", "-c", "superuser_reserved_connections=3", "-c", "max_wal_senders=0")
+	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE weir TO plain")
+	w := newPostgresWorld(t, s.URL("plain", "weir"))
+
+	// Where one key more goes on another page there is no room for it.
+	w.outage(func() {
+		s.Do("weir", "INSERT INTO weir.keys SELECT 'filler' || n::text::bytea, 0, 0, 0, 0, 0, 0, 9e15 FROM generate_series(1, 12000) n")
+		bytes := testkit.Must(strconv.ParseInt(s.Do("weir", "SELECT pg_relation_size('weir.keys')"), 10, 64))(t)
+		s.FilesMax(bytes + 4096)
+	}, "make room on the server's disk", func() { s.FilesMax(-1) })
+
+	w.outage(func() { s.Do("weir", "DROP FUNCTION weir.take_1(int8, int4, int4[], bytea[], int8[], int8[])") }, "take_1", nil)
+
+	w.outage(func() {
+		s.Do("weir", "ALTER FUNCTION weir.take_1 OWNER TO weir; REVOKE ALL ON FUNCTION weir.take_1 FROM plain")
+	}, "grant the user of POSTGRES_URL",
+		func() { s.Do("weir", "GRANT EXECUTE ON FUNCTION weir.take_1 TO plain") })
+
+	var held []*pgconn.PgConn
+	defer func() { release(held) }()
+	w.outage(func() { held = exhaust(t, s) }, "raise max_connections", func() { release(held) })
+}
+
+// exhaust takes all connections that there are, those of the proxy too.
+func exhaust(t *testing.T, s *postgrestest.Server) (held []*pgconn.PgConn) {
+	t.Helper()
+	s.Do("weir", "ALTER ROLE plain CONNECTION LIMIT 0; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'plain'")
+	s.Do("weir", "CREATE ROLE greedy LOGIN")
+	testkit.Eventually(t, "all connections are taken", func() bool {
+		conn, err := pgconn.Connect(context.Background(), s.URL("greedy", "weir"))
+		if err == nil {
+			held = append(held, conn)
+		}
+		return err != nil && len(held) >= 12
+	})
+	s.Do("weir", "ALTER ROLE plain CONNECTION LIMIT -1")
+	return held
+}
+
+func release(held []*pgconn.PgConn) {
+	for _, conn := range held {
+		_ = conn.Close(context.Background()) // it may have been closed before
+	}
+}
+
+// When the primary dies its standby takes over once it is promoted, with the rules and with
+// empty counters. A proxy that knows the standby alone is told where to look.
+func TestPostgresPromotion(t *testing.T) {
+	primary := postgrestest.Start(t)
+	standby := primary.Standby()
+	w := newPostgresWorld(t, postgrestest.URLs("weir", "weir", primary, standby))
+	testkit.Eventually(t, "the standby has the rules", func() bool {
+		return standby.Do("weir", "SELECT count(*) FROM weir.documents WHERE name LIKE '%rules'") == "1"
+	})
+	lone := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", standby.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s"})
+	lone.Logged("name the primary in POSTGRES_URL")
+	w.outage(func() { primary.Signal(syscall.SIGKILL) }, "PostgreSQL connection lost, entering fail-open mode", func() { standby.Do("postgres", "SELECT pg_promote()") })
+	w.gets("GET /config/rules", 200, `"x"`)
+	lone.Logged(postgresBack)
+}
+
+// A pooler that is killed and starts again.
+func TestPostgresPoolerRestarted(t *testing.T) {
+	s := postgrestest.Start(t)
+	pooler := s.Pooler(4)
+	w := newPostgresWorld(t, pooler.URL("weir", "weir"))
+	w.outage(func() { pooler.Signal(syscall.SIGKILL) }, "PostgreSQL connection lost, entering fail-open mode", pooler.RestartPooler)
+}
+
+// A postgresPair is two proxies with one PostgreSQL.
+type postgresPair [2]*postgresWorld
+
+// admits asks both for a fresh key, the one first that is told, and says what both did.
+func (p postgresPair) admits(first int) (one, other bool) {
+	p[0].keys++
+	return p[first].ask(p[0].keys), p[1-first].ask(p[0].keys)
+}
+
+// exact reports whether a fresh key is admitted to whoever asks first, and to nobody else.
+func (p postgresPair) exact(first int) bool {
+	one, other := p.admits(first)
+	return one && !other
+}
+
+// staysExact fails the test if a key is admitted twice, or not at all, though both proxies have
+// had it decided.
+func (p postgresPair) staysExact(t *testing.T) {
+	t.Helper()
+	for key := range 20 {
+		undecided := p[0].undecided() + p[1].undecided()
+		one, other := p.admits(key % 2)
+		if (!one || other) && p[0].undecided()+p[1].undecided() == undecided {
+			t.Errorf("a fresh key is admitted to the first who asks: %v, to the second: %v", one, other)
+		}
+	}
+}
+
+// When PostgreSQL is back two proxies decide exactly again, whatever it was away for, and from
+// then on. While it is away they refuse nobody; what they had counted before a pause or a shutdown
+// still counts. How soon they try again is a test of store/lane.
+func TestPostgresReturns(t *testing.T) {
+	s := postgrestest.Start(t)
+	url := s.URL("weir", "weir")
+	for i, test := range []struct {
+		name        string
+		kept        bool // what was counted
+		leave, mend func()
+	}{
+		{"killed", false, func() { s.Signal(syscall.SIGKILL) }, s.Restart},
+		{"stopped", true, func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) }},
+		{"shut down", true, s.Shutdown, s.Restart},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			both := postgresPair{newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms"), newPostgresWorld(t, url, "POSTGRES_TIMEOUT", "500ms")}
+			both[0].keys = 1_000_000 * (i + 1) // nobody has asked for those
+			for range 2 {
+				both.outage(t, test.leave, test.mend, test.kept)
+			}
+		})
+	}
+}
+
+// outage has PostgreSQL leave and return; kept says whether it knows what was counted before.
+func (p postgresPair) outage(t *testing.T, leave, mend func(), kept bool) {
+	t.Helper()
+	testkit.Eventually(t, "a key is used up", func() bool { return p.exact(0) })
+	used := p[0].keys
+	lost := [2]int{len(p[0].Log.Lines("PostgreSQL connection lost")), len(p[1].Log.Lines("PostgreSQL connection lost"))}
+	leave()
+	for i, w := range p {
+		testkit.Eventually(t, "it is told", func() bool {
+			p[0].keys++
+			w.ask(p[0].keys)
+			return len(w.Log.Lines("PostgreSQL connection lost")) > lost[i]
+		})
+	}
+	for first := range p {
+		if one, other := p.admits(first); !one || !other {
+			t.Error("a key is refused while PostgreSQL is away")
+		}
+	}
+	mend()
+	testkit.Eventually(t, "limits are exact", func() bool { return p.exact(0) && p.exact(1) })
+	p.staysExact(t)
+	for i, w := range p {
+		undecided := w.undecided()
+		if w.ask(used) && kept && w.undecided() == undecided {
+			t.Errorf("proxy %d has forgotten a key that was used up before", i)
+		}
+	}
 }

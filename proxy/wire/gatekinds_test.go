@@ -1,12 +1,17 @@
 package wire
 
 import (
+	"encoding/json"
+	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"weir/internal/http1"
 	"weir/internal/loop"
+	"weir/internal/testkit"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
@@ -121,4 +126,153 @@ func TestGateLearnsWhileOthersWaitForConnections(t *testing.T) {
 	if tg.gate.Look().Median == 0 {
 		t.Error("ten answers to the first requests taught the gate nothing")
 	}
+}
+
+// Whatever a target does, and whatever the clock does, the limit keeps its bounds and
+// what is told of it are numbers; afterwards the target is not starved.
+func TestGateWithstandsOddTargets(t *testing.T) {
+	const least, most = 2, 64
+	day := 24 * time.Hour
+	between := func(rng *rand.Rand, low, high time.Duration) time.Duration {
+		return low + time.Duration(rng.Int64N(int64(high-low)))
+	}
+	for name, step := range map[string]func(rng *rand.Rand, now *time.Time) (took time.Duration, o exchange.Outcome){
+		"answers nothing": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
+			*now = now.Add(10 * time.Millisecond)
+			return 10 * time.Second, exchange.Outcome{Status: 504, Fault: exchange.FaultTimeout}
+		},
+		"refuses everything": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
+			*now = now.Add(time.Millisecond)
+			return 0, exchange.Outcome{Status: 503}
+		},
+		"a request a minute": func(rng *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
+			*now = now.Add(time.Minute)
+			return between(rng, time.Millisecond, time.Second), exchange.Outcome{Status: 200}
+		},
+		"answers in no time": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
+			*now = now.Add(time.Microsecond)
+			return 0, exchange.Outcome{Status: 200}
+		},
+		"answers after a day": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
+			*now = now.Add(time.Second)
+			return day, exchange.Outcome{Status: 200}
+		},
+		"answers before it was asked": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
+			*now = now.Add(time.Millisecond)
+			return -time.Second, exchange.Outcome{Status: 200}
+		},
+		"the clock stands": func(rng *rand.Rand, _ *time.Time) (time.Duration, exchange.Outcome) {
+			return between(rng, 0, time.Second), exchange.Outcome{Status: 200}
+		},
+		"the clock jumps": func(rng *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
+			*now = now.Add(5 * time.Millisecond)
+			if rng.IntN(500) == 0 {
+				*now = now.Add(between(rng, -3650*day, 3650*day))
+			}
+			return between(rng, time.Millisecond, 20*time.Millisecond), exchange.Outcome{Status: 200}
+		},
+		"everything at once": func(rng *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
+			*now = now.Add(between(rng, -time.Second, 2*time.Second))
+			return between(rng, -time.Second, time.Minute), exchange.Outcome{Status: 200 + rng.IntN(400), Fault: exchange.Fault(rng.IntN(exchange.Faults))}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(4) {
+				rng := rand.New(rand.NewPCG(seed, 2))
+				slo := time.Duration(0)
+				if seed%2 == 1 {
+					slo = 50 * time.Millisecond
+				}
+				f, tg := newGated(least, most, slo)
+				now := time.Unix(1_700_000_000, 0)
+				answer := func(took time.Duration, o exchange.Outcome) {
+					o.Method = http1.Method(rng.IntN(10))
+					o.Sent = now.Add(-took)
+					o.Complete = o.Sent
+					if o.Fault == exchange.FaultNone {
+						o.Answered = now
+					}
+					c := &client{answer: gate.Answer{InFlight: 1 + rng.IntN(2*most), Full: rng.IntN(2) == 0}}
+					tg.learnt(now, c, &o)
+					if n := tg.gate.Limit(); n < least || n > most {
+						t.Fatalf("seed %d: the limit is %d", seed, n)
+					}
+				}
+				for range 5_000 {
+					took, o := step(rng, &now)
+					answer(took, o)
+				}
+				if _, err := json.Marshal(f.Gates.Report("", 1)); err != nil {
+					t.Errorf("seed %d: %v", seed, err)
+				}
+				if st := f.Gates.Report("", 1).Targets[0]; st.Share < 0 || st.Share > 1 || st.Baseline < 0 || st.Median < 0 {
+					t.Errorf("seed %d: %+v", seed, st)
+				}
+				// A target that is well again: 20 at work, all places taken.
+				for range 60_000 {
+					now = now.Add(500 * time.Microsecond)
+					n := tg.gate.Limit()
+					took := 10 * time.Millisecond * time.Duration(max(n, 20)) / 20
+					tg.learnt(now, &client{answer: gate.Answer{InFlight: n, Full: true}}, &exchange.Outcome{Method: http1.GET, Status: 200,
+						Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
+				}
+				if n := tg.gate.Limit(); n < 4 {
+					t.Errorf("seed %d: half a minute afterwards the limit is still %d", seed, n)
+				}
+			}
+		})
+	}
+}
+
+// More loops than places, and clients that ask, wait and leave: everybody who stays is
+// answered although nobody looks after a line unless told, no more requests are at the target
+// than there are places and loops that looked for one at the same instant, and no place is lost.
+func TestGateUnderStress(t *testing.T) {
+	const loops, limit, clients, requests = 4, 3, 24, 60
+	var inside, most atomic.Int64
+	target := newTarget(t, func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			n := inside.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			inside.Add(-1)
+			c.echo(s)
+		}
+	})
+	few := func(c *Config) {
+		c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: limit, Max: limit}
+	}
+	r := startWith(t, few, target.url(), "EVENT_LOOPS", fmt.Sprint(loops))
+	r.sides.each(func(s *side, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
+	var all sync.WaitGroup
+	for i := range clients {
+		c := r.dial()
+		all.Go(func() {
+			for n := range requests {
+				c.Send(get)
+				if (n+i)%7 == 0 { // leaves while it waits or is answered
+					c.Reset()
+					c = r.dial()
+					continue
+				}
+				c.Status(200)
+			}
+			c.Close()
+		})
+	}
+	all.Wait()
+	if n := most.Load(); n > limit+loops-1 {
+		t.Errorf("%d requests were at the target at a time, with %d places and %d loops", n, limit, loops)
+	}
+	g := r.sides.gate(r.Targets.All()[0])
+	if n := g.Limit(); n != limit {
+		t.Errorf("the limit is %d, want %d however many loops there are", n, limit)
+	}
+	r.until("all places are free", func() bool {
+		var waiting atomic.Int64
+		r.sides.each(func(s *side, _ time.Time) { waiting.Add(int64(s.line.Len())) })
+		_, atTarget := g.Now()
+		return g.Taken() == 0 && atTarget == 0 && g.Waiting.Load() == 0 && r.lines.Taken() == 0 && waiting.Load() == 0
+	})
+	checkBaseLine(r)
 }

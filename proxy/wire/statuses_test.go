@@ -3,12 +3,17 @@ package wire
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
+	"weir/internal/loop"
 	"weir/internal/testkit"
+	"weir/proxy/exchange"
 )
 
 // Every status that the proxy answers by itself, when it does, whether the
@@ -189,4 +194,22 @@ func TestPipelinedBehindUpgrade(t *testing.T) {
 	refused.Close()
 	checkBaseLine(r)
 	r.samplesAre("ratelimiter_store_decisions_total", 3) // not one for the bytes in the tunnel
+}
+
+// A dial that fails for want of something here says nothing about the target.
+func TestDialFault(t *testing.T) {
+	for err, want := range map[error]exchange.Fault{
+		syscall.ECONNREFUSED:   exchange.FaultRefused,
+		syscall.EHOSTUNREACH:   exchange.FaultConnect,
+		os.ErrDeadlineExceeded: exchange.FaultConnectTime,
+		io.EOF:                 exchange.FaultConnect,
+		loop.ErrDialsBusy:      exchange.FaultBusy,
+		syscall.EMFILE:         exchange.FaultBusy,
+		syscall.ENFILE:         exchange.FaultBusy,
+		syscall.EADDRNOTAVAIL:  exchange.FaultBusy,
+	} {
+		if got := dialFault(fmt.Errorf("dial: %w", &net.OpError{Op: "dial", Err: err})); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
+		}
+	}
 }

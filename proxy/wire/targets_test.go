@@ -1,13 +1,18 @@
 package wire
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"weir/internal/loop/looptest"
 	"weir/internal/testkit"
 	"weir/proxy/roster"
 )
@@ -176,5 +181,111 @@ func TestManyTargets(t *testing.T) {
 	}
 	if g := r.sides.gate(second[3]); g == nil {
 		t.Error("a target of the last list has no gate")
+	}
+}
+
+// Where everybody may read metrics and health they tell targets by numbers, which
+// stay with a target as long as it is there.
+func TestTargetsByNumber(t *testing.T) {
+	r := startWith(t, func(c *Config) { c.Roster.Named = false }, "http://127.0.0.1:1,http://127.0.0.2:1")
+	numbers := func(list ...string) string {
+		t.Helper()
+		targets := make([]*roster.Target, 0, len(list))
+		for _, host := range list {
+			targets = append(targets, &roster.Target{URL: "http://" + host + ":1", Addr: host + ":1", Host: host})
+		}
+		if len(list) > 0 {
+			r.Targets.Set(targets)
+		}
+		var metrics bytes.Buffer
+		r.env.Metrics.Write(&metrics)
+		up := r.Targets.Up()
+		if text := metrics.String() + fmt.Sprint(up); strings.Contains(text, "127.0.0.") {
+			t.Errorf("an address is told:\n%s", text)
+		}
+		var told []string
+		for _, s := range r.Targets.Status() {
+			told = append(told, fmt.Sprintf("%s %d", strings.TrimPrefix(s.URL, "http://127.0.0."), s.Number))
+			if _, known := up[fmt.Sprint(s.Number)]; !known {
+				t.Errorf("health tells %v, not number %d", up, s.Number)
+			}
+			if !strings.Contains(metrics.String(), fmt.Sprintf("\nratelimiter_upstream_up{target=\"%d\"} ", s.Number)) {
+				t.Errorf("the metrics do not tell number %d", s.Number)
+			}
+		}
+		return strings.Join(told, ", ")
+	}
+	for _, step := range []struct {
+		list []string
+		want string
+	}{
+		{nil, "1:1 1, 2:1 2"},
+		{[]string{"127.0.0.3", "127.0.0.2"}, "3:1 1, 2:1 2"},
+		{[]string{"127.0.0.2", "127.0.0.3", "127.0.0.1"}, "2:1 2, 3:1 1, 1:1 3"},
+		{[]string{"127.0.0.1"}, "1:1 3"},
+		{[]string{"127.0.0.4", "127.0.0.1", "127.0.0.5", "127.0.0.6"}, "4:1 1, 1:1 3, 5:1 2, 6:1 4"},
+	} {
+		if got := numbers(step.list...); got != step.want {
+			t.Errorf("after %q the numbers are %s, want %s", step.list, got, step.want)
+		}
+	}
+}
+
+// Why a target cannot be reached is logged once, and readiness and /config/targets
+// say the same.
+func TestTargetDownIsLogged(t *testing.T) {
+	free := testkit.FreeAddr(t)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
+	full, _ := looptest.FullListener(t)
+	for _, c := range []struct {
+		name, addr string
+		secure     *tls.Config
+		cause      string
+	}{
+		{"refused", free, nil, "connection refused"},
+		{"unknown", "no..such..host:80", nil, "DNS: "},
+		{"full", full, nil, "timeout"},
+		{"plain", plain.Listener.Addr().String(), &tls.Config{}, "TLS: the target does not support it"},
+		{"untrusted", secure.Listener.Addr().String(), &tls.Config{}, "TLS: x509: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // looks once a second
+			var reachable atomic.Bool
+			reachable.Store(true)
+			connect := "10s"
+			if c.addr == full {
+				connect = "100ms"
+			}
+			r := startWith(t, func(cfg *Config) {
+				cfg.Targets = []*roster.Target{{URL: "x://" + c.addr, Addr: c.addr, Host: c.addr, Secure: c.secure}}
+				cfg.Roster.Reachable = reachable.Store
+			}, "http://"+free, "TARGET_CONNECT_TIMEOUT", connect, "TARGET_DNS_INTERVAL", "0")
+			for range 3 {
+				conn := r.dial()
+				conn.Send(get)
+				conn.Answer("GET")
+			}
+			if st := r.Targets.Status()[0]; st.Status != "down" || !strings.HasPrefix(st.Cause, c.cause) || r.Targets.Up()[c.addr] {
+				t.Errorf("/config/targets says %q because of %q, health %v", st.Status, st.Cause, r.Targets.Up())
+			}
+			r.until("it is not ready", func() bool { return !reachable.Load() })
+			var lines []string
+			r.until("it is logged", func() bool {
+				lines = nil
+				for line := range strings.Lines(r.log.String()) {
+					if strings.Contains(line, "Target is down") {
+						lines = append(lines, line)
+					}
+				}
+				return len(lines) > 0
+			})
+			want := ` target=x://` + c.addr + ` address=` + c.addr + ` cause=`
+			if len(lines) != 1 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(strings.ReplaceAll(lines[0], `"`, ""), want+c.cause) {
+				t.Errorf("logged %q, want one line with %s%s", lines, want, c.cause)
+			}
+		})
 	}
 }

@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/proxy/gate"
+	"weir/proxy/gates"
+)
+
+// Exempt requests meet neither rules nor the global limit, also with a used up one, are
+// counted apart.
+func TestExemptRequests(t *testing.T) {
+	r := startRules(t, `rules:
+- {id: each, key: [ip], limit: {algorithm: fixed, limit: 2, window: C}}
+- {id: probes, exempt: true, match: {path: /health}}`, "EXEMPT", "/ready", "RATE_LIMIT_LIMIT", "3")
+	play(r.dial(), `
+		GET / -> 200 each 1
+		GET /health -> 200 -
+		GET / -> 200 each 0
+		GET / -> 429 each 0
+		GET /health -> 200 -
+		GET /health/..%2fhealth -> 429 each 0
+		POST /ready -> 200 -`)
+	r.samplesAre(
+		`ratelimiter_requests_total{decision="forwarded"}`, 2, `ratelimiter_requests_total{decision="rejected"}`, 2,
+		`ratelimiter_exempt_requests_total{rule="probes"}`, 2, `ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 1,
+		ruleMetric("global", "forwarded"), 2)
+}
+
+// EXEMPT holds without any rules.
+func TestExemptWithoutRules(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "EXEMPT", "127.0.0.0/8", "RATE_LIMIT_LIMIT", "1")
+	play(r.dial(), `
+		GET / -> 200 -
+		GET / -> 200 -`)
+	r.samplesAre(`ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 2, `ratelimiter_requests_total{decision="forwarded"}`, 0)
+}
+
+// The gate is for exempt requests too.
+func TestExemptRequestsMeetTheGate(t *testing.T) {
+	b := newBarrier()
+	tweak := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 5 * time.Millisecond, Min: 1, Max: 1} }
+	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "EXEMPT", "/**")
+	held := r.dial()
+	held.Send(request("/held"))
+	b.next(t)
+	if status, _, body := r.do("GET", "/two", ""); status != 503 || !strings.Contains(body, `"reason":"gate"`) {
+		t.Errorf("answered %d %s", status, body)
+	}
+	b.open <- true
+	held.Status(200)
+	r.samplesAre(`ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 2, `ratelimiter_requests_total{decision="forwarded"}`, 0)
+}
+
+// What preflights count against; other OPTIONS are requests like any other.
+func TestPreflights(t *testing.T) {
+	const rules = `rules:
+- {id: a, key: ["header:X-A"], limit: {algorithm: fixed, limit: 1, window: C}}`
+	const ask = "OPTIONS / Origin=https://a.example Access-Control-Request-Method=POST"
+	for setting, script := range map[string]string{
+		"apart": `
+			` + ask + ` -> 200 a 0
+			` + ask + ` -> 429 a 0
+			GET / -> 200 a 0
+			GET / -> 429 a 0
+			GET / X-A=1 -> 200 global 0
+			GET / X-A=2 -> 429 global 0
+			` + ask + ` X-A=2 -> 200 global 0
+			` + ask + ` X-A=3 -> 429 global 0`,
+		"shared": `
+			` + ask + ` -> 200 a 0
+			GET / -> 429 a 0`,
+		"exempt": `
+			` + ask + ` -> 200 -
+			` + ask + ` -> 200 -
+			OPTIONS / Origin=https://a.example -> 200 a 0
+			OPTIONS / Access-Control-Request-Method=POST -> 429 a 0
+			GET / -> 429 a 0`,
+	} {
+		r := startRules(t, rules, "RATE_LIMIT_LIMIT", "2", "PREFLIGHT", setting)
+		play(r.dial(), script)
+		if setting == "exempt" {
+			r.samplesAre(`ratelimiter_exempt_requests_total{rule="PREFLIGHT"}`, 2)
+		}
+	}
+}
+
+// Requests without a part of a rule's key share one counter, and the log says so once;
+// or the rule does not apply to them, or refuses them, and nothing is charged.
+func TestMissingKeys(t *testing.T) {
+	r := startRules(t, `rules:
+- {id: shares, match: {path: /shares}, key: ["header:X-A"], limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: skips, match: {path: /skips}, key: ["header:X-A"], missing: skip, limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: refuses, match: {path: /refuses}, key: ["header:X-A"], missing: refuse, limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: tries, match: {path: /tries}, key: ["header:X-A"], missing: refuse, mode: shadow, limit: {algorithm: fixed, limit: 1, window: C}}`, "RATE_LIMIT_LIMIT", "6")
+	c := r.dial()
+	play(c, `
+		GET /shares -> 200 shares 0
+		GET /shares -> 429 shares 0
+		GET /shares X-A=1 -> 200 shares 0
+		GET /skips -> 200 global 3
+		GET /skips X-A=1 -> 200 skips 0
+		GET /skips X-A=1 -> 429 skips 0
+		POST /refuses -> 400 -
+		GET /refuses X-A=1 -> 200 refuses 0
+		GET /tries -> 200 global 0`)
+	if status, fields, body := r.do("POST", "/refuses", "body"); status != 400 || fields.Get("Retry-After") != "" ||
+		body != `{"error":"the request lacks header:X-A, which the rule needs","rule":"refuses","missing":"header:X-A"}`+"\n" {
+		t.Errorf("answered %d %v %s", status, fields, body)
+	}
+	r.samplesAre(
+		`ratelimiter_requests_total{decision="forwarded"}`, 6, `ratelimiter_requests_total{decision="rejected"}`, 4,
+		ruleMetric("shares", "rejected"), 1, ruleMetric("refuses", "forwarded"), 1, ruleMetric("refuses", "rejected"), 2,
+		ruleMetric("tries", "shadow_rejected"), 1, ruleMetric("global", "forwarded"), 6,
+		`ratelimiter_rule_key_missing_total{rule="shares",missing="share"}`, 2, `ratelimiter_rule_key_missing_total{rule="refuses",missing="refuse"}`, 2)
+	const shared = `msg="Requests without a part of the rule's key share one limit; missing: skip or refuse changes that" component=RateLimiter rule=shares`
+	const refused = `msg="Requests rejected: a part of the rule's key is missing" component=RateLimiter rule=refuses count=2`
+	r.Tally.NewHousekeeper().Keep(time.Now())
+	if text := r.log.String(); !strings.Contains(text, shared) || !strings.Contains(text, refused) {
+		t.Errorf("logged %s", text)
+	}
+}
