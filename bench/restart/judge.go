@@ -24,17 +24,8 @@ type change struct {
 	problem string        // why the predecessor did not end normally
 }
 
-// A result is the result of a run.
-type result struct {
-	kinds      []kind
-	tallies    map[string]*tally
-	changes    []change
-	idleClosed int64
-	details    []string // of the first failures
-}
-
 // expect adds the expectations.
-func (r *result) expect(e *report.Expectations) {
+func (r *run) expect(e *report.Expectations) {
 	for _, k := range r.kinds {
 		t := r.tallies[k.name]
 		for f := none + 1; f < faults; f++ {
@@ -52,7 +43,7 @@ func (r *result) expect(e *report.Expectations) {
 }
 
 // show prints the tables and the conclusion.
-func (r *result) show(out io.Writer) error {
+func (r *run) show(out io.Writer) error {
 	table := report.NewTable("exchanges | answered | across a restart | refused | reset | cut | wrong | longest ms |")
 	for _, k := range r.kinds {
 		t := r.tallies[k.name]
@@ -68,7 +59,7 @@ func (r *result) show(out io.Writer) error {
 		times.Add("%s | %.0f | %.0f | %.0f", f.name, 1e3*s.Least, 1e3*s.Median, 1e3*s.Most)
 	}
 	fmt.Fprintf(out, "\n%v\n%v\nA hand-over lasts from the start of the new process until its first answer.\n"+
-		"%d connections were found closed before anything was sent on them, which is not a failure.\n", table, times, r.idleClosed)
+		"%d connections were found closed before anything was sent on them, which is not a failure.\n", table, times, r.idleClosed.Load())
 	var e report.Expectations
 	r.expect(&e)
 	return e.Conclude(out, "no connection was refused, every request was answered and no answer was truncated.", nil)

@@ -5,8 +5,10 @@ package restart
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,18 +32,28 @@ const (
 	detailsMax = 10
 )
 
-// A run is a load with restarts of the proxy.
+// A run is a load with restarts of the proxy, and its result.
 //
 // Safe for concurrent use: mu guards what follows it, counters are atomic.
 type run struct {
 	addr, target string
-	generation   atomic.Int64 // of the newest proxy that answers
+	kinds        []kind
+	changes      []change
+	generation   atomic.Int64 // of the newest proxy that has answered
 	idleClosed   atomic.Int64
 
-	mu       sync.Mutex
-	tallies  map[string]*tally
-	details  []string
-	answered map[string]chan struct{} // by proxy; closed with the first answer through it
+	mu      sync.Mutex
+	tallies map[string]*tally
+	details []string // of the first failures
+}
+
+// newRun returns a run with the addresses of the proxy and the target.
+func newRun(addr, target string) *run {
+	r := &run{addr: addr, target: target, kinds: kinds(), tallies: make(map[string]*tally)}
+	for _, k := range r.kinds {
+		r.tallies[k.name] = new(tally)
+	}
+	return r
 }
 
 // Run restarts the proxy 20 times, or the number of times in args. It fails if a client
@@ -53,22 +65,17 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{tallies: make(map[string]*tally), answered: make(map[string]chan struct{})}
-	list := kinds()
-	for _, k := range list {
-		r.tallies[k.name] = new(tally)
-	}
-	if r.target, err = freeport.Addr(); err != nil {
+	addr, err1 := freeport.Addr()
+	served, err2 := freeport.Addr()
+	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	if r.addr, err = freeport.Addr(); err != nil {
-		return err
-	}
+	r := newRun(addr, served)
 	var target sync.WaitGroup
 	target.Go(func() { _ = rig.Serve(ctx, r.target, rig.Misbehaviour()) })
 	defer target.Wait()
 	defer cancel()
-	first, _, err := r.launch(0)
+	first, err := r.launch(0)
 	if err != nil {
 		return err
 	}
@@ -78,8 +85,8 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old one drains\n\n", n, calm)
 	working, enough := context.WithCancel(ctx)
-	workers := r.startWorkers(working, list)
-	changes, last, err := r.changes(ctx, first, n, out)
+	workers := r.startWorkers(working)
+	last, err := r.replace(ctx, first, n, out)
 	if err == nil {
 		err = rig.Wait(ctx, calm)
 	}
@@ -95,65 +102,51 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := last.Stop(); err != nil {
 		return err
 	}
-	return (&result{kinds: list, tallies: r.tallies, changes: changes, idleClosed: r.idleClosed.Load(), details: r.details}).show(out)
+	return r.show(out)
 }
 
-// launch starts the proxy of a generation; all but the first take over the port. answered is
-// closed with the first answer through it.
-func (r *run) launch(generation int) (p *rig.Process, answered <-chan struct{}, err error) {
-	env := []string{"TARGET_URL=http://" + r.target, "RATE_LIMIT_LIMIT=1000000000", "VIA_NAME=" + name(generation),
-		fmt.Sprintf("TAKEOVER=%t", generation > 0)}
-	answered = r.expect(generation)
-	p, err = rig.Launch("proxy", r.addr, 0, env)
-	return p, answered, err
+// launch starts the proxy of a generation, named by it in Via; all but the first take over the
+// port.
+func (r *run) launch(generation int) (*rig.Process, error) {
+	return rig.Launch("proxy", r.addr, 0, []string{"TARGET_URL=http://" + r.target, "RATE_LIMIT_LIMIT=1000000000",
+		fmt.Sprintf("VIA_NAME=%s%d", viaPrefix, generation), fmt.Sprintf("TAKEOVER=%t", generation > 0)})
 }
 
-// expect returns a channel that is closed with the first answer through the proxy of a
-// generation.
-func (r *run) expect(generation int) <-chan struct{} {
-	answered := make(chan struct{})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.answered[name(generation)] = answered
-	return answered
-}
+// viaPrefix is followed by the generation in the name of a proxy.
+const viaPrefix = "proxy-"
 
-// name returns the name of the proxy of a generation in Via.
-func name(generation int) string { return fmt.Sprintf("proxy-%d", generation) }
-
-func (r *run) startWorkers(ctx context.Context, list []kind) *sync.WaitGroup {
+func (r *run) startWorkers(ctx context.Context) *sync.WaitGroup {
 	all := new(sync.WaitGroup)
-	for i := range list {
-		for range list[i].workers {
-			all.Go(func() { (&worker{kind: &list[i], run: r}).work(ctx) })
+	for i := range r.kinds {
+		for range r.kinds[i].workers {
+			all.Go(func() { (&worker{kind: &r.kinds[i], run: r}).work(ctx) })
 		}
 	}
 	return all
 }
 
-// changes replaces the proxy n times. It returns when all but the last one have ended.
-func (r *run) changes(ctx context.Context, current *rig.Process, n int, out io.Writer) (list []change, last *rig.Process, err error) {
+// replace replaces the proxy n times. It returns when all but the last one have ended.
+func (r *run) replace(ctx context.Context, current *rig.Process, n int, out io.Writer) (last *rig.Process, err error) {
 	var drains sync.WaitGroup
 	defer drains.Wait()
-	list = make([]change, n)
-	for i := range list {
-		c := &list[i]
+	r.changes = make([]change, n)
+	for i := range r.changes {
+		c := &r.changes[i]
 		c.number = i + 1
 		if err := rig.Wait(ctx, calm); err != nil {
-			return nil, current, err
+			return current, err
 		}
 		began := time.Now()
-		next, answered, err := r.launch(c.number)
+		next, err := r.launch(c.number)
 		if err != nil {
-			return nil, current, err
+			return current, err
 		}
-		if err := awaitAnswer(ctx, next, answered); err != nil {
+		if err := r.awaitAnswer(ctx, next, c.number); err != nil {
 			next.Kill()
-			return nil, current, err
+			return current, err
 		}
 		handed := time.Now()
 		c.handed = handed.Sub(began)
-		r.generation.Store(int64(c.number))
 		old := current
 		drains.Go(func() {
 			if err := old.AwaitEnd(ctx, drainMax); err != nil {
@@ -165,20 +158,20 @@ func (r *run) changes(ctx context.Context, current *rig.Process, n int, out io.W
 		current = next
 		fmt.Fprintf(out, "  restart %2d: handed over in %3.0f ms; %d failures so far\n", c.number, 1e3*c.handed.Seconds(), r.failures())
 	}
-	return list, current, nil
+	return current, nil
 }
 
-// awaitAnswer waits until an answer has come through p.
-func awaitAnswer(ctx context.Context, p *rig.Process, answered <-chan struct{}) error {
+// awaitAnswer waits until an answer has come through p, the proxy of a generation.
+func (r *run) awaitAnswer(ctx context.Context, p *rig.Process, generation int) error {
 	ctx, cancel := context.WithTimeout(ctx, handedMax)
 	defer cancel()
-	select {
-	case <-answered:
-		return nil
-	case <-ctx.Done():
-		_, how := p.Ended()
-		return fmt.Errorf("no answer came through the new process within %v (%w); its end: %v; its output:\n%s", handedMax, ctx.Err(), how, p.Output())
+	for r.generation.Load() < int64(generation) {
+		if err := rig.Wait(ctx, time.Millisecond); err != nil {
+			_, how := p.Ended()
+			return fmt.Errorf("no answer came through the new process within %v (%w); its end: %v; its output:\n%s", handedMax, err, how, p.Output())
+		}
 	}
+	return nil
 }
 
 // An exchange is the outcome of an exchange.
@@ -200,10 +193,9 @@ func (r *run) note(k *kind, x exchange) {
 	}
 	if x.err == nil {
 		t.ok++
-		_, who, _ := strings.Cut(x.via, " ")
-		if answered, ok := r.answered[who]; ok {
-			delete(r.answered, who)
-			close(answered)
+		_, number, _ := strings.Cut(x.via, viaPrefix)
+		if n, err := strconv.ParseInt(number, 10, 64); err == nil && n > r.generation.Load() {
+			r.generation.Store(n)
 		}
 		return
 	}

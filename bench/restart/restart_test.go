@@ -16,10 +16,11 @@ import (
 	"weir/internal/testkit"
 )
 
-func well() *result {
-	r := &result{kinds: kinds(), tallies: make(map[string]*tally), changes: []change{{number: 1, handed: 10 * time.Millisecond, drained: 2 * time.Second}}}
-	for _, k := range r.kinds {
-		r.tallies[k.name] = &tally{ok: 10, across: 1}
+func well() *run {
+	r := newRun("", "")
+	r.changes = []change{{number: 1, handed: 10 * time.Millisecond, drained: 2 * time.Second}}
+	for _, t := range r.tallies {
+		*t = tally{ok: 10, across: 1}
 	}
 	return r
 }
@@ -27,17 +28,17 @@ func well() *result {
 func TestReport(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		change  func(r *result)
+		change  func(r *run)
 		problem string
 	}{
-		{"a success", func(*result) {}, ""},
-		{"a refused connect", func(r *result) { r.tallies["fresh"].faults[refused] = 1 }, "fresh: 1 refused"},
-		{"a reset", func(r *result) { r.tallies["kept"].faults[reset] = 2 }, "kept: 2 reset"},
-		{"a cut stream", func(r *result) { r.tallies["events"].faults[cut] = 3 }, "events: 3 cut"},
-		{"a wrong answer", func(r *result) { r.tallies["upload"].faults[wrong] = 4 }, "upload: 4 wrong"},
-		{"nothing happened", func(r *result) { r.tallies["rare"].ok = 0 }, "rare: no exchange succeeded"},
-		{"nothing was in progress", func(r *result) { r.tallies["slow"].across = 0 }, "slow: none was in progress"},
-		{"an old process that stays", func(r *result) { r.changes[0].problem = "did not end" }, "restart 1: did not end"},
+		{"a success", func(*run) {}, ""},
+		{"a refused connect", func(r *run) { r.tallies["fresh"].faults[refused] = 1 }, "fresh: 1 refused"},
+		{"a reset", func(r *run) { r.tallies["kept"].faults[reset] = 2 }, "kept: 2 reset"},
+		{"a cut stream", func(r *run) { r.tallies["events"].faults[cut] = 3 }, "events: 3 cut"},
+		{"a wrong answer", func(r *run) { r.tallies["upload"].faults[wrong] = 4 }, "upload: 4 wrong"},
+		{"nothing happened", func(r *run) { r.tallies["rare"].ok = 0 }, "rare: no exchange succeeded"},
+		{"nothing was in progress", func(r *run) { r.tallies["slow"].across = 0 }, "slow: none was in progress"},
+		{"an old process that stays", func(r *run) { r.changes[0].problem = "did not end" }, "restart 1: did not end"},
 	} {
 		r := well()
 		c.change(r)
@@ -50,7 +51,7 @@ func TestReport(t *testing.T) {
 }
 
 func newWorker(t *testing.T, k kind, addr string) *worker {
-	w := &worker{kind: &k, run: &run{addr: addr, tallies: map[string]*tally{k.name: {}}, answered: make(map[string]chan struct{})}}
+	w := &worker{kind: &k, run: newRun(addr, "")}
 	t.Cleanup(w.hangUp)
 	return w
 }
@@ -197,20 +198,21 @@ func TestDiffers(t *testing.T) {
 // The first answer through a process ends the wait for it.
 func TestNote(t *testing.T) {
 	w := newWorker(t, kinds()[0], "")
-	answered := w.run.expect(3)
-	w.run.note(w.kind, exchange{"1.1 proxy-2", time.Second, false, nil})
-	select {
-	case <-answered:
-		t.Fatal("another process answered")
-	default:
+	for _, x := range []struct {
+		exchange
+		generation int64
+	}{
+		{exchange{"1.1 proxy-2", time.Second, false, nil}, 2},
+		{exchange{"1.1 proxy-3", time.Second, true, nil}, 3},
+		{exchange{"1.1 proxy-2", 2 * time.Second, true, nil}, 3}, // an exchange that took longer
+		{exchange{err: &failure{cut, io.ErrUnexpectedEOF}}, 3},
+	} {
+		if w.run.note(w.kind, x.exchange); w.run.generation.Load() != x.generation {
+			t.Errorf("after %+v the newest proxy that has answered is %d, want %d", x.exchange, w.run.generation.Load(), x.generation)
+		}
 	}
-	w.run.note(w.kind, exchange{"1.1 proxy-3", time.Second, true, nil})
-	w.run.note(w.kind, exchange{"1.1 proxy-3", 2 * time.Second, true, nil})
-	w.run.note(w.kind, exchange{err: &failure{cut, io.ErrUnexpectedEOF}})
-	select {
-	case <-answered:
-	default:
-		t.Error("the first answer through a process was not noticed")
+	if err := w.run.awaitAnswer(t.Context(), nil, 3); err != nil {
+		t.Errorf("a process that has answered: %v", err)
 	}
 	got := *w.run.tallies["kept"]
 	if got.ok != 3 || got.across != 2 || got.longest != 2*time.Second || got.faults[cut] != 1 || w.run.failures() != 1 {
