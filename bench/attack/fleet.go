@@ -18,14 +18,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/bench/rig"
 )
 
 // addresses is the number of addresses in 127.1.0.0/16 that attackers use.
 const addresses = 250
-
-// openStep is the interval at which connections are opened. Their number per step is bounded,
-// so an attack that is behind does not catch up all at once.
-const openStep = 10 * time.Millisecond
 
 // lateMax bounds the delay for which the fleet catches up.
 const lateMax = 100 * time.Millisecond
@@ -61,21 +59,14 @@ func newFleet(a *attack, addr string) *fleet {
 // open opens connections until opening ends. The attackers on them end with attackers at the
 // latest.
 func (f *fleet) open(opening, attackers context.Context) {
-	tick := time.NewTicker(openStep)
-	defer tick.Stop()
-	last, owed := time.Now(), 1.0
-	for {
-		select {
-		case <-opening.Done():
-			return
-		case now := <-tick.C:
-			owed += f.opens * min(now.Sub(last), lateMax).Seconds()
-			last = now
-		}
-		for ; owed >= 1 && f.enter(); owed-- {
+	each := time.Duration(float64(time.Second) / f.opens)
+	for due := time.Now(); rig.Wait(opening, time.Until(due)) == nil; due = due.Add(each) {
+		if f.enter() {
 			f.done.Go(func() { f.one(attackers) })
 		}
-		owed = min(owed, 1+f.opens*lateMax.Seconds())
+		if oldest := time.Now().Add(-lateMax); due.Before(oldest) {
+			due = oldest
+		}
 	}
 }
 
