@@ -7,9 +7,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/bench/report"
 	"weir/internal/service"
+	"weir/loadgen/record"
 )
 
 func TestChoose(t *testing.T) {
@@ -52,5 +54,55 @@ func TestPlay(t *testing.T) {
 	broken := errors.New("broken")
 	if err := l.Play(t.Context(), []Part{part("a", broken), part("b", nil)}, ""); !errors.Is(err, broken) || err.Error() != "a: broken" {
 		t.Errorf("ends with %v", err)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	n := Number{What: "restarts", Usual: 20, Least: 1, Most: 1000}
+	for _, c := range []struct {
+		args []string
+		want int
+	}{{nil, 20}, {[]string{"1"}, 1}, {[]string{"1000"}, 1000}, {[]string{"0"}, 0}, {[]string{"1001"}, 0}, {[]string{"x"}, 0}, {[]string{"1", "2"}, 0}} {
+		if v, err := n.Read(c.args); v != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%v: %d, %v, want %d", c.args, v, err, c.want)
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	same := func(v record.Verdict) record.Verdict { return v }
+	if got := Verdicts([]record.Verdict{"VALID", "INVALID", "VALID"}, same); got != "2 VALID, 1 INVALID" {
+		t.Errorf("verdicts %q", got)
+	}
+	if record.Worse("", "VALID") != "VALID" || record.Worse("INVALID", "VALID") != "INVALID" || record.Worse("VALID", "DEGRADED") != "DEGRADED" {
+		t.Error("verdicts are out of order")
+	}
+}
+
+const wrkSays = `Running 3s test @ http://127.0.0.1:1/api/test
+  1 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     2.47ms  710.34us   7.40ms   72.32%
+    Req/Sec    25.22k     2.51k   28.66k    70.00%
+  Latency Distribution
+     50%  950.50us
+     75%    2.87ms
+     90%    3.32ms
+     99%    4.52ms
+  75276 requests in 3.00s, 12.20MB read
+  Socket errors: connect 0, read 1, write 0, timeout 2
+  Non-2xx or 3xx responses: 7
+Requests/sec:  25086.52
+Transfer/sec:      4.07MB
+`
+
+func TestParseWrk(t *testing.T) {
+	r, err := parseWrk(wrkSays)
+	want := WrkRun{Requests: 75276, PerSecond: 25086.52, P50: 950500 * time.Nanosecond, Failed: 10}
+	if err != nil || r != want {
+		t.Fatalf("got %+v, %v; want %+v", r, err, want)
+	}
+	if _, err := parseWrk("unable to connect"); err == nil {
+		t.Fatal("nonsense was read as a result")
 	}
 }

@@ -6,12 +6,48 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/goccy/go-json"
+
+	"weir/bench/report"
 	"weir/bench/result"
 	"weir/bench/rig"
 	"weir/internal/service"
 	"weir/loadgen/record"
 )
+
+func TestExact(t *testing.T) {
+	load := func(sent, ok, limited, failed uint64) *rig.Loaded {
+		return &rig.Loaded{Result: record.Result{Sent: sent, Success: ok, RateLimited: limited, Errors: failed}}
+	}
+	for _, c := range []struct {
+		name     string
+		load     *rig.Loaded
+		admitted uint64
+		missed   int
+	}{
+		{"exact", load(10, 4, 6, 0), 1000, 0},
+		{"at the bound", load(10, 4, 6, 0), 1005, 0},
+		{"above it", load(10, 4, 6, 0), 1006, 1},
+		{"below it", load(10, 4, 6, 0), 994, 1},
+		{"a failure", load(10, 4, 5, 1), 1000, 2},
+		{"one without an answer", load(10, 4, 5, 0), 1000, 1},
+	} {
+		o := outcome{loads: []*rig.Loaded{c.load}}
+		for n := 1; n < accuracySeconds; n++ {
+			s := second{n: n, admitted: c.admitted}
+			if n <= accuracyFrom || n > accuracyTo {
+				s.admitted = 5000 // which is not counted
+			}
+			o.seconds = append(o.seconds, s)
+		}
+		var e report.Expectations
+		if o.exact(&e, "fixed"); len(e.Missed()) != c.missed {
+			t.Errorf("%s: %q", c.name, e.Missed())
+		}
+	}
+}
 
 // In short the load starts in seconds 1 and 2, and Redis is unavailable in second 6.
 var short = script{rig.RedisStore, 10, 4, 6}
@@ -74,5 +110,32 @@ func TestStates(t *testing.T) {
 	want := []state{starting, starting, up, changing, down, down, changing, changing, up}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// outageResult is an outage from second 2 to 4 of a run of 6.
+const outageResult = `{"requestsSent":12000,"success":8000,"errors":4000,"statusCodes":{"200":8000,"502":4000},
+ "series":{"rows":[{"t":0,"success":2000},{"t":1,"success":2000},{"t":2,"errors":2000},{"t":3,"errors":2000},{"t":4,"success":2000},{"t":5,"success":2000}]}}`
+
+func TestShowOutage(t *testing.T) {
+	for _, c := range []struct {
+		name, from, to, problem string
+	}{
+		{"as it should be", "", "", ""},
+		{"a failure before", `{"t":0,"success":2000}`, `{"t":0,"success":1999,"errors":1}`, "1 failures in second 0"},
+		{"a failure long after", `{"t":5,"success":2000}`, `{"t":5,"errors":1}`, "1 failures in second 5"},
+		{"a strange status", `"502":4000`, `"502":3999,"500":1`, "status 500"},
+		{"no answer", `"502":4000`, `"502":3990`, "10 requests without an answer"},
+		{"too many", `"errors":4000`, `"errors":9000`, "9000 failures"},
+	} {
+		var l rig.Loaded
+		if err := json.Unmarshal([]byte(strings.Replace(outageResult, c.from, c.to, 1)), &l); err != nil {
+			t.Fatal(err)
+		}
+		o := outcome{loads: []*rig.Loaded{&l}, troubles: []Trouble{{2 * time.Second, killTarget}, {4 * time.Second, restartTarget}}}
+		err := o.showOutage(io.Discard)
+		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.problem)
+		}
 	}
 }
