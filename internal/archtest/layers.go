@@ -72,7 +72,7 @@ var sideways = map[string][]string{
 	"loadgen/profile":      {"internal/strict"},
 	"proxy/guard":          {"proxy/limit"},
 	"proxy/descriptor":     {"internal/strict", "proxy/limit", "proxy/rls"},
-	"proxy/envoy":          {"internal/http1", "proxy/decide", "proxy/descriptor", "proxy/limit", "proxy/rls", "proxy/rule", "proxy/store"},
+	"proxy/envoy":          {"internal/http1", "internal/strict", "proxy/decide", "proxy/descriptor", "proxy/limit", "proxy/rls", "proxy/rule", "proxy/store"},
 	"proxy/rls":            {"internal/strict"},
 	"advisor/forecast":     {"advisor/codec", "advisor/series"},
 	"advisor/series":       {"advisor/codec"},

@@ -2,8 +2,6 @@ package check
 
 import (
 	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -15,9 +13,9 @@ import (
 
 // edit starts an edit of a key.
 func (s *Session) edit(now time.Time) {
-	e, fault := readEdit(s.body)
-	if fault != nil {
-		s.failAt(now, 400, fault.Message, fault.Path)
+	e, err := readEdit(s.body)
+	if err != nil {
+		s.faulty(now, err)
 		return
 	}
 	e.turn = s.turn
@@ -28,16 +26,15 @@ func (s *Session) edit(now time.Time) {
 	s.cycle.Wait()
 }
 
-// readEdit parses an edit in JSON.
-func readEdit(body []byte) (*Edit, *strict.Fault) {
+// readEdit parses an edit in JSON. The error is a [strict.Fault].
+func readEdit(body []byte) (*Edit, error) {
 	var asked struct {
 		Rule string  `json:"rule"`
 		Key  *string `json:"key"` // in base64
 		Add  int64   `json:"add"`
 	}
 	if err := strict.Decode(body, &asked); err != nil {
-		fault, _ := errors.AsType[strict.Fault](err)
-		return nil, &fault
+		return nil, err
 	}
 	e := &Edit{Rule: asked.Rule, Add: asked.Add}
 	var err error
@@ -46,11 +43,11 @@ func readEdit(body []byte) (*Edit, *strict.Fault) {
 	}
 	switch {
 	case e.Rule == "":
-		return nil, &strict.Fault{Path: "rule", Message: "must not be empty"}
+		return nil, strict.Fault{Path: "rule", Message: "must not be empty"}
 	case err != nil:
-		return nil, &strict.Fault{Path: "key", Message: "must be base64"}
+		return nil, strict.Fault{Path: "key", Message: "must be base64"}
 	case e.Add < 0:
-		return nil, &strict.Fault{Path: "add", Message: fmt.Sprintf("must be at least 0, is %d", e.Add)}
+		return nil, strict.Fault{Path: "add", Message: fmt.Sprintf("must be at least 0, is %d", e.Add)}
 	}
 	return e, nil
 }
@@ -90,21 +87,7 @@ func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) 
 		return true
 	}
 	s.env.extra = s.env.extra[:0]
-	s.writeJSON(now, `{"changed":`+strconv.FormatBool(changed)+"}\n")
+	body := `{"changed":` + strconv.FormatBool(changed) + "}\n"
+	s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: []byte(body)})
 	return true
-}
-
-// appendError appends the JSON body of an error.
-func appendError(dst []byte, problem, path string) []byte {
-	text, _ := json.Marshal(problem) // a string always can be encoded
-	dst = append(append(dst, `{"error":`...), text...)
-	if path != "" {
-		dst = strconv.AppendQuote(append(dst, `,"path":`...), path)
-	}
-	return append(dst, "}\n"...)
-}
-
-func (s *Session) writeJSON(now time.Time, text string) {
-	s.env.body = append(s.env.body[:0], text...)
-	s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: s.env.body})
 }

@@ -2,11 +2,9 @@ package check
 
 import (
 	"bytes"
-	"errors"
 	"time"
 
 	"weir/internal/http1"
-	"weir/internal/strict"
 	"weir/proxy/descriptor"
 	"weir/proxy/envoy"
 	"weir/proxy/rls"
@@ -72,21 +70,18 @@ func (s *Session) limit(now time.Time) {
 	s.limited.began = now
 	c := &s.limited.Case
 	c.Refused = e.Refused
+	r := e.RateLimit
 	err := e.node.Parse(s.body)
 	if err == nil {
 		err = c.Request.Read(&e.node)
 	}
-	if fault, ok := errors.AsType[strict.Fault](err); ok {
-		s.faulty(now, fault.Message, fault.Path)
-		return
+	if err == nil {
+		err = c.Open(&r.Settings, r.Counts, r.Domains())
 	}
-	r := e.RateLimit
-	if err := c.Open(&r.Settings, r.Counts, r.Domains()); err != nil {
-		path := ""
-		if refused, ok := errors.AsType[*envoy.Refused](err); ok {
-			path = refused.Path
-		}
-		s.faulty(now, err.Error(), path)
+	if err != nil {
+		r.Failed(false)
+		s.limitEnds(now)
+		s.faulty(now, err)
 		return
 	}
 	if c.Apart {
@@ -99,13 +94,6 @@ func (s *Session) limit(now time.Time) {
 func (s *Session) limitEnds(now time.Time) {
 	s.env.RateLimit.Took(now.Sub(s.limited.began))
 	s.env.giveLimited(s)
-}
-
-// faulty answers a request that cannot be decided.
-func (s *Session) faulty(now time.Time, problem, path string) {
-	s.env.RateLimit.Failed(false)
-	s.limitEnds(now)
-	s.failAt(now, 400, problem, path)
 }
 
 // giveBack gives back hits, one key after another, and then asks the store.

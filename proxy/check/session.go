@@ -1,12 +1,15 @@
 package check
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
 
 	"weir/internal/cycle"
 	"weir/internal/http1"
+	"weir/internal/strict"
 	"weir/proxy/decide"
 )
 
@@ -199,6 +202,12 @@ func (s *Session) fail(now time.Time, status int, problem string) {
 	s.failAt(now, status, problem, "")
 }
 
+// faulty answers with 400 and the first fault of the request's body.
+func (s *Session) faulty(now time.Time, err error) {
+	fault, _ := errors.AsType[strict.Fault](err)
+	s.failAt(now, 400, fault.Message, fault.Path)
+}
+
 // failAt answers with an error about a part of the request.
 func (s *Session) failAt(now time.Time, status int, problem, path string) {
 	e := s.env
@@ -212,8 +221,11 @@ func (s *Session) failAt(now time.Time, status int, problem, path string) {
 	if status == 405 {
 		e.extra = append(append(append(e.extra, "Allow: "...), s.route.wants().String()...), "\r\n"...)
 	}
-	e.body = appendError(e.body[:0], problem, path)
-	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: e.body})
+	body, _ := json.Marshal(struct { // texts always can be encoded
+		Error string `json:"error"`
+		Path  string `json:"path,omitempty"`
+	}{problem, path})
+	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: append(body, '\n')})
 }
 
 // write writes an answer with the fields in the Env's extra.

@@ -92,14 +92,27 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%.160q: %d %q, want %d with %q", test.request, res.StatusCode, body, test.status, test.part)
 		}
 	}
-	if samples := scrape(t, p); samples[`ratelimiter_check_requests_total{api="json",code="429"}`] != 2 ||
-		samples[`ratelimit_service_rate_limit_within_limit{domain="shop",key1="two"}`] != 2 ||
-		samples[`ratelimit_service_rate_limit_over_limit{domain="shop",key1="two"}`] != 2 ||
-		samples[`ratelimit_service_rate_limit_domain_not_found{domain="unknown"}`] != 1 ||
-		samples[`ratelimit_service_should_rate_limit_error{err_type="service_error"}`] != 4 ||
-		samples[`ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}`] != 10 ||
-		samples[`ratelimit_service_response_time_seconds_count{grpc_method="ShouldRateLimit"}`] != 10 {
-		t.Errorf("%v", samples)
+	samples := scrape(t, p)
+	for name, want := range map[string]float64{
+		`ratelimiter_check_requests_total{api="json",code="429"}`:                            2,
+		`ratelimiter_descriptors_apart_total`:                                                0,
+		`ratelimit_service_rate_limit_total_hits{domain="shop",key1="two"}`:                  4,
+		`ratelimit_service_rate_limit_within_limit{domain="shop",key1="two"}`:                2,
+		`ratelimit_service_rate_limit_over_limit{domain="shop",key1="two"}`:                  2,
+		`ratelimit_service_rate_limit_near_limit{domain="shop",key1="two"}`:                  1,
+		`ratelimit_service_rate_limit_over_limit_with_local_cache{domain="shop",key1="two"}`: 0,
+		`ratelimit_service_rate_limit_shadow_mode{domain="shop",key1="two"}`:                 0,
+		`ratelimit_service_rate_limit_domain_not_found{domain="unknown"}`:                    1,
+		`ratelimit_service_global_shadow_mode`:                                               0,
+		`ratelimit_service_should_rate_limit_error{err_type="service_error"}`:                4,
+		`ratelimit_service_should_rate_limit_error{err_type="redis_error"}`:                  0,
+		`ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}`:                    10,
+		`ratelimit_service_response_time_seconds_count{grpc_method="ShouldRateLimit"}`:       10,
+		`ratelimit_service_config_load_success`:                                              1,
+	} {
+		if have, ok := samples[name]; !ok || have != want {
+			t.Errorf("%s is %v (there: %t), want %v", name, have, ok, want)
+		}
 	}
 }
 

@@ -1,10 +1,10 @@
 package envoy
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
+	"weir/internal/strict"
 	"weir/proxy/decide"
 	"weir/proxy/descriptor"
 	"weir/proxy/limit"
@@ -36,22 +36,14 @@ type Settings struct {
 	Families  decide.Families // of fields for the client
 }
 
-// A Refused is why a request is not decided, in the words of envoyproxy/ratelimit if it has the
-// same error.
-type Refused struct {
-	Path    string // of the invalid part; empty: the whole request
-	Message string
-}
-
-// Error returns the message.
-func (r *Refused) Error() string { return r.Message }
-
-// Faults of whole requests.
+// Why a request is not decided, in the words of envoyproxy/ratelimit if it has the same error.
 var (
-	errUnconfigured = &Refused{Message: "no rate limit configuration loaded"}
-	errNoDomain     = &Refused{"domain", "rate limit domain must not be empty"}
-	errNothing      = &Refused{"descriptors", "rate limit descriptor list must not be empty"}
-	errTooMany      = &Refused{"descriptors", "must be at most " + strconv.Itoa(descriptorsMax)}
+	errUnconfigured = strict.Fault{Message: "no rate limit configuration loaded"}
+	errNoDomain     = strict.Fault{Path: "domain", Message: "rate limit domain must not be empty"}
+	errNothing      = strict.Fault{Path: "descriptors", Message: "rate limit descriptor list must not be empty"}
+	errTooMany      = strict.Fault{Path: "descriptors", Message: "must be at most " + strconv.Itoa(descriptorsMax)}
+	errHits         = strict.Fault{Path: "hitsAddend", Message: "must be at most 9007199254740992"}
+	errUnit         = strict.Fault{Path: "limit.unit", Message: "must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, WEEK"}
 )
 
 // A Case is one request. It is reused, and borrows from each request.
@@ -89,15 +81,13 @@ type Give struct {
 
 // An asked is a descriptor and its result.
 type asked struct {
-	limit     *descriptor.Limit // nil: none, or that of the request
-	own       limit.Limit       // limit in the request
-	shown     rls.Limit         // not Given: there is no limit
-	unlimited bool
-	rule      string
-	key       [2]int // range in Case.keys
-	hits      int64
-	stops     bool // charges nothing, and is refused if nothing is left
-	series    *Series
+	limit    *descriptor.Limit // nil: none
+	own      descriptor.Limit  // the limit in the request, if it has one
+	replaced bool              // another limit applies instead
+	key      [2]int            // range in Case.keys
+	hits     int64
+	stops    bool // charges nothing, and is refused if nothing is left
+	series   *Series
 
 	ask, counter int // indexes in Asks, and in the ask
 	decision     limit.Decision
@@ -107,7 +97,7 @@ type asked struct {
 }
 
 // Open begins to decide the request in c. domains is nil if none were ever loaded. The error is
-// a *[Refused].
+// a [strict.Fault].
 func (c *Case) Open(s *Settings, counts *Counts, domains *descriptor.Domains) error {
 	c.settings, c.counts = s, counts
 	c.Asks, c.Gives, c.Apart = c.Asks[:0], c.Gives[:0], false
@@ -131,8 +121,7 @@ func (c *Case) Open(s *Settings, counts *Counts, domains *descriptor.Domains) er
 	}
 	for i := range r.Descriptors {
 		if err := c.find(&r.Descriptors[i], &c.asked[i]); err != nil {
-			err.Path = fmt.Sprintf("descriptors[%d].%s", i, err.Path)
-			return err
+			return strict.At(strict.Element("descriptors", i), err)
 		}
 	}
 	c.replace()
@@ -156,29 +145,31 @@ func (c *Case) Forget() (little bool) {
 }
 
 // find finds the limit of a descriptor.
-func (c *Case) find(d *rls.Descriptor, a *asked) *Refused {
-	var err *Refused
-	if a.hits, err = c.hits(d); err != nil {
-		return err
+func (c *Case) find(d *rls.Descriptor, a *asked) error {
+	hits := d.Hits.Value
+	if !d.Hits.Given {
+		hits = uint64(max(1, c.Request.HitsAddend))
 	}
-	if d.Override.Given && d.Override.Unit.Window() == 0 {
-		return &Refused{"limit.unit", "must be one of SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, WEEK"}
-	}
-	if c.domain == nil {
+	switch {
+	case hits > hitsMax:
+		return errHits
+	case d.Override.Given && d.Override.Unit.Window() == 0:
+		return errUnit
+	case c.domain == nil:
 		return nil
 	}
+	a.hits = int64(hits)
 	f := &c.found
-	if d.Override.Given {
+	if o := &d.Override; o.Given {
 		f.Limit = nil
-		a.own, _ = limit.NewFixed(int64(d.Override.RequestsPerUnit), d.Override.Unit.Window()) // is valid by its type
-		a.rule, a.shown = c.domain.Rule, rls.Limit{Given: true, RequestsPerUnit: d.Override.RequestsPerUnit, Unit: d.Override.Unit}
+		a.own.Limit, _ = limit.NewFixed(int64(o.RequestsPerUnit), o.Unit.Window()) // is valid by its type
+		a.own.Rule, a.own.Shown = c.domain.Rule, rls.Limit{Given: true, RequestsPerUnit: o.RequestsPerUnit, Unit: o.Unit}
+		a.limit = &a.own
 	} else {
-		if c.domain.Walk(d.Entries, f); f.Limit == nil {
-			return nil
-		}
-		a.limit, a.rule, a.shown, a.unlimited = f.Limit, f.Limit.Rule, f.Limit.Shown, f.Limit.Unlimited
+		c.domain.Walk(d.Entries, f)
+		a.limit = f.Limit
 	}
-	if a.unlimited {
+	if !a.limits() {
 		return nil
 	}
 	at := len(c.keys)
@@ -191,27 +182,16 @@ func (c *Case) find(d *rls.Descriptor, a *asked) *Refused {
 	return nil
 }
 
-// hits returns the hits that a descriptor is charged.
-func (c *Case) hits(d *rls.Descriptor) (int64, *Refused) {
-	hits := d.Hits.Value
-	if !d.Hits.Given {
-		hits = uint64(max(1, c.Request.HitsAddend))
-	}
-	if hits > hitsMax {
-		return 0, &Refused{"hitsAddend", "must be at most 9007199254740992"}
-	}
-	return int64(hits), nil
-}
+// keyOf returns the key of a descriptor with a limit.
+func (c *Case) keyOf(a *asked) []byte { return c.keys[a.key[0]:a.key[1]] }
 
 // replace drops the limits that others replace by name.
 func (c *Case) replace() {
 	for i := range c.asked {
-		by := c.asked[i].limit
-		if by == nil {
-			continue
-		}
-		for _, name := range by.Replaces {
-			c.drop(name)
+		if by := c.asked[i].limit; by != nil {
+			for _, name := range by.Replaces {
+				c.drop(name)
+			}
 		}
 	}
 }
@@ -219,8 +199,8 @@ func (c *Case) replace() {
 // drop drops the limits with a name, except unlimited ones.
 func (c *Case) drop(name string) {
 	for i := range c.asked {
-		if a := &c.asked[i]; a.shown.Name == name && !a.unlimited {
-			a.shown.Given = false
+		if a := &c.asked[i]; a.limits() && a.limit.Shown.Name == name {
+			a.replaced = true
 		}
 	}
 }
@@ -235,7 +215,7 @@ func (c *Case) ask() {
 			enforced++
 		}
 		if a.limits() && c.Request.Descriptors[i].Negative && a.hits > 0 {
-			c.Gives = append(c.Gives, Give{a.rule, c.keys[a.key[0]:a.key[1]], a.hits})
+			c.Gives = append(c.Gives, Give{a.limit.Rule, c.keyOf(a), a.hits})
 			a.hits = 0
 		} else {
 			a.stops = a.hits == 0 && !c.settings.Together
@@ -275,7 +255,7 @@ func (c *Case) group() {
 // counted reports whether the key of a is counted in the first ask.
 func (c *Case) counted(a *asked) bool {
 	for i := range c.counters {
-		if n := &c.counters[i]; n.Rule == a.rule && string(n.Key) == string(c.keys[a.key[0]:a.key[1]]) {
+		if n := &c.counters[i]; n.Rule == a.limit.Rule && string(n.Key) == string(c.keyOf(a)) {
 			return true
 		}
 	}
@@ -284,11 +264,7 @@ func (c *Case) counted(a *asked) bool {
 
 // count adds a counter to the ask whose counters begin at begin.
 func (c *Case) count(a *asked, begin int) {
-	l := &a.own
-	if a.limit != nil {
-		l = &a.limit.Limit
-	}
-	c.counters = append(c.counters, store.Counter{Rule: a.rule, Key: c.keys[a.key[0]:a.key[1]], Limit: l, Cost: a.hits})
+	c.counters = append(c.counters, store.Counter{Rule: a.limit.Rule, Key: c.keyOf(a), Limit: &a.limit.Limit, Cost: a.hits})
 	n := len(c.counters)
 	if n-begin == 1 {
 		c.Asks = append(c.Asks, store.Ask{N: 1})
@@ -309,12 +285,15 @@ func (a *asked) stop() {
 	}
 }
 
+// unlimited reports whether the limit of the descriptor says that there is none.
+func (a *asked) unlimited() bool { return a.limit != nil && a.limit.Unlimited }
+
 // limits reports whether the descriptor has a limit.
-func (a *asked) limits() bool { return a.shown.Given && !a.unlimited }
+func (a *asked) limits() bool { return a.limit != nil && !a.limit.Unlimited && !a.replaced }
 
 // enforced reports whether the descriptor alone can cause a refusal.
 func (a *asked) enforced(s *Settings) bool {
-	return a.limits() && !s.Quota && (a.limit == nil || !a.limit.Shadow && !a.limit.Quota)
+	return a.limits() && !s.Quota && !a.limit.Shadow && !a.limit.Quota
 }
 
 // Take handles the store's answer to ask i. It returns false if the store is unavailable and

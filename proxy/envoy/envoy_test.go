@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -73,11 +72,7 @@ func (w *world) ask(second int, body string) string {
 	}
 	now := time.Unix(int64(1_800_000_000+second), 0)
 	if err := w.c.Open(&w.settings, &w.counts, w.domains); err != nil {
-		refused, ok := errors.AsType[*Refused](err)
-		if !ok {
-			w.t.Fatal(err)
-		}
-		return refused.Path + ": " + refused.Message
+		return err.Error()
 	}
 	for _, g := range w.c.Gives {
 		w.table.Add(now, g.Rule, g.Key, g.N)
@@ -289,7 +284,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%d descriptors of an unknown domain", w.unknown)
 	}
 	w.domains = nil
-	if have := w.ask(0, body("two=x")); have != ": no rate limit configuration loaded" {
+	if have := w.ask(0, body("two=x")); have != "no rate limit configuration loaded" {
 		t.Error(have)
 	}
 }

@@ -28,7 +28,7 @@ func (c *Case) Judge(now time.Time) {
 		if s.Limit.Given && s.Remaining < least {
 			tightest, least = i, s.Remaining
 		}
-		quota := !a.unlimited && (c.settings.Quota || a.limits() && a.limit != nil && a.limit.Quota)
+		quota := !a.unlimited() && (c.settings.Quota || a.limits() && a.limit.Quota)
 		if quota {
 			quotas++
 		}
@@ -63,11 +63,11 @@ func (c *Case) Judge(now time.Time) {
 func (a *asked) status(now time.Time) rls.Status {
 	s := rls.Status{Code: rls.OK}
 	switch {
-	case a.unlimited:
+	case a.unlimited():
 		s.Remaining = math.MaxUint32
-	case a.shown.Given && a.known:
-		s.Limit, s.Remaining, s.UntilReset = a.shown, rls.Count(a.decision.Remaining), a.untilReset(now)
-		if !a.decision.Allowed && (a.limit == nil || !a.limit.Shadow) {
+	case a.known:
+		s.Limit, s.Remaining, s.UntilReset = a.limit.Shown, rls.Count(a.decision.Remaining), a.untilReset(now)
+		if !a.decision.Allowed && !a.limit.Shadow {
 			s.Code = rls.OverLimit
 		}
 	}
@@ -77,10 +77,7 @@ func (a *asked) status(now time.Time) rls.Status {
 // untilReset returns the time until the key is as new, in whole seconds. For a window that is
 // its end, even if nothing was charged.
 func (a *asked) untilReset(now time.Time) time.Duration {
-	l := &a.own
-	if a.limit != nil {
-		l = &a.limit.Limit
-	}
+	l := &a.limit.Limit
 	span := a.decision.ResetAfter
 	if l.Algorithm() == limit.Fixed {
 		at := a.at
@@ -111,13 +108,10 @@ type clientFields struct {
 // family of envoyproxy/ratelimit it adds only the fields that that program sends.
 func (c *Case) describe(now time.Time, i int) {
 	a, t, r := &c.asked[i], &c.fields, &c.Response
-	l := &a.own
-	if a.limit != nil {
-		l = &a.limit.Limit
-	}
+	l := &a.limit.Limit
 	d := a.decision
 	d.ResetAfter = r.Statuses[i].UntilReset
-	t.rule.ID = a.rule
+	t.rule.ID = a.limit.Rule
 	t.verdict = decide.Verdict{Policy: &t.policy, Rule: &t.rule, Limit: l, State: d, Mode: store.Exact}
 	families := c.settings.Families
 	if r.OverallCode == rls.OverLimit && families&decide.Envoy == 0 {
@@ -125,7 +119,7 @@ func (c *Case) describe(now time.Time, i int) {
 		t.answers.Style, t.answers.Extra = &t.style, t.answers.Extra[:0]
 		var id []byte
 		if c.Refused != nil {
-			t.refusal = decide.Refusal{Rule: &t.rule, Limit: l, Cost: a.hits, Key: c.keys[a.key[0]:a.key[1]], Decision: d}
+			t.refusal = decide.Refusal{Rule: &t.rule, Limit: l, Cost: a.hits, Key: c.keyOf(a), Decision: d}
 			id = c.Refused(now, &t.refusal)
 		}
 		answer := t.answers.Refuse(&t.verdict, id, &decide.Reader{})

@@ -21,7 +21,7 @@ func (c *Case) metadata() rls.Struct {
 	}
 	var passed rls.Struct
 	for i := range c.asked {
-		if a := &c.asked[i]; a.limits() && a.limit != nil && c.Response.Statuses[i].Code == rls.OK {
+		if a := &c.asked[i]; a.limits() && c.Response.Statuses[i].Code == rls.OK {
 			passed = merge(passed, a.limit.Metadata)
 		}
 	}

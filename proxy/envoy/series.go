@@ -27,7 +27,7 @@ type Counts struct {
 // tally counts the result of a descriptor. Hits above the share NearRatio of the limit are near
 // it.
 func (c *Case) tally(a *asked) {
-	if !a.limits() || !a.known {
+	if !a.known {
 		return
 	}
 	hits, s := uint64(a.hits), a.series
@@ -36,7 +36,7 @@ func (c *Case) tally(a *asked) {
 		if a.cached {
 			s.Cached.Add(hits)
 		}
-		if a.limit != nil && a.limit.Shadow {
+		if a.limit.Shadow {
 			s.ShadowMode.Add(hits)
 		}
 		return
