@@ -12,13 +12,6 @@ import (
 	"weir/advisor/series"
 )
 
-// A Part is an encoded part of the state. Each can be read without the others, so that a
-// new encoding affects only one part.
-type Part struct {
-	Name string
-	Data []byte
-}
-
 // The names of the parts.
 const (
 	partForecast = "forecast"
@@ -28,13 +21,14 @@ const (
 	partRest     = "rest"
 )
 
-// Parts encodes the state.
-func (c *Core) Parts() ([]Part, error) {
+// Parts encodes the state as parts by name. Each can be read without the others, so that a
+// new encoding affects only one part.
+func (c *Core) Parts() (map[string][]byte, error) {
 	m := c.now
-	var parts []Part
+	parts := make(map[string][]byte)
 	var faults []error
 	add := func(name string, data []byte, err error) {
-		parts, faults = append(parts, Part{name, data}), append(faults, err)
+		parts[name], faults = data, append(faults, err)
 	}
 	data, err := m.future.MarshalBinary()
 	add(partForecast, data, err)
@@ -65,39 +59,39 @@ func (d *Damage) Unwrap() error { return d.Err }
 
 const afresh = "starting without it"
 
-// Restore returns a Core with the state that [Core.Parts] encoded. read returns a part by
-// name. Parts that cannot be read are left out, and returned as damages.
-func Restore(t Tuning, read func(name string) []byte) (*Core, []*Damage) {
+// Restore returns a Core with the state that [Core.Parts] encoded. Parts that cannot be
+// read are left out, and returned as damages.
+func Restore(t Tuning, parts map[string][]byte) (*Core, []*Damage) {
 	c := New(t)
 	m := c.now
 	var damages []*Damage
 	failed := func(part, instead string, err error) { damages = append(damages, &Damage{part, instead, err}) }
-	if err := m.restoreRest(read(partRest)); err != nil {
+	if err := m.restoreRest(parts[partRest]); err != nil {
 		failed(partRest, afresh, err)
 	}
 	past := series.New()
-	if err := past.UnmarshalBinary(read(partHistory)); err != nil {
+	if err := past.UnmarshalBinary(parts[partHistory]); err != nil {
 		failed(partHistory, afresh+", and without a forecast", err)
-	} else if err := m.restoreFuture(t, past, read(partForecast)); err != nil {
+	} else if err := m.restoreFuture(t, past, parts[partForecast]); err != nil {
 		rows := rowsOf(past)
 		c.relearn(rows)
 		failed(partForecast, fmt.Sprintf("learning it again from %d rates", len(rows)), err)
 	}
 	m.Zone = t.zone()
 	var rules policy.State
-	err := json.Unmarshal(read(partPolicy), &rules)
+	err := json.Unmarshal(parts[partPolicy], &rules)
 	if err == nil {
 		err = m.policy.Restore(rules)
 	}
 	if err != nil {
 		failed(partPolicy, afresh, err)
 	}
-	if track, err := decodeTrack(read(partTrack)); err != nil {
+	if track, err := decodeTrack(parts[partTrack]); err != nil {
 		failed(partTrack, afresh, err)
 	} else {
 		m.track = track
 	}
-	if newest, ok := m.future.History().Newest(); ok && m.Rounds == 0 && m.Fleet.Newest.IsZero() && len(read(partRest)) > 0 {
+	if newest, ok := m.future.History().Newest(); ok && m.Rounds == 0 && m.Fleet.Newest.IsZero() && len(parts[partRest]) > 0 {
 		// The current time is known all the same.
 		m.Rounds, m.Fleet.Newest, m.Fleet.Ended = uint64(m.future.History().Seen()), newest, newest
 	}
@@ -114,14 +108,7 @@ func (c *Core) Retune(t Tuning) error {
 	if err != nil {
 		return err
 	}
-	next, damages := Restore(t, func(name string) []byte {
-		for _, p := range parts {
-			if p.Name == name {
-				return p.Data
-			}
-		}
-		return nil
-	})
+	next, damages := Restore(t, parts)
 	if len(damages) > 0 {
 		return damages[0]
 	}

@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -24,12 +25,9 @@ func TestPartsAreReadOneByOne(t *testing.T) {
 		{partRest, "the part rest cannot be read, starting without it: "},
 	} {
 		t.Run(c.part, func(t *testing.T) {
-			b, damages := Restore(Tuning{}, func(name string) []byte {
-				if name == c.part {
-					return []byte("other")
-				}
-				return partOf(parts)(name)
-			})
+			damaged := maps.Clone(parts)
+			damaged[c.part] = []byte("other")
+			b, damages := Restore(Tuning{}, damaged)
 			if len(damages) != 1 || !strings.HasPrefix(damages[0].Error(), c.want) {
 				t.Errorf("told %v", damages)
 			}
@@ -55,8 +53,8 @@ func TestWithoutHistory(t *testing.T) {
 	a := New(Tuning{})
 	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
 	parts := testkit.Must(a.Parts())(t)
-	parts[1].Data = []byte("other")
-	b, damages := Restore(Tuning{}, partOf(parts))
+	parts[partHistory] = []byte("other")
+	b, damages := Restore(Tuning{}, parts)
 	if len(damages) != 1 || !strings.HasPrefix(damages[0].Error(), "the part history cannot be read, starting without it, and without a forecast: ") {
 		t.Errorf("told %v", damages)
 	}
@@ -71,11 +69,11 @@ func TestForecastOfAnotherVersion(t *testing.T) {
 	a := New(Tuning{})
 	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
 	parts := testkit.Must(a.Parts())(t)
-	other := parts[0].Data
+	other := parts[partForecast]
 	other[len("weir forecast")]--
 	body := other[:len(other)-4]
 	binary.LittleEndian.PutUint32(other[len(body):], crc32.ChecksumIEEE(body))
-	b, damages := Restore(Tuning{}, partOf(parts))
+	b, damages := Restore(Tuning{}, parts)
 	if len(damages) != 1 || !strings.Contains(damages[0].Error(), "learning it again from 120 rates: read forecaster: version") {
 		t.Errorf("told %v", damages)
 	}
@@ -90,7 +88,7 @@ func TestZoneIsKept(t *testing.T) {
 	feed(t, a, monday, monday.Add(40*time.Hour), 30*time.Minute)
 	parts := testkit.Must(a.Parts())(t)
 	zone := testkit.Must(time.LoadLocation("Asia/Tokyo"))(t)
-	b, damages := Restore(Tuning{Forecast: forecast.Settings{Location: zone}}, partOf(parts))
+	b, damages := Restore(Tuning{Forecast: forecast.Settings{Location: zone}}, parts)
 	if len(damages) != 1 || !strings.Contains(damages[0].Error(), "it was learned in the time zone UTC, now it is Asia/Tokyo") {
 		t.Errorf("told %v", damages)
 	}
@@ -113,17 +111,13 @@ func TestDeterministic(t *testing.T) {
 		}
 	}
 	c := again(t, a)
-	var all [3][]Part
-	for i, core := range []*Core{a, b, c} {
-		parts := testkit.Must(core.Parts())(t)
-		all[i] = parts
-	}
-	for i, p := range all[0] {
-		if string(p.Data) != string(all[1][i].Data) {
-			t.Errorf("the same snapshots taught two cores different things about %s", p.Name)
+	same, restored := testkit.Must(b.Parts())(t), testkit.Must(c.Parts())(t)
+	for name, data := range testkit.Must(a.Parts())(t) {
+		if string(data) != string(same[name]) {
+			t.Errorf("the same snapshots taught two cores different things about %s", name)
 		}
-		if string(p.Data) != string(all[2][i].Data) {
-			t.Errorf("%s is another one after it was restored", p.Name)
+		if string(data) != string(restored[name]) {
+			t.Errorf("%s is another one after it was restored", name)
 		}
 	}
 	next := snapAt(monday.Add(301 * 30 * time.Second))
@@ -135,16 +129,11 @@ func TestDeterministic(t *testing.T) {
 
 func FuzzRestore(f *testing.F) {
 	parts := testkit.Must(New(Tuning{}).Parts())(f)
-	for _, p := range parts {
-		f.Add(p.Name, p.Data)
+	for name, data := range parts {
+		f.Add(name, data)
 	}
 	f.Fuzz(func(t *testing.T, name string, data []byte) {
-		c, _ := Restore(Tuning{}, func(part string) []byte {
-			if part == name {
-				return data
-			}
-			return nil
-		})
+		c, _ := Restore(Tuning{}, map[string][]byte{name: data})
 		c.View()
 	})
 }

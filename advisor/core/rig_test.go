@@ -42,7 +42,7 @@ func feed(t testing.TB, c *Core, from, to time.Time, every time.Duration) {
 func again(t testing.TB, c *Core) *Core {
 	t.Helper()
 	parts := testkit.Must(c.Parts())(t)
-	other, damages := Restore(c.tuning, partOf(parts))
+	other, damages := Restore(c.tuning, parts)
 	if len(damages) > 0 {
 		t.Fatal(damages[0])
 	}

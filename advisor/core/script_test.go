@@ -37,7 +37,7 @@ func (p *player) do(snap map[string]*Snapshot, command string) error {
 		if err != nil {
 			return err
 		}
-		again, damages := Restore(p.c.tuning, partOf(parts))
+		again, damages := Restore(p.c.tuning, parts)
 		if len(damages) > 0 {
 			return damages[0]
 		}
@@ -132,18 +132,6 @@ func (p *player) say(text string) {
 	}
 	p.count++
 	p.lines[len(p.lines)-1] = fmt.Sprintf("%s × %d", text, p.count)
-}
-
-// partOf returns a part by name.
-func partOf(parts []Part) func(string) []byte {
-	return func(name string) []byte {
-		for _, p := range parts {
-			if p.Name == name {
-				return p.Data
-			}
-		}
-		return nil
-	}
 }
 
 // A block of a script begins with an empty core, unless its first line is "then".

@@ -57,7 +57,7 @@ func openKeeper(now time.Time, cfg *config.Config, m *mind, log *slog.Logger) (*
 	}
 	if found.Image != nil {
 		var damages []*core.Damage
-		m.core, damages = core.Restore(tuningOf(cfg), found.Image.Part)
+		m.core, damages = core.Restore(tuningOf(cfg), found.Image.Parts)
 		m.sequence = found.Image.Sequence
 		if err := k.damaged(now, damages); err != nil {
 			store.Close()

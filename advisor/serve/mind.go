@@ -74,11 +74,7 @@ func (m *mind) take(s *core.Snapshot) (r core.Reply, stack string) {
 // image encodes the state; the journal continues after it. The caller holds mu.
 func (m *mind) image() (state.Image, error) {
 	parts, err := m.core.Parts()
-	image := state.Image{Sequence: m.sequence}
-	for _, p := range parts {
-		image.Parts = append(image.Parts, state.Part(p))
-	}
-	return image, err
+	return state.Image{Sequence: m.sequence, Parts: parts}, err
 }
 
 // replay processes the records of the journal.

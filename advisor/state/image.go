@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
+	"slices"
 )
 
 // version is the format of both files. The encoding of the parts of an image is up to
@@ -23,30 +25,14 @@ const (
 // An Image is everything known after record Sequence, as named parts.
 type Image struct {
 	Sequence uint64
-	Parts    []Part
-}
-
-// A Part is a named part of the state.
-type Part struct {
-	Name string
-	Data []byte
-}
-
-// Part returns the data of the named part, or nil.
-func (m *Image) Part(name string) []byte {
-	for _, p := range m.Parts {
-		if p.Name == name {
-			return p.Data
-		}
-	}
-	return nil
+	Parts    map[string][]byte
 }
 
 // Size returns the approximate size of the image in a file.
 func (m *Image) Size() int {
 	n := headBytesMax
-	for _, p := range m.Parts {
-		n += len(p.Name) + len(p.Data) + 6
+	for name, data := range m.Parts {
+		n += len(name) + len(data) + 6
 	}
 	return n
 }
@@ -57,14 +43,14 @@ func (m *Image) encode() ([]byte, error) {
 		return nil, fmt.Errorf("the state has %d parts and %d bytes, at most %d and %d can be kept", len(m.Parts), m.Size(), partsMax, imageMax)
 	}
 	body := make([]byte, 0, m.Size())
-	for _, p := range m.Parts {
-		if len(p.Name) > math.MaxUint8 {
-			return nil, fmt.Errorf("the part %q has a name of more than %d bytes", p.Name, math.MaxUint8)
+	for _, name := range slices.Sorted(maps.Keys(m.Parts)) {
+		if len(name) > math.MaxUint8 {
+			return nil, fmt.Errorf("the part %q has a name of more than %d bytes", name, math.MaxUint8)
 		}
-		body = append(body, byte(len(p.Name)))
-		body = append(body, p.Name...)
-		body = binary.LittleEndian.AppendUint32(body, uint32(len(p.Data)))
-		body = append(body, p.Data...)
+		body = append(body, byte(len(name)))
+		body = append(body, name...)
+		body = binary.LittleEndian.AppendUint32(body, uint32(len(m.Parts[name])))
+		body = append(body, m.Parts[name]...)
 	}
 	head := fmt.Sprintf("%s %d %d %d %08x\n", imageWord, version, m.Sequence, len(body), checksum(m.Sequence, body))
 	return append([]byte(head), body...), nil
@@ -100,7 +86,8 @@ func decode(data []byte) (*Image, error) {
 var errParts = errors.New("is damaged: its parts are inconsistent")
 
 // decodeParts returns parts that borrow from body.
-func decodeParts(body []byte) (parts []Part, err error) {
+func decodeParts(body []byte) (map[string][]byte, error) {
+	parts := make(map[string][]byte)
 	for len(body) > 0 {
 		name, rest, ok := take(body[1:], int(body[0]))
 		if !ok || len(rest) < 4 || len(parts) == partsMax {
@@ -111,7 +98,7 @@ func decodeParts(body []byte) (parts []Part, err error) {
 		if !ok {
 			return nil, errParts
 		}
-		parts = append(parts, Part{Name: string(name), Data: data})
+		parts[string(name)] = data
 		body = rest
 	}
 	return parts, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *
 
 // image returns an image whose parts depend on its sequence number.
 func image(sequence uint64) Image {
-	return Image{Sequence: sequence, Parts: []Part{{"forecast", bytes.Repeat([]byte{byte(sequence)}, 1000)}, {"policy", nil}}}
+	return Image{Sequence: sequence, Parts: map[string][]byte{"forecast": bytes.Repeat([]byte{byte(sequence)}, 1000), "policy": nil}}
 }
 
 // begin saves.
@@ -80,10 +81,10 @@ func TestRestart(t *testing.T) {
 	s.Close()
 
 	s, found := open(t, path, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50)
-	if got, want := found.Image.Part("forecast"), image(40).Parts[0].Data; !bytes.Equal(got, want) {
+	if got, want := found.Image.Parts["forecast"], image(40).Parts["forecast"]; !bytes.Equal(got, want) {
 		t.Errorf("the part is %v, want %v", got[:5], want[:5])
 	}
-	if found.Image.Part("policy") == nil || found.Image.Part("other") != nil || len(found.Remarks) > 0 {
+	if found.Image.Parts["policy"] == nil || len(found.Image.Parts) != 2 || len(found.Remarks) > 0 {
 		t.Errorf("parts %v, remarks %q", found.Image.Parts, found.Remarks)
 	}
 	begin(t, s, 50)
@@ -326,13 +327,16 @@ func TestPendingBound(t *testing.T) {
 }
 
 func TestImageBounds(t *testing.T) {
-	many := Image{Parts: make([]Part, partsMax)}
+	many := Image{Parts: make(map[string][]byte)}
+	for i := range partsMax {
+		many.Parts[strconv.Itoa(i)] = nil
+	}
 	if _, err := many.encode(); err != nil {
 		t.Errorf("%d parts: %v", partsMax, err)
 	}
-	many.Parts = append(many.Parts, Part{})
-	large := Image{Parts: []Part{{"x", make([]byte, imageMax)}}}
-	for _, m := range []Image{many, large, {Parts: []Part{{strings.Repeat("n", 256), nil}}}} {
+	many.Parts["x"] = nil
+	large := Image{Parts: map[string][]byte{"x": make([]byte, imageMax)}}
+	for _, m := range []Image{many, large, {Parts: map[string][]byte{strings.Repeat("n", 256): nil}}} {
 		if _, err := m.encode(); err == nil {
 			t.Errorf("an image of %d parts and %d bytes is kept", len(m.Parts), m.Size())
 		}

@@ -33,7 +33,7 @@ func advised(name string, gate bool) Contestant {
 	return Contestant{name, func(s *Scenario) Control {
 		a := &adviser{s: s, core: core.New(s.Tuning())}
 		if len(s.Memory) > 0 {
-			c, damages := core.Restore(s.Tuning(), s.remembered)
+			c, damages := core.Restore(s.Tuning(), s.Memory)
 			if len(damages) > 0 {
 				panic("bug: a scenario's memory cannot be read: " + damages[0].Error())
 			}
@@ -41,16 +41,6 @@ func advised(name string, gate bool) Contestant {
 		}
 		return Control{Initial: s.Initial(), Gate: gate, Advise: a.advise, Trail: &a.trail}
 	}}
-}
-
-// remembered returns a part of the memory, or nil.
-func (s *Scenario) remembered(name string) []byte {
-	for _, p := range s.Memory {
-		if p.Name == name {
-			return p.Data
-		}
-	}
-	return nil
 }
 
 func (a *adviser) advise(n Snapshot) (limit.Config, bool) {

@@ -26,7 +26,7 @@ type Scenario struct {
 	// History is the traffic before the start, and Memory what an advisor's core has
 	// learned from it.
 	History []series.Row
-	Memory  []core.Part
+	Memory  map[string][]byte
 	// Record keeps a timeline in the result.
 	Record bool
 	// Listen, when set, receives what an advisor recommends.
