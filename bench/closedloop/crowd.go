@@ -33,7 +33,6 @@ type crowd struct {
 	arrive  *rand.Rand
 	client  *rand.Rand
 	planned [aheadMax][]arrival // retries, by second
-	fresh   []arrival
 	all     []arrival
 }
 
@@ -44,7 +43,7 @@ func newCrowd(s *Scenario) *crowd {
 // second returns the arrivals in [k, k+1), in order, and how many are first requests. The
 // slice is valid until the next call.
 func (c *crowd) second(k int) (all []arrival, first int) {
-	c.fresh = c.fresh[:0]
+	c.all = c.all[:0]
 	if step := c.demand.Step; step < time.Second {
 		parts := int(time.Second / step)
 		width := 1 / float64(parts)
@@ -55,27 +54,28 @@ func (c *crowd) second(k int) (all []arrival, first int) {
 	} else {
 		c.draw(float64(k), 1, c.demand.At(float64(k)+0.5))
 	}
-	again := c.planned[k%aheadMax]
-	slices.SortFunc(again, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
-	c.all = merge(c.all[:0], c.fresh, again)
-	c.planned[k%aheadMax] = again[:0]
-	return c.all, len(c.fresh)
+	first = len(c.all)
+	again := &c.planned[k%aheadMax]
+	c.all = append(c.all, *again...)
+	slices.SortStableFunc(c.all, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+	*again = (*again)[:0]
+	return c.all, first
 }
 
 // draw appends the first requests of [from, from+width), uniformly distributed, in order.
 func (c *crowd) draw(from, width, rate float64) {
 	n := count(c.arrive, rate*width, c.demand.Dispersion)
-	begin, sum := len(c.fresh), 0.0
+	begin, sum := len(c.all), 0.0
 	for range n {
 		sum += c.arrive.ExpFloat64()
-		c.fresh = append(c.fresh, arrival{at: sum})
+		c.all = append(c.all, arrival{at: sum})
 	}
 	if n == 0 {
 		return
 	}
 	scale := width / (sum + c.arrive.ExpFloat64())
-	for i := begin; i < len(c.fresh); i++ {
-		c.fresh[i].at = from + c.fresh[i].at*scale
+	for i := begin; i < len(c.all); i++ {
+		c.all[i].at = from + c.all[i].at*scale
 	}
 }
 
@@ -86,15 +86,4 @@ func (c *crowd) failed(now float64, a arrival) {
 	}
 	at := now + backoffMin + (backoffMax-backoffMin)*c.client.Float64()
 	c.planned[int(at)%aheadMax] = append(c.planned[int(at)%aheadMax], arrival{at, a.tries + 1})
-}
-
-func merge(dst, a, b []arrival) []arrival {
-	for len(a) > 0 && len(b) > 0 {
-		if b[0].at < a[0].at {
-			dst, b = append(dst, b[0]), b[1:]
-		} else {
-			dst, a = append(dst, a[0]), a[1:]
-		}
-	}
-	return append(append(dst, a...), b...)
 }

@@ -56,12 +56,6 @@ const (
 	ServiceCV   = 1.0
 )
 
-// A worker becomes free at an instant.
-type worker struct {
-	free float64
-	id   int
-}
-
 // A place is a stage with a whole number of workers.
 type place struct {
 	Stage
@@ -69,12 +63,12 @@ type place struct {
 	speed   float64
 }
 
-// A queue is the state of the target. Its workers are a heap, the first one to be free on
-// top.
+// A queue is the state of the target.
 //
 // Owned by its run.
 type queue struct {
-	workers []worker
+	free    []float64 // when each worker becomes free
+	first   int       // index of the worker that takes the next request
 	places  []place
 	now     int // index of places, for the requests that start next
 	service logNormal
@@ -99,32 +93,26 @@ func newQueue(g *Target, seed uint64) *queue {
 		q.places = append(q.places, place{s, n, float64(g.Workers) * s.Factor / float64(n)})
 		most = max(most, n)
 	}
-	for id := range most {
-		q.workers = append(q.workers, worker{0, id})
-	}
+	q.free = make([]float64, most)
 	return q
 }
 
-// next returns when a request that arrives at now would start. Afterwards the worker that
-// would take it is on top.
-func (q *queue) next(now float64) float64 {
+// next returns when a request that arrives at now would start, and chooses its worker: the
+// first one to be free of those that the stage has then.
+func (q *queue) next(now float64) (start float64) {
 	for {
-		start := max(now, q.workers[0].free)
-		for q.now+1 < len(q.places) && q.places[q.now+1].From <= start {
-			q.now++
-		}
-		w := q.workers[0]
-		if w.id < q.places[q.now].workers {
-			return start
-		}
-		w.free = math.Inf(1) // until a stage has this worker again
-		for _, p := range q.places[q.now+1:] {
-			if p.workers > w.id {
-				w.free = p.From
-				break
+		p := &q.places[q.now]
+		q.first = 0
+		for i, at := range q.free[:p.workers] {
+			if at < q.free[q.first] {
+				q.first = i
 			}
 		}
-		q.replace(w)
+		start = max(now, p.From, q.free[q.first])
+		if q.now+1 == len(q.places) || start < q.places[q.now+1].From {
+			return start
+		}
+		q.now++
 	}
 }
 
@@ -137,29 +125,7 @@ func (q *queue) serve(now float64) (start, done float64, fails, full bool) {
 	}
 	p := &q.places[q.now]
 	done = start + q.service.draw(q.draw)/p.speed
-	w := q.workers[0]
-	w.free = done
-	q.replace(w)
+	q.free[q.first] = done
 	fails = p.Errors > 0 && q.fault.Float64() < p.Errors
 	return start, done, fails, false
-}
-
-// replace replaces the top of the heap by w.
-func (q *queue) replace(w worker) {
-	h, i := q.workers, 0
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			break
-		}
-		if child+1 < len(h) && h[child+1].free < h[child].free {
-			child++
-		}
-		if h[child].free >= w.free {
-			break
-		}
-		h[i] = h[child]
-		i = child
-	}
-	h[i] = w
 }
