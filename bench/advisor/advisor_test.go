@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/bench/backtest"
 	"weir/bench/closedloop"
 )
 
@@ -85,7 +86,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestReadCounts(t *testing.T) {
-	tr, err := readText(t, source{read: readCounts, step: time.Minute}, "minute,count\n2026-01-05 00:00:00,60\n2026-01-05 00:01:00,120\n2026-01-05 00:03:00,30\n")
+	tr, err := readText(t, source{read: backtest.ParseCounts, step: time.Minute}, "minute,count\n2026-01-05 00:00:00,60\n2026-01-05 00:01:00,120\n2026-01-05 00:03:00,30\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestReadCounts(t *testing.T) {
 	if len(past) != 2 || past[1].Rate != 2 || !past[1].At.Equal(tr.Start.Add(2*time.Minute)) {
 		t.Errorf("history %+v", past)
 	}
-	if _, err := readText(t, source{read: readCounts, step: time.Minute}, "minute,count\n2026-01-05 00:00:00,many\n"); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := readText(t, source{read: backtest.ParseCounts, step: time.Minute}, "minute,count\n2026-01-05 00:00:00,many\n"); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a count that is none: %v", err)
 	}
 }
@@ -124,8 +125,8 @@ func TestReadOthers(t *testing.T) {
 	}{
 		"requests": {source{read: readRequests, step: 100 * time.Millisecond},
 			"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:46.7905900,3,4\n2023-11-16 18:15:47.0,1,1\n", []float64{0, 0, 0, 0, 0, 0, 10, 10, 0, 0, 10}},
-		"seconds": {source{read: readCounts, step: time.Second, start: "2026-01-05 00:00:00"}, "second_of_day,count\n0,3\n1,5\n", []float64{3, 5}},
-		"rates":   {source{read: readRates, step: time.Second, start: "2026-01-05 00:00:00"}, "7\n8\n", []float64{7, 8}},
+		"seconds": {source{read: backtest.ParseCounts, step: time.Second, start: "2026-01-05 00:00:00"}, "second_of_day,count\n0,3\n1,5\n", []float64{3, 5}},
+		"rates":   {source{read: backtest.ParseRates, step: time.Second, start: "2026-01-05 00:00:00"}, "7\n8\n", []float64{7, 8}},
 	} {
 		tr, err := readText(t, c.s, c.text)
 		if err != nil || !slices.Equal(tr.Rates, c.want) || c.s.start != "" && !tr.Start.Equal(time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)) {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/advisor/core"
 	"weir/bench/closedloop"
 )
 
@@ -23,19 +24,14 @@ type played struct {
 // reports its progress.
 func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Contestant, progress io.Writer) ([]*played, error) {
 	out := make([]*played, len(scenarios))
+	began := time.Now()
 	var done atomic.Int64
-	finished, reported := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(reported)
-		await(progress, finished, &done, len(scenarios))
-	}()
 	err := each(ctx, len(scenarios), func(i int) (err error) {
-		defer done.Add(1)
 		out[i], err = playOne(ctx, scenarios[i], contestants)
+		fmt.Fprintf(progress, "\r%d of %d scenarios, %v", done.Add(1), len(scenarios), time.Since(began).Round(time.Second))
 		return err
 	})
-	close(finished)
-	<-reported
+	fmt.Fprintln(progress)
 	return out, err
 }
 
@@ -55,25 +51,14 @@ func each(ctx context.Context, n int, f func(i int) error) error {
 	return errors.Join(append(faults, ctx.Err())...)
 }
 
-// await reports the progress until all scenarios are finished.
-func await(progress io.Writer, finished <-chan struct{}, done *atomic.Int64, of int) {
-	began := time.Now()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-finished:
-			fmt.Fprintf(progress, "\r%d scenarios played in %v          \n", done.Load(), time.Since(began).Round(time.Second))
-			return
-		case <-tick.C:
-			fmt.Fprintf(progress, "\r%d of %d scenarios, %v", done.Load(), of, time.Since(began).Round(time.Second))
-		}
-	}
-}
-
 func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedloop.Contestant) (*played, error) {
-	if err := learn(s); err != nil {
-		return nil, err
+	if len(s.History) > 0 { // the contestants begin with what a core learns from it
+		c := core.New(s.Tuning())
+		c.Import(s.History)
+		var err error
+		if s.Memory, err = c.Parts(); err != nil {
+			return nil, fmt.Errorf("%s: write down what was learned: %w", s.Name, err)
+		}
 	}
 	p := &played{s, make(map[string]*closedloop.Result)}
 	for _, c := range contestants {

@@ -27,7 +27,7 @@ type trace struct {
 // A source describes a recorded trace.
 type source struct {
 	name, file string
-	read       func(s source, text []byte) (*backtest.Trace, error)
+	read       func(name string, step time.Duration, text []byte) (*backtest.Trace, error)
 	step       time.Duration
 	dispersion float64
 	from       string // of the span that is played; empty: all of it
@@ -39,16 +39,16 @@ type source struct {
 // sources are the recorded traces, each with a span that has an event: matches, a launch,
 // spikes, a New Year's Eve.
 var sources = []source{
-	{name: "worldcup match", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: readCounts, step: time.Minute, dispersion: 2, from: "1998-06-25 13:00:00", span: 3 * time.Hour},
-	{name: "worldcup evening", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: readCounts, step: time.Minute, dispersion: 2, from: "1998-06-22 18:30:00", span: 3 * time.Hour},
-	{name: "nasa launch", file: "nasa_http_1995/nasa_1s_1995-07-13.csv", read: readCounts, step: time.Second, from: "1995-07-13 07:00:00", span: 3 * time.Hour, start: "1995-07-13 00:00:00", past: "nasa_http_1995/nasa_1min.csv"},
-	{name: "nasa morning", file: "nasa_http_1995/nasa_1min.csv", read: readCounts, step: time.Minute, dispersion: 2, from: "1995-08-31 06:00:00", span: 3 * time.Hour},
-	{name: "elb", file: "nab_elb_request_count/elb_request_count_8c0756.csv", read: readCounts, step: 5 * time.Minute, dispersion: 2, from: "2014-04-22 17:04:00", span: 3 * time.Hour},
-	{name: "amazon mentions", file: "nab_twitter_volume/Twitter_volume_AMZN.csv", read: readCounts, step: 5 * time.Minute, dispersion: 2, from: "2015-04-21 14:02:53", span: 3 * time.Hour},
-	{name: "facebook mentions", file: "nab_twitter_volume/Twitter_volume_FB.csv", read: readCounts, step: 5 * time.Minute, dispersion: 2, from: "2015-04-22 14:32:53", span: 3 * time.Hour},
-	{name: "taxi", file: "nab_nyc_taxi/nyc_taxi.csv", read: readCounts, step: 30 * time.Minute, dispersion: 2, from: "2014-12-31 20:00:00", span: 3 * time.Hour},
-	{name: "diurnal", file: "autothrottle_traces/diurnal.txt", read: readRates, step: time.Second, dispersion: 1, start: "2024-01-01 00:00:00"},
-	{name: "noisy", file: "autothrottle_traces/noisy.txt", read: readRates, step: time.Second, dispersion: 1, start: "2024-01-01 00:00:00"},
+	{name: "worldcup match", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: backtest.ParseCounts, step: time.Minute, dispersion: 2, from: "1998-06-25 13:00:00", span: 3 * time.Hour},
+	{name: "worldcup evening", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: backtest.ParseCounts, step: time.Minute, dispersion: 2, from: "1998-06-22 18:30:00", span: 3 * time.Hour},
+	{name: "nasa launch", file: "nasa_http_1995/nasa_1s_1995-07-13.csv", read: backtest.ParseCounts, step: time.Second, from: "1995-07-13 07:00:00", span: 3 * time.Hour, start: "1995-07-13 00:00:00", past: "nasa_http_1995/nasa_1min.csv"},
+	{name: "nasa morning", file: "nasa_http_1995/nasa_1min.csv", read: backtest.ParseCounts, step: time.Minute, dispersion: 2, from: "1995-08-31 06:00:00", span: 3 * time.Hour},
+	{name: "elb", file: "nab_elb_request_count/elb_request_count_8c0756.csv", read: backtest.ParseCounts, step: 5 * time.Minute, dispersion: 2, from: "2014-04-22 17:04:00", span: 3 * time.Hour},
+	{name: "amazon mentions", file: "nab_twitter_volume/Twitter_volume_AMZN.csv", read: backtest.ParseCounts, step: 5 * time.Minute, dispersion: 2, from: "2015-04-21 14:02:53", span: 3 * time.Hour},
+	{name: "facebook mentions", file: "nab_twitter_volume/Twitter_volume_FB.csv", read: backtest.ParseCounts, step: 5 * time.Minute, dispersion: 2, from: "2015-04-22 14:32:53", span: 3 * time.Hour},
+	{name: "taxi", file: "nab_nyc_taxi/nyc_taxi.csv", read: backtest.ParseCounts, step: 30 * time.Minute, dispersion: 2, from: "2014-12-31 20:00:00", span: 3 * time.Hour},
+	{name: "diurnal", file: "autothrottle_traces/diurnal.txt", read: backtest.ParseRates, step: time.Second, dispersion: 1, start: "2024-01-01 00:00:00"},
+	{name: "noisy", file: "autothrottle_traces/noisy.txt", read: backtest.ParseRates, step: time.Second, dispersion: 1, start: "2024-01-01 00:00:00"},
 	{name: "azure chat", file: "azure_llm_conv_2023/AzureLLMInferenceTrace_conv.csv", read: readRequests, step: 100 * time.Millisecond},
 }
 
@@ -74,7 +74,7 @@ func (s source) trace(dir string) (t *trace, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read trace: %w", err)
 	}
-	read, err := s.read(s, text)
+	read, err := s.read(s.name, s.step, text)
 	if err != nil {
 		return nil, err
 	}
@@ -91,24 +91,14 @@ func (s source) trace(dir string) (t *trace, err error) {
 		}
 	}
 	if s.past != "" {
-		t.past, err = source{name: s.name, file: s.past, read: readCounts, step: time.Minute}.trace(dir)
+		t.past, err = source{name: s.name, file: s.past, read: backtest.ParseCounts, step: time.Minute}.trace(dir)
 	}
 	return t, err
 }
 
-// readCounts reads rows of time and count. Slots without a row are gaps.
-func readCounts(s source, text []byte) (*backtest.Trace, error) {
-	return backtest.ParseCounts(s.name, s.step, text)
-}
-
-// readRates reads a rate per line.
-func readRates(s source, text []byte) (*backtest.Trace, error) {
-	return backtest.ParseRates(s.name, s.step, text)
-}
-
 // readRequests reads a header and a request per line, and counts the requests in slots.
-func readRequests(s source, text []byte) (*backtest.Trace, error) {
-	t := &backtest.Trace{Name: s.name, Step: s.step}
+func readRequests(name string, step time.Duration, text []byte) (*backtest.Trace, error) {
+	t := &backtest.Trace{Name: name, Step: step}
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		if n++; n == 1 {
@@ -117,7 +107,7 @@ func readRequests(s source, text []byte) (*backtest.Trace, error) {
 		word, _, _ := strings.Cut(line, ",")
 		at, err := time.Parse("2006-01-02 15:04:05.999999999", word)
 		if err != nil {
-			return nil, fmt.Errorf("read trace %s: line %d: %w", s.name, n, err)
+			return nil, fmt.Errorf("read trace %s: line %d: %w", name, n, err)
 		}
 		if t.Rates == nil {
 			t.Start = at.Truncate(time.Second)
