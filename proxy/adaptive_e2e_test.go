@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"weir/internal/metric"
 	"weir/internal/service"
 	"weir/internal/testkit"
+	"weir/proxy/store/redis/redistest"
 )
 
 // An oracle is an advisor that recommends one permit more than there is, for ever.
@@ -161,12 +161,9 @@ func TestAdaptiveShadow(t *testing.T) {
 // Of two proxies with one Redis one applies recommendations, and the other one after that is
 // killed. A restarted proxy starts from what the store has.
 func TestAdaptiveLeader(t *testing.T) {
-	host, port, err := net.SplitHostPort(startRedis(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redis := redistest.Start(t)
 	o := newOracle(t)
-	env := []string{"TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", host, "REDIS_PORT", port, "REDIS_TIMEOUT", "2s"}
+	env := []string{"TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1", "REDIS_PORT", redis.Port, "REDIS_TIMEOUT", "2s"}
 	leader, other := o.advised(t, env...), o.advised(t, env...)
 	both := []*running{leader, other}
 	for _, p := range both {

@@ -18,6 +18,7 @@ import (
 	"weir/internal/service"
 	"weir/internal/testkit"
 	"weir/proxy/config"
+	"weir/proxy/store/redis/redistest"
 )
 
 // A message about a setting has the value once, and what is allowed once.
@@ -55,7 +56,7 @@ func TestMessagesSayNothingTwice(t *testing.T) {
 
 // A Redis that refuses us for good ends the start: the proxy would limit nothing.
 func TestMisconfiguredRedis(t *testing.T) {
-	addr := startRedis(t, "--requirepass", "secret")
+	addr := redistest.Start(t, "--requirepass", "secret").Addr()
 	f := func(message string, env ...string) {
 		t.Helper()
 		var stderr string

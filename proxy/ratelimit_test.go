@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/decision"
+	"weir/proxy/store/redis/redistest"
 )
 
 // Twins are envoyproxy/ratelimit and a proxy that answers as it does, with the same files
@@ -30,7 +31,7 @@ type twins struct {
 // startTwins builds envoyproxy/ratelimit and starts both.
 func startTwins(t *testing.T, files map[string]string) *twins {
 	t.Helper()
-	redis := startRedis(t)
+	redis := redistest.Start(t).Addr()
 	root := t.TempDir()
 	folder := filepath.Join(root, "limits", "config")
 	if err := os.MkdirAll(folder, 0o700); err != nil {

@@ -3,19 +3,17 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"weir/internal/testkit"
 	"weir/proxy/store/postgres/postgrestest"
+	"weir/proxy/store/redis/redistest"
 )
 
 // century is a window in which all tests fall, in seconds.
@@ -24,38 +22,6 @@ const century = 3153600000
 // windows has the windows C in rules be a century.
 func windows(rules string) string {
 	return strings.ReplaceAll(rules, "window: C", fmt.Sprint("window: ", century))
-}
-
-// startRedis starts a redis-server that keeps nothing on disk, with further
-// arguments, and returns its address. On a machine for continuous integration there must be one.
-func startRedis(t *testing.T, args ...string) string {
-	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is missing (Debian: apt-get install redis-server)")
-		}
-		t.Skip("redis-server is missing (Debian: apt-get install redis-server)")
-	}
-	port := testkit.FreePort(t)
-	addr := net.JoinHostPort("127.0.0.1", port)
-	cmd := exec.Command(path, append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--appendonly", "no"}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	testkit.Eventually(t, "redis-server listens", func() bool {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-	return addr
 }
 
 // call sends a request such as "GET /a X-A=1" and returns status and body.
@@ -182,7 +148,7 @@ func TestLargeRulesAreShared(t *testing.T) {
 // pair starts two proxies that share a redis-server.
 func pair(t *testing.T, target string) (a, b *running) {
 	t.Helper()
-	return pairOn(t, target, "redis", "REDIS_HOST", startRedis(t), "REDIS_TIMEOUT", "2s")
+	return pairOn(t, target, "redis", "REDIS_HOST", redistest.Start(t).Addr(), "REDIS_TIMEOUT", "2s")
 }
 
 // pairOn starts two proxies that share the store which the settings name. Each has one

@@ -2,12 +2,9 @@ package admin
 
 import (
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +12,7 @@ import (
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/redis"
+	"weir/proxy/store/redis/redistest"
 	"weir/proxy/store/simredis"
 )
 
@@ -69,69 +67,23 @@ func TestRulesFollowFiles(t *testing.T) {
 	})
 }
 
-// A redisServer is a redis-server of the test's own, which keeps nothing.
-type redisServer struct {
-	t    *testing.T
-	addr string
-	cmd  *exec.Cmd
-}
-
-// startRedis starts one. Without the program the test is skipped, and fails where
-// CI=true.
-func startRedis(t *testing.T) *redisServer {
+// connect makes a client of a server.
+func connect(t *testing.T, s *redistest.Server) *lane.Store {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is missing (Debian: apt-get install redis-server)")
-		}
-		t.Skip("redis-server is missing (Debian: apt-get install redis-server)")
-	}
-	addr := testkit.FreeAddr(t)
-	s := &redisServer{t: t, addr: addr}
-	s.start()
-	t.Cleanup(s.kill)
-	return s
-}
-
-func (s *redisServer) start() {
-	s.t.Helper()
-	_, port, _ := net.SplitHostPort(s.addr)
-	s.cmd = exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.t.TempDir())
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	testkit.Eventually(s.t, "redis-server listens", func() bool {
-		conn, err := net.Dial("tcp", s.addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-}
-
-func (s *redisServer) kill() {
-	_ = s.cmd.Process.Kill() // it may have ended
-	_ = s.cmd.Wait()         // says that it was killed
-}
-
-// connect makes a client of it.
-func (s *redisServer) connect() *lane.Store {
-	s.t.Helper()
-	c := testkit.Must(redis.New(redis.Config{Addrs: []string{s.addr}, Config: lane.Config{Timeout: 2 * time.Second, Log: new(testkit.Records).Logger("RedisClient")}}))(s.t)
-	s.t.Cleanup(c.Close)
-	testkit.Eventually(s.t, "the client is connected", func() bool { return c.Mode() == store.Exact })
+	c := testkit.Must(redis.New(redis.Config{Addrs: []string{s.Addr()}, Config: lane.Config{Timeout: 2 * time.Second, Log: new(testkit.Records).Logger("RedisClient")}}))(t)
+	t.Cleanup(c.Close)
+	testkit.Eventually(t, "the client is connected", func() bool { return c.Mode() == store.Exact })
 	return c
 }
 
 // Proxies with one Redis have the same rules, whichever proxy receives them, and also after Redis
 // has lost them.
 func TestRulesFollowRedis(t *testing.T) {
-	server := startRedis(t)
+	server := redistest.Start(t)
 	var rigs []*ruleRig
 	var clients []*lane.Store
 	for range 2 {
-		c := server.connect()
+		c := connect(t, server)
 		r := mustStartRules(t, t.TempDir(), RuleFiles{}, c)
 		r.Share(t.Context(), c, 10*time.Millisecond)
 		rigs, clients = append(rigs, r), append(clients, c)
@@ -155,14 +107,14 @@ func TestRulesFollowRedis(t *testing.T) {
 	put(rigs[0], "c", "1", 409)
 	all("b<=7 v2 api stored")
 
-	server.kill()
+	server.Kill()
 	testkit.Eventually(t, "the clients notice", func() bool { return clients[0].Mode() != store.Exact && clients[1].Mode() != store.Exact })
 	put(rigs[0], "d", "2", 200)
 	rigs[0].inForce("d=7 v3 api")
 	if w := rigs[0].do("POST", "/reload", ""); w.Code != 503 {
 		t.Errorf("reload without Redis: %d %s, want 503", w.Code, w.Body)
 	}
-	server.start()
+	server.Start()
 	testkit.Eventually(t, "all have what was put while Redis was away", func() bool {
 		for _, r := range rigs {
 			if a := r.Active(); !a.Stored || a.Set.Rule(0).ID != "d" {
@@ -178,10 +130,10 @@ func TestRulesFollowRedis(t *testing.T) {
 
 // Of two writers that replace the same version in Redis, one succeeds first.
 func TestRulesWritersOfRedis(t *testing.T) {
-	server := startRedis(t)
+	server := redistest.Start(t)
 	var rigs []*ruleRig
 	for range 2 {
-		c := server.connect()
+		c := connect(t, server)
 		r := mustStartRules(t, t.TempDir(), RuleFiles{}, c)
 		r.Share(t.Context(), c, 10*time.Millisecond)
 		rigs = append(rigs, r)
@@ -220,8 +172,8 @@ func TestRulesWritersOfRedis(t *testing.T) {
 // While a set is made of rules, which may take a second, the store's watcher goes
 // on with other documents.
 func TestRulesHoldUpNoWatcher(t *testing.T) {
-	server := startRedis(t)
-	c, other := server.connect(), server.connect()
+	server := redistest.Start(t)
+	c, other := connect(t, server), connect(t, server)
 	r := mustStartRules(t, t.TempDir(), RuleFiles{}, c)
 	r.Share(t.Context(), c, time.Hour)
 	seen := make(chan store.Document, 100)

@@ -2,36 +2,22 @@ package admin
 
 import (
 	"fmt"
-	"net"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"weir/internal/testkit"
 	"weir/proxy/store"
+	"weir/proxy/store/redis/redistest"
 )
-
-// command sends one command to the server.
-func (s *redisServer) command(line string) {
-	s.t.Helper()
-	conn := testkit.Must(net.Dial("tcp", s.addr))(s.t)
-	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "%s\r\n", line); err != nil {
-		s.t.Fatal(err)
-	}
-	answer := make([]byte, 64)
-	if n, err := conn.Read(answer); err != nil || string(answer[:n]) != "+OK\r\n" {
-		s.t.Fatalf("%s: %q, %v", line, answer[:n], err)
-	}
-}
 
 // Proxies of one Redis have the same limit, and the same rules. What is changed while
 // Redis cannot be used is stored when it can be again, also if nothing else has changed
 // there in the meantime.
 func TestChangesWhileAway(t *testing.T) {
 	const pause = 10 * time.Millisecond
-	server := startRedis(t)
-	c, other := server.connect(), server.connect()
+	server := redistest.Start(t)
+	c, other := connect(t, server), connect(t, server)
 	limits, follower, rules := startOver(t, c), startOver(t, other), mustStartRules(t, t.TempDir(), RuleFiles{}, c)
 	limits.Share(t.Context(), c, pause)
 	follower.Share(t.Context(), other, pause)
@@ -57,12 +43,12 @@ func TestChangesWhileAway(t *testing.T) {
 	change(7)
 	everywhere(7)
 	testkit.Eventually(t, "the watcher has seen it", func() bool { return told.Load() == 1 })
-	server.command("ACL SETUSER default -eval -evalsha -getrange")
+	server.Do("ACL", "SETUSER", "default", "-eval", "-evalsha", "-getrange")
 	testkit.Eventually(t, "the clients notice", func() bool { return c.Mode() != store.Exact && other.Mode() != store.Exact })
 	change(8)
 	if a, r := limits.Active(), rules.Active(); a.Stored || r.Stored || a.Config.Limit != 8 {
 		t.Errorf("while Redis is away: %+v, rules %s", a, tellRules(r))
 	}
-	server.command("ACL SETUSER default +@all")
+	server.Do("ACL", "SETUSER", "default", "+@all")
 	everywhere(8)
 }
