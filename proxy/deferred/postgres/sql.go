@@ -1,24 +1,12 @@
 package postgres
 
 import (
-	_ "embed" // the schema
+	"embed"
 	"strings"
 )
 
-//go:embed sql/schema.sql
-var schemaSQL string
-
-//go:embed sql/put_1.sql
-var putSQL string
-
-//go:embed sql/claim_3.sql
-var claimSQL string
-
-//go:embed sql/settle_1.sql
-var settleSQL string
-
-//go:embed sql/rest_1.sql
-var restSQL string
+//go:embed sql
+var sql embed.FS
 
 // schemaVersion is the version of the functions that this program needs.
 const schemaVersion = 3
@@ -27,6 +15,13 @@ const schemaVersion = 3
 // operator with the rights to run it. It may be run again, and the schema may also contain the
 // tables for limits.
 func Schema(name string) string {
-	all := strings.Join([]string{schemaSQL, putSQL, claimSQL, settleSQL, restSQL}, "\n")
-	return strings.ReplaceAll(all, "@schema@", `"`+name+`"`)
+	var all []string
+	for _, file := range []string{"schema", "put_1", "claim_3", "settle_1", "rest_1"} { // each needs those before it
+		text, err := sql.ReadFile("sql/" + file + ".sql")
+		if err != nil {
+			panic("bug: " + err.Error())
+		}
+		all = append(all, string(text))
+	}
+	return strings.ReplaceAll(strings.Join(all, "\n"), "@schema@", `"`+name+`"`)
 }

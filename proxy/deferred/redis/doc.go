@@ -33,40 +33,13 @@
 package redis
 
 import (
-	_ "embed" // the scripts
+	"embed"
 
 	"weir/proxy/store/redis"
 )
 
-//go:embed lua/common.lua
-var commonLua string
-
-//go:embed lua/put.lua
-var putLua string
-
-//go:embed lua/claim.lua
-var claimLua string
-
-//go:embed lua/settle.lua
-var settleLua string
-
-//go:embed lua/renew.lua
-var renewLua string
-
-//go:embed lua/edit.lua
-var editLua string
-
-//go:embed lua/pause.lua
-var pauseLua string
-
-//go:embed lua/read.lua
-var readLua string
-
-//go:embed lua/list.lua
-var listLua string
-
-//go:embed lua/stats.lua
-var statsLua string
+//go:embed lua
+var lua embed.FS
 
 // scripts are the scripts of a queue.
 //
@@ -76,9 +49,16 @@ type scripts struct {
 }
 
 func newScripts() scripts {
-	with := func(source string) *redis.Script { return redis.NewScript(commonLua + source) }
+	source := func(name string) string {
+		text, err := lua.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic("bug: " + err.Error())
+		}
+		return string(text)
+	}
+	with := func(name string) *redis.Script { return redis.NewScript(source("common") + source(name)) }
 	return scripts{
-		put: with(putLua), claim: with(claimLua), settle: with(settleLua), renew: with(renewLua), edit: with(editLua),
-		pause: with(pauseLua), read: with(readLua), list: with(listLua), stats: with(statsLua),
+		put: with("put"), claim: with("claim"), settle: with("settle"), renew: with("renew"), edit: with("edit"),
+		pause: with("pause"), read: with("read"), list: with("list"), stats: with("stats"),
 	}
 }
