@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 
 // A Place is where a queue is stored.
 type Place interface {
-	// Open opens the queue, also after it was closed or has crashed.
-	Open(t testing.TB, now time.Time, limits deferred.Limits) deferred.Queue
+	// Open opens the queue, also after it was closed or has crashed. clock is the time in the test.
+	Open(t testing.TB, clock func() time.Time, limits deferred.Limits) deferred.Queue
 	// Crash ends a queue so that it writes nothing more.
 	Crash(t testing.TB, q deferred.Queue)
 	// Reopens reports whether the queue belongs to the process that has opened it: then opening it
@@ -33,6 +34,7 @@ type world struct {
 	limits deferred.Limits
 	q      deferred.Queue
 	now    time.Time
+	clock  atomic.Pointer[time.Time] // now, for goroutines of the queue
 	serial int
 }
 
@@ -43,13 +45,16 @@ var start = time.Date(2026, 11, 23, 6, 0, 0, 0, time.UTC)
 var roomy = deferred.Limits{Entries: 100_000, Bytes: 1 << 30, Share: 1, DeadKeep: 168 * time.Hour}
 
 func newWorld(t *testing.T, place Place, limits deferred.Limits) *world {
-	w := &world{t: t, ctx: t.Context(), place: place, limits: limits, now: start}
+	w := &world{t: t, ctx: t.Context(), place: place, limits: limits}
+	w.set(start)
 	w.open()
 	t.Cleanup(func() { _ = w.q.Close() })
 	return w
 }
 
-func (w *world) open() { w.q = w.place.Open(w.t, w.now, w.limits) }
+func (w *world) open() {
+	w.q = w.place.Open(w.t, func() time.Time { return *w.clock.Load() }, w.limits)
+}
 
 // again closes the queue, or makes it crash, and opens it again.
 func (w *world) again(crash bool) {
@@ -62,7 +67,12 @@ func (w *world) again(crash bool) {
 	w.open()
 }
 
-func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
+func (w *world) pass(d time.Duration) { w.set(w.now.Add(d)) }
+
+func (w *world) set(now time.Time) {
+	w.now = now
+	w.clock.Store(&now)
+}
 
 // entry returns a new entry of a line.
 func (w *world) entry(line string) deferred.Entry {

@@ -27,11 +27,11 @@ type folder struct {
 }
 
 // Open is part of deferredtest.Place.
-func (p *folder) Open(t testing.TB, now time.Time, limits deferred.Limits) deferred.Queue {
+func (p *folder) Open(t testing.TB, clock func() time.Time, limits deferred.Limits) deferred.Queue {
 	t.Helper()
 	crashed := &atomic.Bool{}
 	p.crashed = crashed
-	q, err := Open(now, Config{Path: p.path, Limits: limits, Key: p.key, hooks: hooks{committing: func() error {
+	q, err := Open(clock(), Config{Path: p.path, Limits: limits, Key: p.key, hooks: hooks{committing: func() error {
 		if crashed.Load() {
 			return errors.New("crashed")
 		}

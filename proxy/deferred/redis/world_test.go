@@ -1,8 +1,6 @@
 package redis
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,21 +23,18 @@ func TestQueue(t *testing.T) {
 // A place is a prefix on a server.
 type place struct{ cfg Config }
 
-// Open is part of deferredtest.Place.
-func (p *place) Open(t testing.TB, now time.Time, limits deferred.Limits) deferred.Queue {
+// Open is part of deferredtest.Place. The queue takes the test's time for the server's.
+func (p *place) Open(t testing.TB, clock func() time.Time, limits deferred.Limits) deferred.Queue {
 	t.Helper()
-	q := &timed{}
-	q.now.Store(&now)
 	cfg := p.cfg
-	cfg.Limits, cfg.patience, cfg.clock = limits, time.Minute, func() time.Time { return *q.now.Load() }
-	q.Queue = testkit.Must(Open(cfg))(t)
-	return q
+	cfg.Limits, cfg.patience, cfg.clock = limits, time.Minute, clock
+	return testkit.Must(Open(cfg))(t)
 }
 
 // Crash is part of deferredtest.Place.
 func (p *place) Crash(t testing.TB, q deferred.Queue) {
 	t.Helper()
-	q.(*timed).cancel()
+	q.(*Queue).cancel()
 	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,34 +42,3 @@ func (p *place) Crash(t testing.TB, q deferred.Queue) {
 
 // Reopens is part of deferredtest.Place.
 func (p *place) Reopens() bool { return false }
-
-// A timed queue takes the time that it is told for the server's.
-type timed struct {
-	*Queue
-	now atomic.Pointer[time.Time]
-}
-
-func (q *timed) Put(now time.Time, p *deferred.Put) {
-	q.now.Store(&now)
-	q.Queue.Put(now, p)
-}
-
-func (q *timed) Settle(now time.Time, s *deferred.Settlement) {
-	q.now.Store(&now)
-	q.Queue.Settle(now, s)
-}
-
-func (q *timed) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
-	q.now.Store(&now)
-	return q.Queue.Claim(ctx, now, n, except...)
-}
-
-func (q *timed) Renew(ctx context.Context, now time.Time, leases []deferred.Lease) ([]deferred.Lease, error) {
-	q.now.Store(&now)
-	return q.Queue.Renew(ctx, now, leases)
-}
-
-func (q *timed) Edit(ctx context.Context, now time.Time, e deferred.Edit) (int, error) {
-	q.now.Store(&now)
-	return q.Queue.Edit(ctx, now, e)
-}
