@@ -102,34 +102,34 @@ func (b *builder) build() {
 	p := b.plan
 	c := &p.Config
 	length := b.seconds("duration", c.Duration, durationMin, durationMax)
-	draft := b.target(c.LimiterURL)
-	shape, ok := b.profile(&c.Profile, length)
+	host, target := b.target(c.LimiterURL)
+	arrivals := b.profile(&c.Profile, length)
 	b.shard(&c.Shard)
 	b.startAt(c.StartAt)
 	b.thresholds(c.Thresholds)
-	b.options(&c.RequestOptions, &draft)
+	b.options(&c.RequestOptions)
+	p.Request = b.request(host, target)
 	if p.Connections = c.Concurrency; c.Concurrency < 0 || c.Concurrency > concurrencyMax {
 		b.Fault("concurrency", "must be from 0 (chosen) to %d, is %d", concurrencyMax, c.Concurrency)
 	}
-	if b.Count() > 0 || !ok {
+	if b.Count() > 0 {
 		return
 	}
-	p.Request = draft.request(c.Seed)
 	p.Schedule = pace.New(pace.Config{
-		Profile: shape.profile, Length: length, Arrivals: shape.arrivals, Seed: c.Seed, Shard: c.Shard,
+		Profile: p.Profile, Length: length, Arrivals: arrivals, Seed: c.Seed, Shard: c.Shard,
 	})
-	p.ScheduleHash = p.hash(shape, length)
+	p.ScheduleHash = p.hash(arrivals, length)
 }
 
 // hash returns the digest of everything that all shards of a schedule must agree on: the
 // shape, what is drawn from the seed, the length, the number of shards, and the start.
-func (p *Plan) hash(s shape, length time.Duration) string {
+func (p *Plan) hash(arrivals pace.Process, length time.Duration) string {
 	text := fmt.Appendf(nil, "weir schedule 1\narrivals %s\nseed %d\nduration %d\nof %d\n",
-		s.arrivals, p.Config.Seed, length, p.Config.Shard.Of)
+		arrivals, p.Config.Seed, length, p.Config.Shard.Of)
 	if !p.StartAt.IsZero() {
 		text = fmt.Appendf(text, "start %d\n", p.StartAt.UnixNano())
 	}
-	sum := sha256.Sum256(s.profile.AppendShape(text))
+	sum := sha256.Sum256(p.Profile.AppendShape(text))
 	return hex.EncodeToString(sum[:scheduleHashBytes])
 }
 

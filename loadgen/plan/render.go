@@ -1,9 +1,6 @@
 package plan
 
-import (
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // A Request is what is sent, as segments.
 //
@@ -84,64 +81,4 @@ func (h *head) add(segments []segment) {
 			h.segments = append(h.segments, s)
 		}
 	}
-}
-
-// field appends a field line.
-func (h *head) field(name string, value []segment) {
-	h.text(name + ": ")
-	h.add(value)
-	h.text("\r\n")
-}
-
-// A draft is a request that was checked and compiled in parts.
-type draft struct {
-	method    string
-	target    []segment
-	host      string
-	headers   []draftField // in the order of their names
-	keepAlive bool
-	body      []segment
-	hasBody   bool // Content-Length is sent
-}
-
-// A draftField is a field that the user sets.
-type draftField struct {
-	name  string
-	value []segment
-}
-
-// request assembles the draft.
-func (d *draft) request(seed int64) Request {
-	var h head
-	h.text(d.method + " ")
-	h.add(d.target)
-	h.text(" HTTP/1.1\r\n")
-	d.standard(&h, "Host", d.host)
-	d.standard(&h, "User-Agent", "weir-loadgen")
-	d.standard(&h, "Accept", "*/*")
-	for _, f := range d.headers {
-		h.field(f.name, f.value)
-	}
-	if !d.keepAlive {
-		h.field("Connection", []segment{{text: []byte("close")}})
-	}
-	if d.hasBody {
-		h.field("Content-Length", []segment{{kind: segmentLength}})
-	}
-	h.text("\r\n")
-	r := Request{head: h.segments, body: d.body, seed: uint64(seed)}
-	if !changes(r.head) && !changes(r.body) {
-		r.whole = r.append(nil, 0)
-	}
-	return r
-}
-
-// standard appends a field unless the user sets it.
-func (d *draft) standard(h *head, name, value string) {
-	for _, f := range d.headers {
-		if strings.EqualFold(f.name, name) {
-			return
-		}
-	}
-	h.field(name, []segment{{text: []byte(value)}})
 }

@@ -1,26 +1,47 @@
 package plan
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
-	"weir/internal/strict"
 
 	"weir/internal/http1"
+	"weir/internal/strict"
 )
 
-// options parses requestOptions into a draft that already has its target.
-func (b *builder) options(o *RequestOptions, d *draft) {
-	p := b.plan
-	p.KeepAlive, p.Timeout = o.KeepAlive, b.seconds("requestOptions.timeout", o.Timeout, timeoutMin, timeoutMax)
+// options parses the requestOptions that are not sent as they are.
+func (b *builder) options(o *RequestOptions) {
+	b.plan.KeepAlive, b.plan.Timeout = o.KeepAlive, b.seconds("requestOptions.timeout", o.Timeout, timeoutMin, timeoutMax)
 	b.method(o)
-	b.query(o.Query, d)
-	b.headers(o.Headers, d)
-	d.body = b.compile("requestOptions.body", o.Body)
-	d.method, d.keepAlive = o.Method, o.KeepAlive
-	d.hasBody = o.Body != "" || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH"
+}
+
+// request compiles what is sent to a target.
+func (b *builder) request(host string, target []segment) Request {
+	o := &b.plan.Config.RequestOptions
+	var h head
+	h.text(o.Method + " ")
+	h.add(target)
+	b.query(&h, o.Query, hasQuery(target))
+	h.text(" HTTP/1.1\r\n")
+	b.headers(&h, o.Headers, host)
+	if !o.KeepAlive {
+		h.text("Connection: close\r\n")
+	}
+	if o.Body != "" || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH" {
+		h.text("Content-Length: ")
+		h.add([]segment{{kind: segmentLength}})
+		h.text("\r\n")
+	}
+	h.text("\r\n")
+	r := Request{head: h.segments, body: b.compile("requestOptions.body", o.Body), seed: uint64(b.plan.Config.Seed)}
+	if !changes(r.head) && !changes(r.body) {
+		r.whole = r.append(nil, 0)
+	}
+	return r
 }
 
 func (b *builder) method(o *RequestOptions) {
@@ -43,38 +64,39 @@ func (b *builder) compile(path, text string) []segment {
 	return segments
 }
 
-// query appends the parameters to the target.
-func (b *builder) query(w map[string]string, d *draft) {
+// query appends the parameters to the target, which may already have some.
+func (b *builder) query(h *head, w map[string]string, some bool) {
 	for _, name := range sortedKeys(w) {
 		path := strict.Member("requestOptions.query", name)
 		if i := strings.Index(name, "{{"); i >= 0 {
 			b.Fault(path, "column %d: templates are for values, not for names", utf8.RuneCountInString(name[:i])+1)
 		}
-		separator := "&"
-		if !d.hasQuery() {
-			separator = "?"
+		separator := "?"
+		if some {
+			separator = "&"
 		}
-		text := separator + url.QueryEscape(name) + "="
-		d.target = append(d.target, segment{text: []byte(text)})
-		d.target = append(d.target, mapped(b.compile(path, w[name]), url.QueryEscape)...)
+		some = true
+		h.text(separator + url.QueryEscape(name) + "=")
+		h.add(mapped(b.compile(path, w[name]), url.QueryEscape))
 	}
 }
 
-// hasQuery reports whether the target already has a query.
-func (d *draft) hasQuery() bool {
-	for i := range d.target {
-		if s := &d.target[i]; s.kind == segmentLiteral && strings.Contains(string(s.text), "?") {
-			return true
-		}
-	}
-	return false
+// hasQuery reports whether a target has a query.
+func hasQuery(target []segment) bool {
+	return slices.ContainsFunc(target, func(s segment) bool { return s.kind == segmentLiteral && bytes.Contains(s.text, []byte("?")) })
 }
 
-// headers checks the fields that the user wants to send. Fields for framing are written
-// by the generator.
-func (b *builder) headers(w map[string]string, d *draft) {
+// headers appends the fields that the user wants to send, after those that are usual. Fields for
+// framing are written by the generator.
+func (b *builder) headers(h *head, w map[string]string, host string) {
+	names := sortedKeys(w)
+	for _, usual := range [][2]string{{"Host", host}, {"User-Agent", "weir-loadgen"}, {"Accept", "*/*"}} {
+		if !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, usual[0]) }) {
+			h.text(usual[0] + ": " + usual[1] + "\r\n")
+		}
+	}
 	seen := map[string]string{}
-	for _, name := range sortedKeys(w) {
+	for _, name := range names {
 		value := strings.Trim(w[name], " \t")
 		path := strict.Member("requestOptions.headers", name)
 		low := strings.ToLower(name)
@@ -95,7 +117,9 @@ func (b *builder) headers(w map[string]string, d *draft) {
 			b.Fault(path, "column %d: the value must not have control characters, is %q", utf8.RuneCountInString(value[:i])+1, value)
 			continue
 		}
-		d.headers = append(d.headers, draftField{name, b.compile(path, value)})
+		h.text(name + ": ")
+		h.add(b.compile(path, value))
+		h.text("\r\n")
 	}
 }
 
@@ -105,8 +129,8 @@ func notInName(c rune) bool {
 
 func notInValue(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
-// target parses limiterUrl, which gives the address and the start of the draft.
-func (b *builder) target(text string) draft {
+// target parses limiterUrl, and returns what is sent of it: the host and the target.
+func (b *builder) target(text string) (host string, target []segment) {
 	const path = "limiterUrl"
 	site, rest := cutSite(text)
 	u, err := url.Parse(site)
@@ -126,9 +150,9 @@ func (b *builder) target(text string) draft {
 	default:
 		b.plan.Host, b.plan.Secure = u.Hostname(), u.Scheme == "https"
 		b.plan.Port = cmp.Or(u.Port(), map[bool]string{false: "80", true: "443"}[b.plan.Secure])
-		return draft{host: u.Host, target: b.templatedTarget(rest, len(site))}
+		return u.Host, b.templatedTarget(rest, len(site))
 	}
-	return draft{}
+	return "", nil
 }
 
 // cutSite splits a URL after its host and port.

@@ -17,38 +17,31 @@ import (
 // shapes lists the profiles.
 const shapes = "constant, burst, sinusoidal, poisson, ddos, ramp, steps or trace"
 
-// A shape is a profile and how the plan describes it.
-type shape struct {
-	profile  *profile.Profile
-	arrivals pace.Process
-}
-
-// profile parses the profile of a run of the given length. ok is false if it is invalid.
-func (b *builder) profile(w *ProfileConfig, length time.Duration) (s shape, ok bool) {
+// profile parses the profile of a run of the given length, and returns its arrivals.
+func (b *builder) profile(w *ProfileConfig, length time.Duration) pace.Process {
 	if !b.has("profile") {
 		b.Fault("profile", missing)
-		return s, false
+		return pace.Uniform
 	}
-	s.arrivals = b.process(w)
+	arrivals := b.process(w)
 	if !b.has("profile", "type") {
 		b.Fault("profile.type", missing)
-		return s, false
+		return arrivals
 	}
-	before := b.Count()
 	p, err := b.shape(w, length)
 	b.Under("profile.params", err)
-	if b.Count() > before {
-		return s, false
+	if p == nil {
+		return arrivals
 	}
-	s.profile, b.plan.Profile, b.plan.ProfileText = p, p, p.String()
+	b.plan.Profile, b.plan.ProfileText = p, p.String()
 	switch {
 	case w.Type == "poisson":
 		b.plan.ProfileText = strings.Replace(p.String(), "constant (rps", "poisson (averageRps", 1)
-	case s.arrivals == pace.Poisson:
+	case arrivals == pace.Poisson:
 		b.plan.ProfileText = strings.TrimSuffix(p.String(), ")") + ", arrivals=poisson)"
 	}
-	w.Arrivals = s.arrivals.String()
-	return s, true
+	w.Arrivals = arrivals.String()
+	return arrivals
 }
 
 // process parses the distribution of arrivals.
@@ -75,8 +68,7 @@ var params = map[string][]string{
 	"ramp":       {"startRps", "endRps"},
 }
 
-// shape parses the parameters of a profile. The profile is meaningless if there was a
-// fault.
+// shape parses the parameters of a profile, which is nil if there was a fault.
 func (b *builder) shape(w *ProfileConfig, length time.Duration) (*profile.Profile, error) {
 	switch w.Type {
 	case "steps":
