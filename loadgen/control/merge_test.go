@@ -20,7 +20,7 @@ func shard(t *testing.T, i int, hash string) string {
 	totals, tally := record.NewTotals(), record.NewTally()
 	start := time.Unix(1000, 0).UTC()
 	for range 10 {
-		tally.Start(0, 0, -time.Second)
+		tally.Start(0, 0, -time.Second, false)
 		o := record.Outcome{Status: 200}
 		o.Due, o.Start, o.Done = start, start, start.Add(time.Duration(i+1)*time.Millisecond)
 		tally.Finish(&o, start.Add(time.Second))

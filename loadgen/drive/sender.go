@@ -215,11 +215,7 @@ func (s *sender) sendFresh(a arrival) time.Time {
 // connection, for which it may have waited.
 func (s *sender) note(now, due time.Time, fresh bool) {
 	lag, pacerLag := now.Sub(due), s.blame.PacerLag(now, due)
-	if fresh {
-		s.tally.StartFresh(lag, pacerLag, now.Sub(s.end))
-	} else {
-		s.tally.Start(lag, pacerLag, now.Sub(s.end))
-	}
+	s.tally.Start(lag, pacerLag, now.Sub(s.end), fresh)
 	s.meter.lag.Observe(lag)
 }
 

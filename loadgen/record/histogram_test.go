@@ -116,10 +116,10 @@ func TestHistogramBetween(t *testing.T) {
 // Lag is recorded separately for each cause.
 func TestLagByCause(t *testing.T) {
 	tally := NewTally()
-	tally.Start(5*ms, 5*ms, -1)      // the generator
-	tally.Start(5*ms, ms, -1)        // a busy connection
-	tally.StartFresh(5*ms, 2*ms, -1) // a new connection
-	tally.StartFresh(ms, ms, -1)     // the generator, on a new connection
+	tally.Start(5*ms, 5*ms, -1, false) // the generator
+	tally.Start(5*ms, ms, -1, false)   // a busy connection
+	tally.Start(5*ms, 2*ms, -1, true)  // a new connection
+	tally.Start(ms, ms, -1, true)      // the generator, on a new connection
 	for name, c := range map[string]struct {
 		got  Spread
 		n    uint64

@@ -26,7 +26,7 @@ func ExampleMerge() {
 // shardResult is the result of a shard that sent one request.
 func shardResult(index, of int, latency time.Duration) *Result {
 	totals, tally := NewTotals(), NewTally()
-	tally.Start(0, 0, -time.Second)
+	tally.Start(0, 0, -time.Second, false)
 	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(0), at(latency)
 	tally.Finish(&o, at(time.Second))
@@ -112,11 +112,7 @@ func record(r *rand.Rand, tallies ...*Tally) {
 	own := lag / time.Duration(1+r.IntN(3))
 	fresh := r.IntN(4) == 0
 	for _, tally := range tallies {
-		if fresh {
-			tally.StartFresh(lag, own, -time.Second)
-		} else {
-			tally.Start(lag, own, -time.Second)
-		}
+		tally.Start(lag, own, -time.Second, fresh)
 		tally.Finish(&o, at(time.Second))
 	}
 }

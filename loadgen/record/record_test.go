@@ -18,7 +18,7 @@ const ms = time.Millisecond
 func ExampleTally() {
 	t := NewTally()
 	end := at(time.Second)
-	t.Start(2*ms, 2*ms, -time.Second)
+	t.Start(2*ms, 2*ms, -time.Second, false)
 	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(2*ms), at(10*ms)
 	t.Finish(&o, end)
@@ -74,7 +74,7 @@ func TestStartCounts(t *testing.T) {
 		{time.Second, 0, 0, 0, 0}, // it waited for a connection
 	} {
 		tally := NewTally()
-		tally.Start(c.lag, c.pacerLag, c.sinceEnd)
+		tally.Start(c.lag, c.pacerLag, c.sinceEnd, false)
 		if tally.Sent != 1 || tally.SentLate != c.late || tally.SentBehind != c.behind {
 			t.Errorf("%+v: sent %d, late %d, behind %d", c, tally.Sent, tally.SentLate, tally.SentBehind)
 		}
@@ -121,7 +121,7 @@ func TestFinishInSpan(t *testing.T) {
 // none: nothing is left out.
 func TestSpansOutOfRange(t *testing.T) {
 	tally := NewTally()
-	tally.Start(time.Hour, -ms, 0)
+	tally.Start(time.Hour, -ms, 0, false)
 	if got := tally.Lag.Spread(); got.Count != 1 || got.Max < 400 || got.Max > 401 {
 		t.Errorf("a lag of an hour: %+v", got)
 	}
@@ -141,7 +141,7 @@ func TestMergeLaws(t *testing.T) {
 		o := randomOutcome(r)
 		lag := time.Duration(r.ExpFloat64() * float64(ms))
 		for _, tally := range []*Tally{whole, part} {
-			tally.Start(lag, lag/2, lag-5*ms)
+			tally.Start(lag, lag/2, lag-5*ms, false)
 			tally.Finish(&o, at(time.Second))
 			tally.Opened++
 			tally.Received += uint64(o.Status)
@@ -208,7 +208,7 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(ms), at(2*ms)
 	n := testing.AllocsPerRun(1000, func() {
-		tally.Start(ms, ms, -1)
+		tally.Start(ms, ms, -1, false)
 		tally.Finish(&o, at(time.Second))
 	})
 	if n != 0 {
@@ -260,7 +260,7 @@ func TestResult(t *testing.T) {
 	totals := NewTotals()
 	tally := NewTally()
 	for i := range 4 {
-		tally.Start(ms/2, ms/2, -1)
+		tally.Start(ms/2, ms/2, -1, false)
 		o := Outcome{Status: []int{200, 429, 503, 200}[i]}
 		o.Due, o.Start, o.Done = at(0), at(ms), at(2*ms)
 		tally.Finish(&o, at(time.Second))
@@ -297,7 +297,7 @@ func BenchmarkRecord(b *testing.B) {
 	o.Due, o.Start, o.Done = at(0), at(ms), at(2*ms)
 	end := at(time.Second)
 	for b.Loop() {
-		tally.Start(ms, ms, -1)
+		tally.Start(ms, ms, -1, false)
 		tally.Finish(&o, end)
 	}
 }
@@ -306,7 +306,7 @@ func BenchmarkMerge(b *testing.B) {
 	into, from := NewTally(), NewTally()
 	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(ms), at(2*ms)
-	from.Start(ms, ms, -1)
+	from.Start(ms, ms, -1, false)
 	from.Finish(&o, at(0))
 	for b.Loop() {
 		into.Merge(from)

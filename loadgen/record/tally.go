@@ -85,25 +85,10 @@ func NewTally() *Tally {
 	return t
 }
 
-// Start counts a request that was sent with a lag, of which pacerLag is due to the generator; for the
-// rest the request waited for a busy connection. sinceEnd is the time since the end of the schedule,
-// negative before it.
-func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration) {
-	t.start(lag, pacerLag, sinceEnd)
-	if lag > pacerLag {
-		t.BusyLag.observe(lag - pacerLag)
-	}
-}
-
-// StartFresh is Start for the first request on its connection, which waited for the dial.
-func (t *Tally) StartFresh(lag, pacerLag, sinceEnd time.Duration) {
-	t.start(lag, pacerLag, sinceEnd)
-	if lag > pacerLag {
-		t.DialLag.observe(lag - pacerLag)
-	}
-}
-
-func (t *Tally) start(lag, pacerLag, sinceEnd time.Duration) {
+// Start counts a request that was sent with a lag, of which pacerLag is due to the generator. For
+// the rest it waited for a busy connection, or, if fresh, as the first one on its connection for the
+// dial. sinceEnd is the time since the end of the schedule, negative before it.
+func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration, fresh bool) {
 	t.Sent++
 	if pacerLag > CatchUp {
 		t.SentLate++
@@ -113,6 +98,13 @@ func (t *Tally) start(lag, pacerLag, sinceEnd time.Duration) {
 	}
 	t.Lag.observe(lag)
 	t.PacerLag.observe(pacerLag)
+	switch {
+	case lag <= pacerLag:
+	case fresh:
+		t.DialLag.observe(lag - pacerLag)
+	default:
+		t.BusyLag.observe(lag - pacerLag)
+	}
 }
 
 // Refuse counts a request for which there is no connection because of o.Reason. Unless it has waited

@@ -62,11 +62,7 @@ func play(r *rand.Rand, tally *record.Tally, due, end time.Time, s scene) {
 	if s.crowded && r.IntN(8) == 0 {
 		wait = time.Duration(2e6 * r.ExpFloat64())
 	}
-	if s.crowded && r.IntN(60) == 0 {
-		tally.StartFresh(pacer+wait, pacer, due.Sub(end))
-	} else {
-		tally.Start(pacer+wait, pacer, due.Sub(end))
-	}
+	tally.Start(pacer+wait, pacer, due.Sub(end), s.crowded && r.IntN(60) == 0)
 	o := record.Outcome{Status: 200}
 	service := 4e6 * math.Exp(0.4*r.NormFloat64())
 	switch {
