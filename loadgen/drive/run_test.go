@@ -15,10 +15,8 @@ import (
 func TestSteadyLoad(t *testing.T) {
 	for _, loops := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d loops", loops), func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
+			b, s := against(t, answerAll(ok))
 			b.loops = loops
-			s := serve(t, answerAll(ok))
 			r := b.run(load(s.addr, 1000, 0.25))
 			if r.Sent != 250 || r.Success != 250 || s.requests.Load() != 250 {
 				t.Errorf("sent %d, answered %d, the server saw %d, want 250", r.Sent, r.Success, s.requests.Load())
@@ -80,9 +78,7 @@ func TestOutcomes(t *testing.T) {
 		"head": {each: answerAll("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"), options: map[string]any{"method": "HEAD"}, success: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			s := serve(t, c.each)
+			b, s := against(t, c.each)
 			config := load(s.addr, 300, 0.1)
 			config.Options = c.options
 			r := b.run(config)
@@ -110,9 +106,7 @@ func TestOutcomes(t *testing.T) {
 // A connection that breaks inside an answer is an error. Whether it was reset
 // or closed the kernel does not always say.
 func TestReset(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	s := serve(t, func(c *served) {
+	b, s := against(t, func(c *served) {
 		if c.request() {
 			c.say("HTTP/1.1 200 OK\r\n")
 			c.Conn.(*net.TCPConn).SetLinger(0)
@@ -148,11 +142,9 @@ func TestRefused(t *testing.T) {
 // from the due time, and with one connection not in the service time of the
 // requests that had to wait.
 func TestFreeze(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
 	const freeze = 200 * time.Millisecond
 	var n atomic.Int64
-	s := serve(t, func(c *served) {
+	b, s := against(t, func(c *served) {
 		for c.request() {
 			if n.Add(1) == 20 {
 				time.Sleep(freeze)
@@ -187,10 +179,8 @@ func TestFreeze(t *testing.T) {
 
 // If more connections may be opened, a freeze delays no other request.
 func TestPoolGrows(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
 	release := make(chan struct{})
-	s := serve(t, func(c *served) {
+	b, s := against(t, func(c *served) {
 		for c.request() {
 			<-release
 			c.say(ok)
@@ -210,10 +200,8 @@ func TestPoolGrows(t *testing.T) {
 // A request that has waited too long for a connection is given up, and said
 // to be.
 func TestQueueFull(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b, s := against(t, silence)
 	b.age = 100 * time.Millisecond
-	s := serve(t, silence)
 	config := load(s.addr, 100, 0.5)
 	config.Concurrency = 1
 	config.Options = map[string]any{"timeout": 5}

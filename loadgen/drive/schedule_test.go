@@ -42,10 +42,8 @@ func TestProfilesAreSent(t *testing.T) {
 		"trace":      {params{"file": trace}, 240},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
+			b, s := against(t, answerAll(ok))
 			b.loops = 2
-			s := serve(t, answerAll(ok))
 			r := b.run(shaped(s.addr, kind, 0.3, c.params))
 			if c.want > 0 && r.Due != c.want || r.Due < 100 || r.Success != r.Due || s.requests.Load() != int64(r.Due) {
 				t.Errorf("%d due, %d succeeded, the server saw %d, want %d", r.Due, r.Success, s.requests.Load(), c.want)
@@ -191,10 +189,8 @@ func TestShardsSendOneSchedule(t *testing.T) {
 // A request whose connection the server has closed while it was idle is sent again, and is the same
 // request. It is an error only if the close is noticed late, as on a machine that stalls.
 func TestSentAgainIsTheSame(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
 	var all, died notebook
-	s := serve(t, func(c *served) {
+	b, s := against(t, func(c *served) {
 		// After the first request of a connection the next one that is new dies with it: each
 		// dies once at most, so that none is sent sentMax times.
 		for first := true; ; first = false {
@@ -240,10 +236,8 @@ func TestSentAgainIsTheSame(t *testing.T) {
 
 // Without keep-alive each connection carries its own request.
 func TestTemplatesOnFreshConnections(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
 	var n notebook
-	s := serve(t, noting(&n))
+	b, s := against(t, noting(&n))
 	config := load(s.addr, 200, 0.25)
 	config.Options = map[string]any{"keepAlive": false, "method": "POST", "body": "{{counter}}"}
 	if r := b.run(config); r.Success != 50 {

@@ -115,11 +115,9 @@ func TestPortsOf(t *testing.T) {
 // Connections come from all the addresses given, all are there before the
 // schedule begins, and each carries requests as usual.
 func TestConnectionsFromSources(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
 	var mu sync.Mutex
 	from := map[string]int{}
-	s := serve(t, func(c *served) {
+	b, s := against(t, func(c *served) {
 		mu.Lock()
 		from[c.RemoteAddr().(*net.TCPAddr).IP.String()]++
 		mu.Unlock()

@@ -28,10 +28,8 @@ func TestClosedBeforeFirstUse(t *testing.T) {
 		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
 			var nth atomic.Int64
-			s := serve(t, func(conn *served) {
+			b, s := against(t, func(conn *served) {
 				if nth.Add(1) <= 2 {
 					c.first(conn)
 				} else {
@@ -81,10 +79,8 @@ func TestClosedBeforeFirstUseOfPost(t *testing.T) {
 // A connection that was idle for long and is closed by the target is opened
 // again before a request needs it; with others going on there is no error.
 func TestIdleConnectionsAreReplaced(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
 	const connections = 5
-	s := serve(t, func(c *served) {
+	b, s := against(t, func(c *served) {
 		for {
 			_ = c.SetReadDeadline(time.Now().Add(idleLong + 200*time.Millisecond))
 			if !c.request() {

@@ -36,7 +36,7 @@ func TestLaneWaiting(t *testing.T) {
 // What waits is what Take would yield before that time, whatever was asked and
 // taken meanwhile.
 func TestWaitingAgreesWithTake(t *testing.T) {
-	for _, c := range cases(t) {
+	for _, c := range cases(t, Uniform, Poisson) {
 		lane := New(c.Config).Lane(1, 3)
 		dues := take(New(c.Config).Lane(1, 3))
 		taken := 0
@@ -85,7 +85,7 @@ func TestCutTakesBack(t *testing.T) {
 }
 
 func TestTakeAllocatesNothing(t *testing.T) {
-	for _, c := range cases(t) {
+	for _, c := range cases(t, Uniform, Poisson) {
 		lane := New(c.Config).Lane(0, 2)
 		if n := testing.AllocsPerRun(100, func() {
 			lane.Take()

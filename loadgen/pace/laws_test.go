@@ -20,8 +20,8 @@ type testCase struct {
 	Config
 }
 
-// cases are schedules of all shapes with both processes.
-func cases(t testing.TB) []testCase {
+// cases are schedules of all shapes with the given processes.
+func cases(t testing.TB, processes ...Process) []testCase {
 	t.Helper()
 	var all []testCase
 	add := func(name string, length time.Duration, p *profile.Profile, err error) {
@@ -29,7 +29,7 @@ func cases(t testing.TB) []testCase {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for _, process := range []Process{Uniform, Poisson} {
+		for _, process := range processes {
 			all = append(all, testCase{
 				fmt.Sprintf("%s, %s", name, process),
 				Config{Profile: p, Length: length, Arrivals: process, Seed: 42},
@@ -61,10 +61,7 @@ func cases(t testing.TB) []testCase {
 // Measured along the cumulative rate, uniform arrivals are exactly one arrival
 // apart: Λ is k + ½ between the nanosecond at which k is due and the next.
 func TestUniformGapsAreOne(t *testing.T) {
-	for _, c := range cases(t) {
-		if c.Arrivals != Uniform {
-			continue
-		}
+	for _, c := range cases(t, Uniform) {
 		for k, due := range take(New(c.Config).Lane(0, 1)) {
 			s := profile.Arrivals(uint64(k)) + profile.Half
 			if low, high := c.Profile.Before(due), c.Profile.Before(due+1); s < low || s >= high {
@@ -77,10 +74,7 @@ func TestUniformGapsAreOne(t *testing.T) {
 // Up to any time uniform arrivals are as many as the integral of the rate, up
 // to half of one.
 func TestUniformCounts(t *testing.T) {
-	for _, c := range cases(t) {
-		if c.Arrivals != Uniform {
-			continue
-		}
+	for _, c := range cases(t, Uniform) {
 		lane := New(c.Config).Lane(0, 1)
 		for i := range 1000 {
 			at := c.Length * time.Duration(i) / 1000
@@ -96,10 +90,7 @@ func TestUniformCounts(t *testing.T) {
 // exponential, by the test of Kolmogorov and Smirnov, and independent of the one
 // before. The seeds are fixed: it holds or it does not.
 func TestPoissonGapsAreExponential(t *testing.T) {
-	for _, c := range cases(t) {
-		if c.Arrivals != Poisson {
-			continue
-		}
+	for _, c := range cases(t, Poisson) {
 		var gaps []float64
 		last := profile.Count(0)
 		for _, due := range take(New(c.Config).Lane(0, 1)) {
@@ -142,10 +133,7 @@ func correlation(x []float64) float64 {
 // mean and the variance of its distribution: both the integral of the rate.
 func TestPoissonCounts(t *testing.T) {
 	const runs = 100
-	for _, c := range cases(t) {
-		if c.Arrivals != Poisson {
-			continue
-		}
+	for _, c := range cases(t, Poisson) {
 		edges := []time.Duration{c.Length / 10, c.Length / 3, c.Length / 2, c.Length}
 		sums, squares := make([]float64, len(edges)), make([]float64, len(edges))
 		for seed := range int64(runs) {
@@ -181,10 +169,7 @@ func TestPoissonCounts(t *testing.T) {
 // rate/highest. Both ways put the same share of arrivals before any time.
 func TestThinningAgrees(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	for _, c := range cases(t) {
-		if c.Arrivals != Poisson {
-			continue
-		}
+	for _, c := range cases(t, Poisson) {
 		var ours, thinned []time.Duration
 		for seed := range int64(5) {
 			c.Seed = 1000 + seed
@@ -219,7 +204,7 @@ func TestThinningAgrees(t *testing.T) {
 // However the schedule is dealt to generators and loops, together they send
 // exactly what one alone would, each request once.
 func TestHandsAddUp(t *testing.T) {
-	for _, c := range cases(t) {
+	for _, c := range cases(t, Uniform, Poisson) {
 		whole := take(New(c.Config).Lane(0, 1))
 		if !slices.IsSorted(whole) {
 			t.Errorf("%s: due times go back", c.name)
