@@ -31,19 +31,9 @@ const tries = 4
 // phases returns the phases in order; the algorithm is switched between them.
 func phases() (ps []phase) {
 	for _, a := range []string{"fixed", "sliding", "token"} {
-		ps = append(ps, phase{a, 500, 3}, phase{a, 5000, 5})
+		ps = append(ps, phase{algorithm: a, rate: 500, seconds: 3}, phase{algorithm: a, rate: 5000, seconds: 5})
 	}
 	return ps
-}
-
-// A row is the result of a phase.
-type row struct {
-	phase
-	expected span
-	load     *rig.Loaded
-	served   uint64  // 200s, counted by the target
-	busyTime float64 // mean time of a request in the target, in seconds
-	problem  string
 }
 
 // Run plays the demo and prints to out. The error is report.ErrMissed if a figure is wrong, or
@@ -64,9 +54,10 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, r.Stop()) }()
 	fmt.Fprintf(out, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddrs[0], r.TargetAddr)
 
-	var rows []row
+	all := phases()
 	algorithm := "fixed"
-	for i, p := range phases() {
+	for i := range all {
+		p := &all[i]
 		if p.algorithm != algorithm {
 			algorithm = p.algorithm
 			if _, err := rig.Post(ctx, "http://"+r.ProxyAddrs[0]+"/config/algorithm", fmt.Sprintf(`{"algorithm":%q}`, algorithm)); err != nil {
@@ -74,26 +65,23 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 			}
 			fmt.Fprintf(out, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
 		}
-		fmt.Fprintf(out, "▶ %d of %d: %s, %d requests/s for %d s\n", i+1, len(phases()), p.algorithm, p.rate, p.seconds)
-		done, err := play(ctx, r, p, out)
-		if err != nil {
+		fmt.Fprintf(out, "▶ %d of %d: %s, %d requests/s for %d s\n", i+1, len(all), p.algorithm, p.rate, p.seconds)
+		if err := p.play(ctx, r, out); err != nil {
 			return err
 		}
-		rows = append(rows, done)
 	}
-	return show(out, rows)
+	return show(out, all)
 }
 
 // play plays a phase until the generator keeps its schedule.
-func play(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) {
+func (p *phase) play(ctx context.Context, r *rig.Rig, out io.Writer) error {
 	for try := 1; ; try++ {
-		done, err := playOnce(ctx, r, p, out)
-		if err != nil || done.load.Verdict != "INVALID" || try == tries {
-			return done, err
+		if err := p.playOnce(ctx, r, out); err != nil || p.load.Verdict != "INVALID" || try == tries {
+			return err
 		}
-		fmt.Fprintf(out, "  this machine was too busy for the schedule (%s); repeating\n", strings.Join(done.load.Reasons, "; "))
+		fmt.Fprintf(out, "  this machine was too busy for the schedule (%s); repeating\n", strings.Join(p.load.Reasons, "; "))
 		if err := rig.Wait(ctx, refill); err != nil {
-			return done, err
+			return err
 		}
 	}
 }
@@ -102,41 +90,37 @@ func play(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) 
 // starts with a full one.
 const refill = 1500 * time.Millisecond
 
-func playOnce(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) {
+func (p *phase) playOnce(ctx context.Context, r *rig.Rig, out io.Writer) error {
 	before, err := rig.Scrape(ctx, r.TargetAddr)
 	if err != nil {
-		return row{}, err
+		return err
 	}
-	load := rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second}
-	loaded, err := load.Run(ctx, rig.Echo(out))
+	p.load, err = rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second}.Run(ctx, rig.Echo(out))
 	if err != nil {
-		return row{}, err
+		return err
 	}
 	after, err := rig.Scrape(ctx, r.TargetAddr)
 	if err != nil {
-		return row{}, err
+		return err
 	}
 	grown := func(name string) float64 { return after.Since(before, name, `uri="/api/test"`, `status="200"`) }
-	done := row{phase: p, expected: p.admitted(limit), load: loaded, served: uint64(grown("http_server_requests_seconds_count"))}
-	if done.served > 0 {
-		done.busyTime = grown("http_server_requests_seconds_sum") / float64(done.served)
-	}
-	done.problem = done.check()
-	return done, nil
+	served := grown("http_server_requests_seconds_count")
+	p.served, p.busyTime = uint64(served), grown("http_server_requests_seconds_sum")/max(served, 1)
+	return nil
 }
 
-// check describes what is wrong with a phase; empty if nothing is.
-func (r *row) check() string {
-	l := r.load
+// problem describes what is wrong with a phase; empty if nothing is.
+func (p *phase) problem() string {
+	l, expected := p.load, p.admitted(limit)
 	switch {
 	case l.Errors > 0:
 		return fmt.Sprintf("%d requests failed: %v", l.Errors, l.ErrorsByReason)
 	case l.Sent != l.Success+l.RateLimited:
 		return fmt.Sprintf("%d sent, but %d answered", l.Sent, l.Success+l.RateLimited)
-	case l.Success != r.served:
-		return fmt.Sprintf("%d admitted, but the target served %d", l.Success, r.served)
-	case !r.expected.holds(l.Success):
-		return fmt.Sprintf("%d admitted, expected %v", l.Success, r.expected)
+	case l.Success != p.served:
+		return fmt.Sprintf("%d admitted, but the target served %d", l.Success, p.served)
+	case !expected.holds(l.Success):
+		return fmt.Sprintf("%d admitted, expected %v", l.Success, expected)
 	}
 	return ""
 }

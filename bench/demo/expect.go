@@ -1,12 +1,20 @@
 package demo
 
-import "fmt"
+import (
+	"fmt"
 
-// A phase is a load with an algorithm.
+	"weir/bench/rig"
+)
+
+// A phase is a load with an algorithm, and its result.
 type phase struct {
 	algorithm string
 	rate      int // requests per second
 	seconds   int
+
+	load     *rig.Loaded
+	served   uint64  // 200s, counted by the target
+	busyTime float64 // mean time of a request in the target, in seconds
 }
 
 // A span is the range of requests that may be admitted in a phase, both ends included.

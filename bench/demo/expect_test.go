@@ -18,12 +18,12 @@ func TestAdmitted(t *testing.T) {
 		p    phase
 		want string
 	}{
-		{phase{"fixed", 500, 3}, "1500"},
-		{phase{"fixed", 1000, 3}, "3000"},
-		{phase{"fixed", 5000, 5}, "4950 … 6060"},
-		{phase{"sliding", 5000, 5}, "4950 … 6060"},
-		{phase{"token", 5000, 5}, "5940 … 6060"},
-		{phase{"token", 1100, 5}, "5500"}, // everything: less than is stored and flows in
+		{phase{algorithm: "fixed", rate: 500, seconds: 3}, "1500"},
+		{phase{algorithm: "fixed", rate: 1000, seconds: 3}, "3000"},
+		{phase{algorithm: "fixed", rate: 5000, seconds: 5}, "4950 … 6060"},
+		{phase{algorithm: "sliding", rate: 5000, seconds: 5}, "4950 … 6060"},
+		{phase{algorithm: "token", rate: 5000, seconds: 5}, "5940 … 6060"},
+		{phase{algorithm: "token", rate: 1100, seconds: 5}, "5500"}, // everything: less than is stored and flows in
 	} {
 		got := c.p.admitted(limit)
 		if c.p.rate == 1100 {
@@ -42,7 +42,7 @@ func TestAdmitted(t *testing.T) {
 // TestFixedSpanByCount counts windows for every offset of the phase against
 // the clock: the span must hold all of them.
 func TestFixedSpanByCount(t *testing.T) {
-	p := phase{"fixed", 5000, 5}
+	p := phase{algorithm: "fixed", rate: 5000, seconds: 5}
 	span := p.admitted(limit)
 	for offset := range 1000 {
 		var windows [8]int
@@ -60,47 +60,42 @@ func TestFixedSpanByCount(t *testing.T) {
 	}
 }
 
-func TestCheckFindsEachFault(t *testing.T) {
-	good := func() *row {
-		return &row{phase: phase{"fixed", 5000, 1}, expected: span{1000, 2000}, served: 1500,
+func TestProblems(t *testing.T) {
+	good := func() phase {
+		return phase{algorithm: "fixed", rate: 5000, seconds: 1, served: 1500,
 			load: &rig.Loaded{Result: record.Result{Sent: 5000, Success: 1500, RateLimited: 3500, Verdict: "VALID"}}}
 	}
-	if p := good().check(); p != "" {
-		t.Fatalf("a good phase: %s", p)
-	}
-	for name, spoil := range map[string]func(r *row){
-		"failed":          func(r *row) { r.load.Errors = 1 },
-		"answered":        func(r *row) { r.load.Sent++ },
-		"the target":      func(r *row) { r.served-- },
-		"expected 1000 …": func(r *row) { r.load.Success, r.served, r.load.RateLimited = 999, 999, 4001 },
-		"2001 admitted":   func(r *row) { r.load.Success, r.served, r.load.RateLimited = 2001, 2001, 2999 },
-	} {
-		r := good()
-		spoil(r)
-		r.problem = r.check()
-		if !strings.Contains(r.problem, name) {
-			t.Errorf("want a problem with %q, got %q", name, r.problem)
-		}
-		if err := show(io.Discard, []row{*r}); !errors.Is(err, report.ErrMissed) {
-			t.Errorf("%s: the report ends with %v", name, err)
-		}
-		doubtful := *r
-		load := *r.load
-		load.Verdict, doubtful.load = "INVALID", &load
-		if exit, ok := errors.AsType[*service.ExitError](show(io.Discard, []row{*good(), doubtful})); !ok || exit.Status != 3 {
-			t.Errorf("%s with another load than planned: it proves something", name)
-		}
-		if err := show(io.Discard, []row{doubtful, *r}); !errors.Is(err, report.ErrMissed) {
-			t.Errorf("%s with and without the planned load: the report ends with %v", name, err)
-		}
-	}
-	if err := show(io.Discard, []row{*good()}); err != nil {
+	if err := show(io.Discard, []phase{good()}); err != nil {
 		t.Errorf("a good report ends with %v", err)
+	}
+	for problem, spoil := range map[string]func(p *phase){
+		"failed":         func(p *phase) { p.load.Errors = 1 },
+		"answered":       func(p *phase) { p.load.Sent++ },
+		"the target":     func(p *phase) { p.served-- },
+		"expected 990 …": func(p *phase) { p.load.Success, p.served, p.load.RateLimited = 989, 989, 4011 },
+		"2021 admitted":  func(p *phase) { p.load.Success, p.served, p.load.RateLimited = 2021, 2021, 2979 },
+	} {
+		wrong, doubtful := good(), good()
+		spoil(&wrong)
+		spoil(&doubtful)
+		doubtful.load.Verdict = "INVALID"
+		if got := wrong.problem(); !strings.Contains(got, problem) {
+			t.Errorf("want a problem with %q, got %q", problem, got)
+		}
+		if err := show(io.Discard, []phase{wrong}); !errors.Is(err, report.ErrMissed) {
+			t.Errorf("%s: the report ends with %v", problem, err)
+		}
+		if exit, ok := errors.AsType[*service.ExitError](show(io.Discard, []phase{good(), doubtful})); !ok || exit.Status != 3 {
+			t.Errorf("%s with another load than planned: it proves something", problem)
+		}
+		if err := show(io.Discard, []phase{doubtful, wrong}); !errors.Is(err, report.ErrMissed) {
+			t.Errorf("%s with and without the planned load: the report ends with %v", problem, err)
+		}
 	}
 }
 
 func Example_expected() {
-	r := row{expected: phase{"token", 5000, 5}.admitted(limit), load: &rig.Loaded{Result: record.Result{Sent: 25000}}}
-	fmt.Println(r.expectedShare())
+	p := phase{algorithm: "token", rate: 5000, seconds: 5, load: &rig.Loaded{Result: record.Result{Sent: 25000}}}
+	fmt.Println(p.expectedShare())
 	// Output: 75.8…76.2
 }

@@ -9,18 +9,24 @@ import (
 	"weir/bench/rig"
 )
 
-// show prints the rows as a table, and the conclusion.
-func show(out io.Writer, rows []row) error {
+// show prints the phases as a table, and the conclusion.
+func show(out io.Writer, all []phase) error {
 	table := report.NewTable("algorithm|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
-	for i := range rows {
-		r := &rows[i]
-		l := r.load
-		lat := l.LatencySuccess
-		table.Add("%s|%d|%d|%d|%d|%.1f|%s|%.1f|%.1f|%.1f|%s|%d|%.1f|%s|%s", r.algorithm, r.rate, l.Sent, l.Success, l.RateLimited,
-			share(l.RateLimited, l.Sent), r.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, r.refusalP99(), r.served, 1e3*r.busyTime, r.bar(), r.mark())
+	for i := range all {
+		p := &all[i]
+		l, lat := p.load, p.load.LatencySuccess
+		refusals, mark := "–", "✓"
+		if l.RateLimited > 0 {
+			refusals = fmt.Sprintf("%.1f", 1e3*l.LatencyRateLimited.P99)
+		}
+		if p.problem() != "" {
+			mark = "✗"
+		}
+		table.Add("%s|%d|%d|%d|%d|%.1f|%s|%.1f|%.1f|%.1f|%s|%d|%.1f|%s|%s", p.algorithm, p.rate, l.Sent, l.Success, l.RateLimited,
+			share(l.RateLimited, l.Sent), p.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, refusals, p.served, 1e3*p.busyTime, p.bar(), mark)
 	}
 	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s", table.Text(), explanation)
-	return judge(out, rows)
+	return judge(out, all)
 }
 
 const explanation = `
@@ -32,53 +38,35 @@ window admits the requests of a second at once, the other two spread them out af
 `
 
 // judge concludes. Problems prove nothing if they occur only with loads that were not as planned.
-func judge(out io.Writer, rows []row) error {
+func judge(out io.Writer, all []phase) error {
 	var e report.Expectations
 	var wrong []*rig.Loaded
-	for i := range rows {
-		r := &rows[i]
-		e.Never(r.problem != "", "%s at %d/s: %s (the generator's verdict on itself: %s)", r.algorithm, r.rate, r.problem, r.load.Verdict)
-		if r.problem != "" {
-			wrong = append(wrong, r.load)
+	for i := range all {
+		p := &all[i]
+		problem := p.problem()
+		e.Never(problem != "", "%s at %d/s: %s (the generator's verdict on itself: %s)", p.algorithm, p.rate, problem, p.load.Verdict)
+		if problem != "" {
+			wrong = append(wrong, p.load)
 		}
 	}
 	return e.Conclude(out, "nothing was refused below the limit, nothing above it was admitted, no request was lost.", rig.Doubt(wrong))
 }
 
 // bar draws the admitted share.
-func (r *row) bar() string {
+func (p *phase) bar() string {
 	const width = 20
-	full := int(share(r.load.Success, r.load.Sent)*width/100 + 0.5)
+	full := int(share(p.load.Success, p.load.Sent)*width/100 + 0.5)
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
-func (r *row) mark() string {
-	if r.problem != "" {
-		return "✗"
-	}
-	return "✓"
-}
-
-func (r *row) refusalP99() string {
-	if r.load.RateLimited == 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%.1f", 1e3*r.load.LatencyRateLimited.P99)
-}
-
 // expectedShare formats the expected share of refusals, in percent.
-func (r *row) expectedShare() string {
-	sent := r.load.Sent
-	least, most := share(sent-min(sent, r.expected.most), sent), share(sent-min(sent, r.expected.least), sent)
+func (p *phase) expectedShare() string {
+	sent, expected := p.load.Sent, p.admitted(limit)
+	least, most := share(sent-min(sent, expected.most), sent), share(sent-min(sent, expected.least), sent)
 	if least == most {
 		return fmt.Sprintf("%.1f", least)
 	}
 	return fmt.Sprintf("%.1f…%.1f", least, most)
 }
 
-func share(part, whole uint64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return 100 * float64(part) / float64(whole)
-}
+func share(part, whole uint64) float64 { return 100 * float64(part) / float64(max(whole, 1)) }
