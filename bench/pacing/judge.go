@@ -6,23 +6,18 @@ import (
 	"time"
 
 	"weir/bench/report"
+	"weir/loadgen/record"
 )
 
 // settled is the length of the beginning of a run that is ignored, because connections are
 // opened then.
 const settled = time.Second
 
-// A spread describes a distribution of times, in microseconds.
-type spread struct {
-	P50 float64
-	P99 float64
-	Max float64
-}
-
-func spreadOf(spans []time.Duration) spread {
+// spreadOf returns the quantiles of times that tables show.
+func spreadOf(spans []time.Duration) record.Spread {
 	slices.Sort(spans)
-	us := func(q float64) float64 { return float64(report.Quantile(spans, q)) / 1e3 }
-	return spread{P50: us(0.5), P99: us(0.99), Max: us(1)}
+	q := func(q float64) float64 { return report.Quantile(spans, q).Seconds() }
+	return record.Spread{P50: q(0.5), P99: q(0.99), Max: q(1)}
 }
 
 // A judgement compares arrival times with due times.
@@ -32,10 +27,10 @@ type judgement struct {
 	// RateError is the relative difference of the rate of arrivals from that of the schedule.
 	RateError float64
 	// Gap is the difference between the gap of two arrivals and that of their due times.
-	Gap spread
+	Gap record.Spread
 	// Late is how much later than due requests arrived. If the start of the generator is unknown,
 	// it counts relative to the most punctual request.
-	Late spread
+	Late record.Spread
 }
 
 // judge compares sorted arrival times with sorted due times, both counted from the start;

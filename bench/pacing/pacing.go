@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,9 +31,8 @@ func rates() []int { return []int{1000, 10_000} }
 
 // A run is one run of a generator, as seen by the receiver.
 type run struct {
-	name    string
-	lag     *spread // by its own account
-	verdict record.Verdict
+	name string
+	own
 	judgement
 }
 
@@ -75,7 +74,7 @@ func (l *lab) calibrate() error {
 	fmt.Fprintf(l.out, "### Pacing, seen at the receiving side\n\n")
 	fmt.Fprintf(l.out, "Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder itself they were p50 %.0f µs, p99 %.0f µs "+
 		"and at most %.0f µs after the start of write(2), which the recorder and the kernel add to the figures below. "+
-		"Load average of the machine at the start: %s.\n\n", probes, s.P50, s.P99, s.Max, load)
+		"Load average of the machine at the start: %s.\n\n", probes, micros(s.P50), micros(s.P99), micros(s.Max), load)
 	return nil
 }
 
@@ -95,7 +94,7 @@ func (l *lab) pace(all []generator, rate int) error {
 		if err != nil {
 			return r, fmt.Errorf("%s at %d/s: %w", all[i].name, rate, err)
 		}
-		fmt.Fprintf(l.out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests, r.Gap.P99, r.Late.P99)
+		fmt.Fprintf(l.out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests, micros(r.Gap.P99), micros(r.Late.P99))
 		return r, nil
 	})
 	if err == nil {
@@ -108,11 +107,9 @@ func (l *lab) pace(all []generator, rate int) error {
 func (l *lab) installed() (there []generator) {
 	var missing []string
 	for _, g := range generators() {
-		if g.tool != "" {
-			if _, err := exec.LookPath(g.tool); err != nil {
-				missing = append(missing, g.name)
-				continue
-			}
+		if g.tool != "" && rig.Installed(g.tool) != nil {
+			missing = append(missing, g.name)
+			continue
 		}
 		there = append(there, g)
 	}
@@ -129,8 +126,8 @@ func (l *lab) once(g generator, rate int) (run, error) {
 		return r, err
 	}
 	l.recorder.take()
-	o, err := g.run(l.ctx, l.recorder.addr, rate, span)
-	if err != nil {
+	var err error
+	if r.own, err = g.run(l.ctx, l.recorder.addr, rate, span); err != nil {
 		return r, err
 	}
 	stamps, unstamped := l.recorder.take()
@@ -140,22 +137,20 @@ func (l *lab) once(g generator, rate int) (run, error) {
 	if len(stamps) == 0 {
 		return r, fmt.Errorf("no request arrived")
 	}
-	start := o.start.UnixNano()
-	if o.start.IsZero() {
+	start, known := r.start.UnixNano(), !r.start.IsZero()
+	if !known {
 		start = stamps[0]
-		o.due = even(int(span.Seconds()*float64(rate)), rate)
+		r.due = even(int(span.Seconds()*float64(rate)), rate)
 	}
 	arrivals := make([]time.Duration, len(stamps))
 	for i, s := range stamps {
 		arrivals[i] = time.Duration(s - start)
 	}
-	r.judgement = judge(arrivals, o.due, !o.start.IsZero())
-	r.verdict = o.says
-	if o.lag != nil {
-		r.lag = &spread{1e6 * o.lag.P50, 1e6 * o.lag.P99, 1e6 * o.lag.Max}
-	}
+	r.judgement = judge(arrivals, r.due, known)
 	return r, nil
 }
+
+func micros(seconds float64) float64 { return 1e6 * seconds }
 
 // table prints the runs at a rate: medians, and maxima over all runs.
 func (l *lab) table(rate int, runs [][]run) {
@@ -163,19 +158,17 @@ func (l *lab) table(rate int, runs [][]run) {
 	for _, rs := range runs {
 		mid := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", report.MedianOf(rs, of)) }
 		top := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", report.SpreadOf(rs, of).Most) }
-		cells := []string{
-			rs[0].name, mid(func(r run) float64 { return float64(r.Requests) }), top(func(r run) float64 { return float64(r.Missing) }),
-			fmt.Sprintf("%+.4f %%", 100*report.MedianOf(rs, func(r run) float64 { return r.RateError })),
-			mid(func(r run) float64 { return r.Gap.P50 }), mid(func(r run) float64 { return r.Gap.P99 }), top(func(r run) float64 { return r.Gap.Max }),
-			mid(func(r run) float64 { return r.Late.P50 }), mid(func(r run) float64 { return r.Late.P99 }), top(func(r run) float64 { return r.Late.Max }),
-			"", "", "", "",
+		times := func(of func(r run) *record.Spread) []string {
+			return []string{mid(func(r run) float64 { return micros(of(r).P50) }), mid(func(r run) float64 { return micros(of(r).P99) }), top(func(r run) float64 { return micros(of(r).Max) })}
 		}
+		own := []string{"", "", "", ""}
 		if rs[0].lag != nil {
-			cells[10], cells[11] = mid(func(r run) float64 { return r.lag.P50 }), mid(func(r run) float64 { return r.lag.P99 })
-			cells[12] = top(func(r run) float64 { return r.lag.Max })
-			cells[13] = rig.Verdicts(rs, func(r run) record.Verdict { return r.verdict })
+			own = append(times(func(r run) *record.Spread { return r.lag }), rig.Verdicts(rs, func(r run) record.Verdict { return r.says }))
 		}
-		table.Rows = append(table.Rows, cells)
+		table.Rows = append(table.Rows, slices.Concat(
+			[]string{rs[0].name, mid(func(r run) float64 { return float64(r.Requests) }), top(func(r run) float64 { return float64(r.Missing) }),
+				fmt.Sprintf("%+.4f %%", 100*report.MedianOf(rs, func(r run) float64 { return r.RateError }))},
+			times(func(r run) *record.Spread { return &r.Gap }), times(func(r run) *record.Spread { return &r.Late }), own))
 	}
 	fmt.Fprintf(l.out, "\n### %d requests/s, %d runs of %v each in turns, the first second left out\n\n%v\n", rate, rounds, span, table)
 }

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/loadgen/pace"
+	"weir/loadgen/record"
 )
 
 const ms = time.Millisecond
@@ -25,6 +26,11 @@ func at(list ...time.Duration) []time.Duration {
 	return times
 }
 
+// us are times in microseconds.
+func us(p50, p99, most float64) record.Spread {
+	return record.Spread{P50: p50 / 1e6, P99: p99 / 1e6, Max: most / 1e6}
+}
+
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		arrivals, due []time.Duration
@@ -33,12 +39,12 @@ func TestJudge(t *testing.T) {
 	}{
 		"punctual": {at(0, 10*ms, 20*ms), at(0, 10*ms, 20*ms), true, judgement{Requests: 5}},
 		"all late by the same": {at(2*ms, 12*ms, 22*ms), at(0, 10*ms, 20*ms), true,
-			judgement{Requests: 5, Late: spread{2000, 2000, 2000}}},
+			judgement{Requests: 5, Late: us(2000, 2000, 2000)}},
 		"which nobody knows without the start": {at(2*ms, 12*ms, 22*ms), at(0, 10*ms, 20*ms), false, judgement{Requests: 5}},
 		"one late": {at(0, 13*ms, 20*ms, 30*ms), at(0, 10*ms, 20*ms, 30*ms), true,
-			judgement{Requests: 6, Gap: spread{3000, 3000, 3000}, Late: spread{0, 3000, 3000}}},
+			judgement{Requests: 6, Gap: us(3000, 3000, 3000), Late: us(0, 3000, 3000)}},
 		"too slow": {at(0, 20*ms, 40*ms), at(0, 10*ms, 20*ms), false,
-			judgement{Requests: 5, RateError: -0.5, Gap: spread{10_000, 10_000, 10_000}, Late: spread{10_000, 20_000, 20_000}}},
+			judgement{Requests: 5, RateError: -0.5, Gap: us(10000, 10000, 10000), Late: us(10000, 20000, 20000)}},
 		"some are missing": {at(0, 10*ms), at(0, 10*ms, 20*ms), true, judgement{Requests: 4, Missing: 1}},
 		"one too many":     {at(0, 10*ms, 20*ms), at(0, 10*ms), true, judgement{Requests: 5}},
 		"nothing":          {nil, at(0, 10*ms), true, judgement{Missing: 4}},
@@ -161,10 +167,10 @@ func TestPrecision(t *testing.T) {
 func TestTable(t *testing.T) {
 	var out strings.Builder
 	l := &lab{out: &out}
-	lag := &spread{1, 2, 3}
+	lag := us(1, 2, 3)
 	l.table(1000, [][]run{
-		{{name: "ours", lag: lag, verdict: "VALID", judgement: judgement{Requests: 10, Gap: spread{1, 2, 3}}},
-			{name: "ours", lag: lag, verdict: "INVALID", judgement: judgement{Requests: 10, RateError: 0.5, Gap: spread{4, 5, 6}}}},
+		{{name: "ours", own: own{lag: &lag, says: "VALID"}, judgement: judgement{Requests: 10, Gap: us(1, 2, 3)}},
+			{name: "ours", own: own{lag: &lag, says: "INVALID"}, judgement: judgement{Requests: 10, RateError: 0.5, Gap: us(4, 5, 6)}}},
 		{{name: "theirs", judgement: judgement{Requests: 9, Missing: 1}}},
 	})
 	for _, line := range []string{
