@@ -92,19 +92,12 @@ func TestFaults(t *testing.T) {
 		{"another status", "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", wrong},
 		{"all", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK", none},
 	} {
-		ln := testkit.Listen(t)
-		var server sync.WaitGroup
-		server.Go(func() {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
+		addr := testkit.Serve(t, func(conn net.Conn) {
 			_, _ = http.ReadRequest(bufio.NewReader(conn))
 			_, _ = io.WriteString(conn, c.answer)
 			_ = conn.Close()
 		})
-		w := newWorker(t, kinds()[0], ln.Addr().String())
-		_, err := w.exchange()
+		_, err := newWorker(t, kinds()[0], addr).exchange()
 		got := none
 		if f, ok := errors.AsType[*failure](err); ok {
 			got = f.fault
@@ -112,8 +105,6 @@ func TestFaults(t *testing.T) {
 		if got != c.want || (err == nil) != (c.want == none) {
 			t.Errorf("%s is %v (%v), want %v", c.name, got, err, c.want)
 		}
-		_ = ln.Close()
-		server.Wait()
 	}
 }
 
@@ -137,14 +128,7 @@ func TestClosedWhileIdle(t *testing.T) {
 		t.Fatal("an open connection looks closed, or not silent")
 	}
 	srv.CloseClientConnections()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if closed, _ := look(w.conn); closed {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("a closed connection looks open")
-		}
-	}
+	testkit.Eventually(t, "the closed connection looks closed", func() bool { closed, _ := look(w.conn); return closed })
 	if _, err := w.exchange(); err != nil || w.run.idleClosed.Load() != 1 {
 		t.Errorf("afterwards: %v, %d found closed", err, w.run.idleClosed.Load())
 	}
@@ -160,14 +144,7 @@ func TestUnasked(t *testing.T) {
 	if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if _, unasked := look(w.conn); unasked {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("what was sent does not show")
-		}
-	}
+	testkit.Eventually(t, "what was sent shows", func() bool { _, unasked := look(w.conn); return unasked })
 	_, err := w.exchange()
 	if f, ok := errors.AsType[*failure](err); !ok || f.fault != wrong {
 		t.Errorf("got %v", err)

@@ -60,11 +60,7 @@ func TestScrapeReadsAndRefuses(t *testing.T) {
 
 func TestProcessLifecycle(t *testing.T) {
 	p := testkit.Must(Start("sleeper", []string{"WORD=hello"}, "sh", "-c", `trap 'exit 3' TERM; echo $WORD; while :; do sleep 0.01; done`))(t)
-	for end := time.Now().Add(time.Minute); !strings.Contains(p.Output(), "hello"); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("no output: %q", p.Output())
-		}
-	}
+	testkit.Eventually(t, "its output", func() bool { return strings.Contains(p.Output(), "hello") })
 	if rss, err := RSS(p.Pid()); err != nil || rss <= 0 {
 		t.Errorf("resident memory %d, %v", rss, err)
 	}
