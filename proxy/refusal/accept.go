@@ -43,10 +43,10 @@ func ParseAccept(value []byte) (a Accept) {
 	}
 	var exact [forms]uint8 // how specifically a form was named so far
 	for len(value) > 0 {
-		element, rest := cut(value, ',')
+		element, rest, _ := bytes.Cut(value, []byte(","))
 		value = rest
-		media, parameters := cut(element, ';')
-		kind, sub := cut(trim(media), '/')
+		media, parameters, _ := bytes.Cut(element, []byte(";"))
+		kind, sub, _ := bytes.Cut(bytes.Trim(media, " \t"), []byte("/"))
 		q, ok := quality(parameters)
 		if !ok {
 			continue
@@ -91,9 +91,9 @@ func matches(kind, sub []byte, of [2]string) uint8 {
 // parameters before it, such as level=1, counts as the type itself.
 func quality(parameters []byte) (q uint16, ok bool) {
 	for len(parameters) > 0 {
-		one, rest := cut(parameters, ';')
+		one, rest, _ := bytes.Cut(parameters, []byte(";"))
 		parameters = rest
-		name, value := cut(trim(one), '=')
+		name, value, _ := bytes.Cut(bytes.Trim(one, " \t"), []byte("="))
 		if string(name) == "q" || string(name) == "Q" {
 			return thousandths(value)
 		}
@@ -115,14 +115,3 @@ func thousandths(text []byte) (q uint16, ok bool) {
 	}
 	return q, q <= 1000
 }
-
-// cut is bytes.Cut by one byte.
-func cut(b []byte, sep byte) (before, after []byte) {
-	if i := bytes.IndexByte(b, sep); i >= 0 {
-		return b[:i], b[i+1:]
-	}
-	return b, nil
-}
-
-// trim removes spaces and tabs at both ends.
-func trim(b []byte) []byte { return bytes.Trim(b, " \t") }

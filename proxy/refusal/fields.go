@@ -2,6 +2,7 @@ package refusal
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,12 +50,7 @@ func CheckCount(n int) error {
 
 // Lines returns field lines in the order of names.
 func Lines(fields map[string]string) (lines []byte) {
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		lines = append(lines, name+": "+fields[name]+"\r\n"...)
 	}
 	return lines
@@ -74,12 +70,11 @@ func ParseFields(text string) ([]byte, error) {
 		if err := CheckField(name, value); err != nil {
 			return nil, err
 		}
-		if lower := strings.ToLower(name); seen[lower] {
+		lower := strings.ToLower(name)
+		if seen[lower] {
 			return nil, fmt.Errorf("%s is given twice", name)
-		} else {
-			seen[lower] = true
 		}
-		fields[name] = value
+		fields[name], seen[lower] = value, true
 	}
 	return Lines(fields), CheckCount(len(fields))
 }

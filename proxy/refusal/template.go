@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"weir/internal/http1"
@@ -73,36 +75,36 @@ func ParseTemplate(f Form, text []byte) (*Template, error) {
 	if len(text) > templateBytesMax {
 		return nil, fmt.Errorf("must be at most %d bytes, is %d", templateBytesMax, len(text))
 	}
+	line := 0
+	for one := range bytes.Lines(text) {
+		if line++; !utf8.Valid(one) {
+			return nil, fmt.Errorf("line %d: must be UTF-8", line)
+		}
+	}
 	t := &Template{form: f}
-	for at := 0; at < len(text); {
-		rest := text[at:]
-		line := 1 + bytes.Count(text[:at], []byte{'\n'})
-		open := bytes.Index(rest, []byte("{{"))
-		if open < 0 {
-			open = len(rest)
+	line = 1
+	for rest := text; len(rest) > 0; {
+		plain, after, opened := bytes.Cut(rest, []byte("{{"))
+		if len(plain) > 0 {
+			t.parts = append(t.parts, part{text: bytes.Clone(plain)})
 		}
-		if bad := invalid(rest[:open]); bad >= 0 {
-			return nil, fmt.Errorf("line %d: must be UTF-8", line+bytes.Count(rest[:bad], []byte{'\n'}))
-		}
-		if open > 0 {
-			t.parts = append(t.parts, part{text: bytes.Clone(rest[:open])})
-		}
-		if at += open; open == len(rest) {
+		if !opened {
 			break
 		}
-		line += bytes.Count(rest[:open], []byte{'\n'})
-		word, _, closed := bytes.Cut(rest[open+2:], []byte("}}"))
+		line += bytes.Count(plain, []byte("\n"))
+		word, behind, closed := bytes.Cut(after, []byte("}}"))
 		if !closed {
 			return nil, fmt.Errorf("line %d: {{ without }}", line)
 		}
-		place := find(string(bytes.TrimSpace(word)))
-		if place == literal {
-			return nil, fmt.Errorf("line %d: {{%.40q}} is unknown; there are %s", line, word, knownPlaceholders())
+		place := slices.Index(placeholderNames[:], string(bytes.TrimSpace(word)))
+		if place <= int(literal) {
+			return nil, fmt.Errorf("line %d: {{%.40q}} is unknown; there are {{%s}}", line, word, strings.Join(placeholderNames[literal+1:], "}}, {{"))
 		}
-		if t.parts = append(t.parts, part{place: place}); len(t.parts) > placesMax {
+		if t.parts = append(t.parts, part{place: placeholder(place)}); len(t.parts) > placesMax {
 			return nil, fmt.Errorf("line %d: more than %d parts", line, placesMax)
 		}
-		at += 2 + len(word) + 2
+		line += bytes.Count(word, []byte("\n"))
+		rest = behind
 	}
 	return t, t.check()
 }
@@ -127,39 +129,6 @@ func (t *Template) check() error {
 		}
 	}
 	return nil
-}
-
-// invalid returns the position at which b is not UTF-8, or -1.
-func invalid(b []byte) int {
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 {
-			return i
-		}
-		i += n
-	}
-	return -1
-}
-
-// find returns the placeholder of a name, or literal.
-func find(name string) placeholder {
-	for p := literal + 1; p < placeholders; p++ {
-		if placeholderNames[p] == name {
-			return p
-		}
-	}
-	return literal
-}
-
-// knownPlaceholders lists the placeholders.
-func knownPlaceholders() (list string) {
-	for p := literal + 1; p < placeholders; p++ {
-		if p > literal+1 {
-			list += ", "
-		}
-		list += "{{" + placeholderNames[p] + "}}"
-	}
-	return list
 }
 
 // Append appends the template with the given values.
