@@ -2,7 +2,6 @@ package descriptor
 
 import (
 	"encoding/json"
-	"strconv"
 	"strings"
 
 	"weir/internal/strict"
@@ -21,18 +20,18 @@ type Document struct {
 
 // An Entry is one key of descriptors, with or without a value, and the entries below it.
 type Entry struct {
-	Key            string       `json:"key"`
-	Value          strict.Word  `json:"value,omitempty"`
-	ValueToo       strict.Word  `json:"Value,omitempty"` // another spelling; Decode moves it to Value
-	RateLimit      *RateLimit   `json:"rate_limit,omitempty"`
-	Descriptors    []Entry      `json:"descriptors,omitempty"`
-	ShadowMode     bool         `json:"shadow_mode,omitempty"`
-	QuotaMode      bool         `json:"quota_mode,omitempty"`
-	Unlimited      bool         `json:"unlimited,omitempty"`
-	DetailedMetric bool         `json:"detailed_metric,omitempty"`
-	ValueToMetric  bool         `json:"value_to_metric,omitempty"`
-	ShareThreshold bool         `json:"share_threshold,omitempty"`
-	Metadata       *strict.Node `json:"metadata,omitempty"`
+	Key            string      `json:"key"`
+	Value          strict.Word `json:"value,omitempty"`
+	ValueToo       strict.Word `json:"Value,omitempty"` // another spelling; Decode moves it to Value
+	RateLimit      *RateLimit  `json:"rate_limit,omitempty"`
+	Descriptors    []Entry     `json:"descriptors,omitempty"`
+	ShadowMode     bool        `json:"shadow_mode,omitempty"`
+	QuotaMode      bool        `json:"quota_mode,omitempty"`
+	Unlimited      bool        `json:"unlimited,omitempty"`
+	DetailedMetric bool        `json:"detailed_metric,omitempty"`
+	ValueToMetric  bool        `json:"value_to_metric,omitempty"`
+	ShareThreshold bool        `json:"share_threshold,omitempty"`
+	Metadata       rls.Struct  `json:"metadata,omitempty"`
 
 	// Path is where the entry is in the file; empty: it is none, and a fault says so.
 	Path string `json:"-"`
@@ -122,7 +121,6 @@ func (r *judge) entry(n *strict.Node, e *Entry) {
 	if e.ShareThreshold && wildcardOf(string(e.Value)) == nil {
 		r.Fault(e.Path+".share_threshold", "must be false without a value that has a *")
 	}
-	metadata := r.metadata(e.Metadata, e.Path+".metadata")
 	switch l := n.Member("rate_limit"); {
 	case l != nil && e.RateLimit != nil:
 		e.Limit = r.limit(l, e.Path+".rate_limit", e.RateLimit)
@@ -132,7 +130,7 @@ func (r *judge) entry(n *strict.Node, e *Entry) {
 		return
 	}
 	l := e.Limit
-	l.Metadata, l.Unlimited = metadata, l.Unlimited || e.Unlimited
+	l.Metadata, l.Unlimited = e.Metadata, l.Unlimited || e.Unlimited
 	l.Shadow, l.Quota, l.Detailed = e.ShadowMode, e.QuotaMode, e.DetailedMetric
 }
 
@@ -153,14 +151,10 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 	var err error
 	switch {
 	case l.Unlimited:
-		for _, name := range [...]string{"unit", "algorithm"} {
-			if n.Member(name) != nil {
-				r.Fault(path+"."+name, "is not allowed with unlimited")
-			}
-		}
+		r.without(n, path, "with unlimited", "unit", "algorithm")
 		return made
 	case n.Member("algorithm") != nil:
-		r.own(n, path)
+		r.without(n, path, "with algorithm", "unit", "requests_per_unit")
 		made.Limit, err = limit.New(l.Config)
 		r.Under(path, err)
 		if l.Algorithm == limit.Leaky {
@@ -180,11 +174,7 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 
 // theirs judges the form of envoyproxy/ratelimit.
 func (r *judge) theirs(n *strict.Node, path string, l *RateLimit) {
-	for _, name := range limit.Fields() {
-		if n.Member(name) != nil {
-			r.Fault(strict.Member(path, name), "is not allowed without algorithm")
-		}
-	}
+	r.without(n, path, "without algorithm", limit.Fields()...)
 	if n.Member("unit") == nil {
 		r.Fault(path+".unit", "is missing; must be one of %s", rls.UnitNames)
 	}
@@ -195,54 +185,11 @@ func (r *judge) theirs(n *strict.Node, path string, l *RateLimit) {
 	}
 }
 
-// own judges the form of Weir's own limits.
-func (r *judge) own(n *strict.Node, path string) {
-	for _, name := range [...]string{"unit", "requests_per_unit"} {
+// without reports the members of n that are not allowed, and when they are not.
+func (r *judge) without(n *strict.Node, path, when string, names ...string) {
+	for _, name := range names {
 		if n.Member(name) != nil {
-			r.Fault(path+"."+name, "is not allowed with algorithm")
+			r.Fault(strict.Member(path, name), "is not allowed %s", when)
 		}
 	}
-}
-
-// metadata is an object of any values.
-func (r *judge) metadata(n *strict.Node, path string) rls.Struct {
-	if n == nil || n.Kind == strict.Null {
-		return nil
-	}
-	if n.Kind != strict.Object {
-		r.Fault(path, "must be an object, is %v", n)
-		return nil
-	}
-	return structOf(n)
-}
-
-func structOf(n *strict.Node) rls.Struct {
-	s := make(rls.Struct, len(n.Kids))
-	for i := range n.Kids {
-		s[string(n.Names[i].Word)] = valueOf(&n.Kids[i])
-	}
-	return s
-}
-
-func valueOf(n *strict.Node) any {
-	switch n.Kind {
-	case strict.Bool:
-		return string(n.Word) == "true"
-	case strict.Number:
-		if number, err := strconv.ParseFloat(string(n.Word), 64); err == nil {
-			return number
-		}
-		return string(n.Word) // beyond what there are numbers for
-	case strict.Text:
-		return string(n.Word)
-	case strict.List:
-		list := make([]any, len(n.Kids))
-		for i := range n.Kids {
-			list[i] = valueOf(&n.Kids[i])
-		}
-		return list
-	case strict.Object:
-		return structOf(n)
-	}
-	return nil
 }

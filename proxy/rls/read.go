@@ -2,6 +2,7 @@ package rls
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -161,15 +162,9 @@ func elements(n *strict.Node, read func(one *strict.Node) error) error {
 	return nil
 }
 
-// another returns list with one more element, reusing the memory of an earlier element if there
-// is one.
-func another[T any](list []T) []T {
-	if len(list) < cap(list) {
-		return list[:len(list)+1]
-	}
-	var fresh T
-	return append(list, fresh)
-}
+// another returns list with one more element, which has the memory of an earlier one if there is
+// room.
+func another[T any](list []T) []T { return slices.Grow(list, 1)[:len(list)+1] }
 
 // text returns the value of a string.
 func text(v *strict.Node) ([]byte, error) {

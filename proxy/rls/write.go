@@ -14,7 +14,7 @@ import (
 
 // A Struct is a google.protobuf.Struct. Its values are nil, bool, float64, string, []any of such
 // values, or Struct.
-type Struct map[string]any
+type Struct = map[string]any
 
 // AppendResponse appends a response as protojson writes it: fields without a value are
 // left out.
