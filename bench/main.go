@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"weir/bench/advisor"
@@ -95,19 +94,17 @@ func postgresRun(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func main() {
-	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + names() + "; exit status 1: failed, 3: inconclusive, as this machine was too busy for the load", Commands: commands(), Settings: register, Run: run})
+	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + strings.Join(names(func(e experiment) bool { return e.about != "" }), ", ") + "; exit status 1: failed, 3: inconclusive, as this machine was too busy for the load", Commands: names(func(experiment) bool { return true }), Settings: register, Run: run})
 }
 
-// commands returns the names of all experiments.
-func commands() (list []string) {
+// names returns the names of the experiments of a kind.
+func names(of func(e experiment) bool) (list []string) {
 	for _, e := range experiments() {
-		list = append(list, e.name)
+		if of(e) {
+			list = append(list, e.name)
+		}
 	}
 	return list
-}
-
-func names() string {
-	return strings.Join(slices.DeleteFunc(commands(), func(name string) bool { return name == attack.TargetName || name == postgres.ServiceName }), ", ")
 }
 
 func run(ctx context.Context, e *service.Env) error {
@@ -135,5 +132,5 @@ func usage(problem string) error {
 		}
 		fmt.Fprintf(&b, "\n  bench %-10s %s", x.name, x.about)
 	}
-	return &service.ExitError{Status: 2, Err: fmt.Errorf("%s", b.String())}
+	return &service.ExitError{Status: 2, Err: errors.New(b.String())}
 }

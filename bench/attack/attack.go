@@ -113,7 +113,7 @@ func startTarget(ctx context.Context) (addr string, stop func(), err error) {
 	if addr, err = freeport.Addr(); err != nil {
 		return "", nil, err
 	}
-	p, err := rig.StartServing(ctx, "target", addr, self, TargetName, addr)
+	p, err := rig.StartPeer(ctx, "target", addr, self, TargetName, addr)
 	if err != nil {
 		return "", nil, err
 	}

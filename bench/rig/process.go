@@ -67,11 +67,12 @@ func startCommand(name string, cmd *exec.Cmd) (*Process, error) {
 
 // StartPeer starts a third-party program and waits until it listens on addr.
 func StartPeer(ctx context.Context, name, addr string, command ...string) (*Process, error) {
-	p, err := StartServing(ctx, name, addr, command...)
-	if err == nil {
-		p.Foreign = true
+	p, err := Start(name, nil, command...)
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	p.Foreign = true
+	return p, p.await(ctx, addr)
 }
 
 // await is AwaitPort, but kills the process if it fails.
@@ -81,15 +82,6 @@ func (p *Process) await(ctx context.Context, addr string) error {
 		p.Kill()
 	}
 	return err
-}
-
-// StartServing starts a command and waits until it listens on addr.
-func StartServing(ctx context.Context, name, addr string, command ...string) (*Process, error) {
-	p, err := Start(name, nil, command...)
-	if err != nil {
-		return nil, err
-	}
-	return p, p.await(ctx, addr)
 }
 
 // Pid returns the process id.
