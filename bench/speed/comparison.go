@@ -1,6 +1,7 @@
 package speed
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -31,10 +32,7 @@ func (c comparison) play(l *lab) error {
 	for i := range all {
 		all[i].Refuses = c.refused
 	}
-	n := c.connections
-	if n == 0 {
-		n = connections
-	}
+	n := cmp.Or(c.connections, connections)
 	if c.warmUp {
 		for i := range all {
 			if _, err := all[i].Sample(l.ctx, n, time.Second); err != nil {
@@ -68,15 +66,10 @@ func refusals() comparison {
 
 // target compares the speed of our target with nginx.
 func target() comparison {
-	static := side{name: "nginx static", start: func(l *lab, c *contestant) (err error) {
-		c.Process, c.addr, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.Dir, 1))
-		return err
+	ours := side{name: "weir target", start: func(l *lab, _ *contestant, _ string) (*rig.Process, string, error) {
+		return rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"})
 	}}
-	ours := side{name: "weir target", start: func(l *lab, c *contestant) (err error) {
-		c.Process, c.addr, err = l.keep(rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"}))
-		return err
-	}}
-	return comparison{heading: "Plain 200 OK", sides: []side{static, ours}, show: besidePeers}
+	return comparison{heading: "Plain 200 OK", sides: []side{direct("nginx static"), ours}, show: besidePeers}
 }
 
 // besidePeers prints the throughput and CPU of each side, and our ratios to the peers.
@@ -85,7 +78,7 @@ func besidePeers(l *lab, all []contestant, runs [][]rig.Sample) error {
 	name, mine := all[last].Name, runs[last]
 	l.table("", "requests/s", "CPU µs per request", "requests/s: "+name+" ÷ it", "CPU: "+name+" ÷ it")
 	for i, c := range all {
-		cells := []string{c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 1, rig.CPUEach), "", ""}
+		cells := []string{c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 2, rig.CPUEach), "", ""}
 		if i < last {
 			cells[3], cells[4] = ratioOf(mine, runs[i], rig.PerSecond), ratioOf(mine, runs[i], rig.CPUEach)
 		}
@@ -96,14 +89,9 @@ func besidePeers(l *lab, all []contestant, runs [][]rig.Sample) error {
 
 // latency measures the latency that proxies add for one client with one connection.
 func latency(proxies ...side) comparison {
-	direct := side{name: "direct", start: func(l *lab, c *contestant) (err error) {
-		c.addr, err = l.target()
-		c.Process = l.served
-		return err
-	}}
 	return comparison{
 		heading:     "Latency added by " + proxies[0].name + " and " + proxies[len(proxies)-1].name + ", one connection, p50",
-		connections: 1, sides: slices.Concat([]side{direct}, proxies), show: added,
+		connections: 1, sides: slices.Concat([]side{direct("direct")}, proxies), show: added,
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 
 // A side of a comparison is a server and the requests to it.
 type side struct {
-	name   string
-	start  func(l *lab, c *contestant) error
+	name string
+	// start starts the server, in front of the part's target unless it is a target itself.
+	start  func(l *lab, c *contestant, target string) (*rig.Process, string, error)
 	path   string // empty for /api/test
 	script string // of wrk; empty for plain requests
 	header string // a field of each request; empty for none
@@ -29,15 +30,15 @@ const plenty = 1_000_000_000
 // weir returns our proxy with one loop and a limit that is never reached, unless env overrides
 // them.
 func weir(name string, env ...string) side {
-	return side{name: name, start: func(l *lab, c *contestant) error {
-		target, err := l.target()
-		if err != nil {
-			return err
-		}
-		c.Process, c.addr, err = l.keep(rig.StartProxy(l.ctx, append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
-			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, env...)))
-		return err
+	return side{name: name, start: func(l *lab, _ *contestant, target string) (*rig.Process, string, error) {
+		return rig.StartProxy(l.ctx, append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
+			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, env...))
 	}}
+}
+
+// direct returns the part's target as a side.
+func direct(name string) side {
+	return side{name: name, start: func(l *lab, _ *contestant, target string) (*rig.Process, string, error) { return l.served, target, nil }}
 }
 
 // ours returns weir with its usual name.
@@ -45,11 +46,15 @@ func ours(env ...string) side { return weir("weir proxy", env...) }
 
 // open starts sides.
 func (l *lab) open(sides ...side) ([]contestant, error) {
+	target, err := l.target()
+	if err != nil {
+		return nil, err
+	}
 	all := make([]contestant, len(sides))
 	for i, s := range sides {
 		c := &all[i]
 		c.Name = s.name
-		if err := s.start(l, c); err != nil {
+		if c.Process, c.addr, err = l.keep(s.start(l, c, target)); err != nil {
 			return nil, err
 		}
 		c.Wrk = rig.Wrk{URL: "http://" + c.addr + cmp.Or(s.path, "/api/test"), Script: s.script, Header: s.header}

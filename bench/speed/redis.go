@@ -48,25 +48,24 @@ load_module ` + luaModule + `;
 // shared returns the sides with a limit in a separate Redis each; only ours if nginx has no Lua.
 func shared() (sides []side) {
 	if _, err := os.Stat(luaModule); err == nil {
-		sides = []side{{name: "nginx + Lua + Redis", start: func(l *lab, c *contestant) error {
-			target, err := l.target()
-			if err != nil {
-				return err
-			}
-			if c.Redis, err = l.Redis(l.ctx); err != nil {
-				return err
-			}
-			host, port, _ := strings.Cut(c.Redis.Addr, ":")
-			c.Process, c.addr, err = l.keep(rig.Nginx(nginxLua).Start(l.ctx, l.Dir, 1, target, host, port))
-			return err
-		}}}
+		sides = append(sides, withOwnRedis("nginx + Lua + Redis", func(l *lab, target, redis string) (*rig.Process, string, error) {
+			host, port, _ := strings.Cut(redis, ":")
+			return rig.Nginx(nginxLua).Start(l.ctx, l.Dir, 1, target, host, port)
+		}))
 	}
-	return append(sides, side{name: "weir + Redis", start: func(l *lab, c *contestant) (err error) {
+	return append(sides, withOwnRedis("weir + Redis", func(l *lab, target, redis string) (*rig.Process, string, error) {
+		return ours("REDIS_HOST="+redis).start(l, nil, target)
+	}))
+}
+
+// withOwnRedis returns a side that starts a Redis first.
+func withOwnRedis(name string, start func(l *lab, target, redis string) (*rig.Process, string, error)) side {
+	return side{name: name, start: func(l *lab, c *contestant, target string) (_ *rig.Process, _ string, err error) {
 		if c.Redis, err = l.Redis(l.ctx); err != nil {
-			return err
+			return nil, "", err
 		}
-		return weir(c.Name, "REDIS_HOST="+c.Redis.Addr).start(l, c)
-	}})
+		return start(l, target, c.Redis.Addr)
+	}}
 }
 
 // redis compares the cost of a limit in Redis.

@@ -160,8 +160,5 @@ func (l *lab) loadgenMost() error {
 	if err != nil {
 		return err
 	}
-	l.table("", "requests/s", "CPU µs per request", "requests/s: weir loadgen ÷ it", "CPU: weir loadgen ÷ it")
-	l.row("wrk", medianOf(runs[0], 0, rig.PerSecond), medianOf(runs[0], 2, rig.CPUEach), ratioOf(runs[1], runs[0], rig.PerSecond), ratioOf(runs[1], runs[0], rig.CPUEach))
-	l.row("weir loadgen", medianOf(runs[1], 0, rig.PerSecond), medianOf(runs[1], 2, rig.CPUEach), "", "")
-	return nil
+	return besidePeers(l, []contestant{{Contestant: rig.Contestant{Name: "wrk"}}, {Contestant: rig.Contestant{Name: "weir loadgen"}}}, runs)
 }
