@@ -14,72 +14,69 @@ import (
 
 // A chaos has a fleet change, lose and miss things at random, and keeps what was
 // accepted meanwhile.
-type chaos struct {
-	*fleet[*member]
+type chaos[P proxy] struct {
+	*fleet[P]
 	rng      *rand.Rand
 	restarts bool
-	accepted []*Active
+	accepted []time.Time // the dates of the changes
 }
 
-func newChaos(t *testing.T, seed uint64) *chaos {
-	c := &chaos{fleet: newFleet(t, "a", "b", "c"), rng: rand.New(rand.NewPCG(seed, 4)), restarts: seed%2 == 0}
+func newChaos[P proxy](f *fleet[P], seed uint64) *chaos[P] {
+	c := &chaos[P]{fleet: f, rng: rand.New(rand.NewPCG(seed, 4)), restarts: seed%2 == 0}
 	for _, name := range c.names {
-		c.of[name].skew = time.Duration(c.rng.IntN(61)-30) * time.Second
+		c.of[name].common().skew = time.Duration(c.rng.IntN(61)-30) * time.Second
 	}
 	return c
 }
 
-func (c *chaos) any() *member { return c.of[c.names[c.rng.IntN(len(c.names))]] }
+func (c *chaos[P]) any() P { return c.of[c.names[c.rng.IntN(len(c.names))]] }
 
-// change has m make a change, which it may refuse only when it says upon what, or
-// when it was beaten.
-func (c *chaos) change(m *member) {
-	now := c.now.Add(m.skew)
-	var a *Active
-	var err error
-	ifMatch := int64(-1)
+// change has p make a change, which it may refuse only when it says upon what, or
+// when another is first.
+func (c *chaos[P]) change(p P) {
+	words := []string{"set", fmt.Sprint(1 + len(c.accepted))}
 	switch c.rng.IntN(6) {
 	case 0:
-		a, err = m.Delete(now, -1)
+		words = []string{"delete"}
 	case 1:
-		ifMatch = c.rng.Int64N(5)
-		fallthrough
-	default:
-		a, err = m.Apply(now, Change{Config: fixed(1 + int64(len(c.accepted))), Source: SourceAPI, IfMatch: ifMatch})
+		words = append(words, fmt.Sprint(c.rng.IntN(5)))
 	}
-	switch {
+	_, err := p.do(c.now.Add(p.common().skew), words)
+	switch refusable := len(words) == 3 || p.common().link.reach == reachLate; {
 	case err == nil:
-		c.accepted = append(c.accepted, a)
-	case ifMatch < 0 || !errors.Is(err, ErrConflict):
-		c.t.Errorf("change upon %d: %v", ifMatch, err)
+		_, _, held := p.state()
+		c.accepted = append(c.accepted, held.UpdatedAt)
+	case !refusable || !errors.Is(err, ErrConflict):
+		c.t.Errorf("change %q: %v", words, err)
 	}
 }
 
 // step is one thing that happens.
-func (c *chaos) step() {
+func (c *chaos[P]) step() {
 	c.now = c.now.Add(time.Duration(c.rng.IntN(3)) * time.Second / 2)
-	m := c.any()
+	p := c.any()
+	m := p.common()
 	now := c.now.Add(m.skew)
 	switch c.rng.IntN(16) {
 	case 0, 1, 2, 3:
-		c.change(m)
+		c.change(p)
 	case 4:
-		if other := c.any(); other != m {
+		if other := c.any(); other.common() != m {
 			m.link.beaten = func() {
-				other.link.beaten = nil // m is at work and cannot beat in turn
+				other.common().link.beaten = nil // p is at work and cannot beat in turn
 				c.change(other)
 			}
 		}
 	case 5, 6:
-		m.link.set(reach(c.rng.IntN(4)))
+		m.link.set(reach(c.rng.IntN(5)))
 	case 7, 8:
 		m.link.set(reachAll)
 	case 9:
 		c.store.flush()
 	case 10:
-		m.Sync(now)
+		p.Sync(now)
 	case 11, 12:
-		m.watch(now)
+		c.watch(p)
 	case 13:
 		c.round()
 	case 14:
@@ -90,39 +87,42 @@ func (c *chaos) step() {
 		}
 	case 15:
 		if c.restarts {
-			m.start(c.t, now)
+			p.start(c.t, now)
 		}
 	}
 }
 
 // heal ends all trouble. What cannot be understood in the store is ended by a
 // change, as nothing else may.
-func (c *chaos) heal() {
+func (c *chaos[P]) heal() {
 	for _, name := range c.names {
-		c.of[name].link.set(reachAll)
-		c.of[name].link.beaten = nil
+		c.of[name].common().link.set(reachAll)
+		c.of[name].common().link.beaten = nil
 	}
-	m := c.any()
-	a := testkit.Must(m.Apply(c.now.Add(m.skew), change(fixed(1000))))(c.t)
-	c.accepted = append(c.accepted, a)
+	p := c.any()
+	if err := c.fleet.change(p, "1000"); err != nil {
+		c.t.Fatal(err)
+	}
+	_, _, held := p.state()
+	c.accepted = append(c.accepted, held.UpdatedAt)
 }
 
 // latest is when the change was made that all must come to: the latest accepted.
 // After restarts it is the latest that anybody still knows.
-func (c *chaos) latest() (at time.Time) {
+func (c *chaos[P]) latest() (at time.Time) {
 	later := func(t time.Time) {
 		if t.After(at) {
 			at = t
 		}
 	}
 	if !c.restarts {
-		for _, a := range c.accepted {
-			later(a.UpdatedAt)
+		for _, at := range c.accepted {
+			later(at)
 		}
 		return at
 	}
 	for _, name := range c.names {
-		if e := c.of[name].known; e != nil {
+		if e, _, _ := c.of[name].state(); e != nil {
 			later(e.UpdatedAt)
 		}
 	}
@@ -134,25 +134,25 @@ func (c *chaos) latest() (at time.Time) {
 
 // converged fails unless every proxy has in force what the store holds, which is
 // the change of that time, and nothing more is done.
-func (c *chaos) converged(at time.Time) {
+func (c *chaos[P]) converged(at time.Time) {
 	c.t.Helper()
 	doc := c.store.read()
 	first := c.of[c.names[0]]
 	for _, name := range c.names {
-		m := c.of[name]
-		a := m.Active()
-		if got, want := m.tell(), first.tell(); got != want || m.place != placeStore || a.Version != doc.Version {
+		p := c.of[name]
+		known, place, held := p.state()
+		if got, want := p.tell(), first.tell(); got != want || place != placeStore || held.Version != doc.Version {
 			c.t.Errorf("%s: %s, want %s; the store's version is %d", name, got, want, doc.Version)
 		}
-		if !a.UpdatedAt.Equal(at) || string(m.known.body) != string(doc.Body) {
-			c.t.Errorf("%s: in force is the change of %v, want that of %v; the store holds %s", name, a.UpdatedAt, at, doc.Body)
+		if !held.UpdatedAt.Equal(at) || string(known.body) != string(doc.Body) {
+			c.t.Errorf("%s: in force is the change of %v, want that of %v; the store holds %s", name, held.UpdatedAt, at, doc.Body)
 		}
-		m.log.Taken()
+		p.common().log.Taken()
 	}
 	writes := c.store.writes
 	c.round()
 	for _, name := range c.names {
-		if lines := c.of[name].log.Taken(); len(lines) > 0 {
+		if lines := c.of[name].common().log.Taken(); len(lines) > 0 {
 			c.t.Errorf("%s is not at rest: %q", name, lines)
 		}
 	}
@@ -165,29 +165,41 @@ func (c *chaos) converged(at time.Time) {
 // change in force, and it was never replaced by an earlier one anywhere.
 func TestConvergence(t *testing.T) {
 	for seed := range uint64(400) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			c := newChaos(t, seed)
-			for range 60 {
-				before := make(map[*Limits]time.Time)
-				for _, m := range c.of {
-					if m.known != nil {
-						before[m.Limits] = m.known.UpdatedAt
-					}
-				}
-				c.step()
-				for name, m := range c.of {
-					if m.known != nil && m.known.UpdatedAt.Before(before[m.Limits]) {
-						t.Fatalf("%s went back to an earlier change", name)
-					}
-				}
-			}
-			c.heal()
-			latest := c.latest()
-			c.round()
-			c.round()
-			c.converged(latest)
-		})
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { newChaos(newFleet(t, "a", "b", "c"), seed).run() })
+		if seed < 60 {
+			t.Run(fmt.Sprint("rules ", seed), func(t *testing.T) {
+				f := newRuleFleet(t, "a", "b", "c")
+				f.lazy = true
+				newChaos(f, seed).run()
+			})
+		}
 	}
+}
+
+func (c *chaos[P]) run() {
+	known := func() map[*testkit.Records]time.Time { // by the log, which is another one after a restart
+		at := make(map[*testkit.Records]time.Time)
+		for _, p := range c.of {
+			if e, _, _ := p.state(); e != nil {
+				at[p.common().log] = e.UpdatedAt
+			}
+		}
+		return at
+	}
+	for range 60 {
+		before := known()
+		c.step()
+		for log, at := range known() {
+			if at.Before(before[log]) {
+				c.t.Fatal("a proxy went back to an earlier change")
+			}
+		}
+	}
+	c.heal()
+	latest := c.latest()
+	c.round()
+	c.round()
+	c.converged(latest)
 }
 
 // The same with everything at once, for the race detector: watchers, clients and
@@ -200,7 +212,9 @@ func TestConcurrentProxies(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(i), 5))
 		all.Go(func() {
 			for range 300 {
-				m.watch(time.Now())
+				if doc := m.fresh(); doc != nil {
+					m.Observe(time.Now(), *doc)
+				}
 				m.Sync(time.Now())
 			}
 		})
@@ -230,7 +244,7 @@ func TestConcurrentProxies(t *testing.T) {
 		}
 	})
 	all.Wait()
-	c := &chaos{fleet: f}
+	c := &chaos[*member]{fleet: f}
 	var latest time.Time
 	for _, m := range f.of {
 		if at := m.known.UpdatedAt; at.After(latest) {

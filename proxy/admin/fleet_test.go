@@ -153,8 +153,8 @@ func (p *peer) common() *peer { return p }
 func (p *peer) begin() { p.log, p.watched, p.changes = new(testkit.Records), nil, 0 }
 
 // fresh returns the document if it is another one than before, as the store's watcher does.
-func (p *peer) fresh(name string) *store.Document {
-	doc, err := p.link.Read(name)
+func (p *peer) fresh() *store.Document {
+	doc, err := p.link.Read("")
 	if err != nil || p.watched != nil && p.watched.Version == doc.Version && bytes.Equal(p.watched.Body, doc.Body) {
 		return nil
 	}
@@ -171,11 +171,31 @@ func (p place) String() string {
 type proxy interface {
 	common() *peer
 	start(t *testing.T, now time.Time) // it knows nothing yet
-	round(now time.Time)               // a second of it
-	tell() string                      // what is in force: "7 v3 store", and "!" behind it when Active says something else about the store than there is to say
-	// do does a step of a script, on the proxy's clock. "change" is the step that changes
-	// the document.
+	tell() string                      // what is in force: "7 v3 store"; see describe
+	// do does a step of a script, on the proxy's clock. "set" is the step that changes the
+	// document.
 	do(now time.Time, words []string) (known bool, err error)
+
+	// The methods of its document.
+	Observe(now time.Time, doc store.Document)
+	Sync(now time.Time)
+	syncPending(now time.Time)
+	readEntry(doc store.Document) (*entry, error)
+	state() (*entry, place, *Held)
+}
+
+// state returns the latest known change, where it is, and what is in force.
+func (d *document[T]) state() (*entry, place, *Held) { return d.known, d.place, d.held(d.Active()) }
+
+// describe describes what is in force, with "!" behind it when Active says something else about
+// the store than there is to say.
+func (d *document[T]) describe(what string) string {
+	_, place, held := d.state()
+	text := fmt.Sprintf("%s v%d %v", what, held.Version, place)
+	if held.Stored != (place == placeStore && held.Source != SourceDefault) || held.Version != d.version {
+		text += "!"
+	}
+	return text
 }
 
 // A member is a proxy that shares its limits.
@@ -194,41 +214,22 @@ func (m *member) start(t *testing.T, now time.Time) {
 	m.OnChange = func() { m.changes++ }
 }
 
-// watch does what the store's watcher does.
-func (m *member) watch(now time.Time) {
-	if doc := m.fresh(ConfigName); doc != nil {
-		m.Observe(now.Add(m.skew), *doc)
-	}
-}
-
-func (m *member) round(now time.Time) {
-	m.watch(now)
-	m.Sync(now.Add(m.skew))
-}
-
 func (m *member) tell() string {
 	a := m.Active()
-	what := fmt.Sprint(a.Policy.Limit.Permits())
 	if a.Source == SourceDefault {
-		what = "settings"
+		return m.describe("settings")
 	}
-	text := fmt.Sprintf("%s v%d %v", what, a.Version, m.place)
-	if a.Stored != (m.place == placeStore && a.Source != SourceDefault) {
-		text += "!"
-	}
-	return text
+	return m.describe(fmt.Sprint(a.Policy.Limit.Permits()))
 }
 
 func (m *member) do(now time.Time, words []string) (known bool, err error) {
 	switch words[0] {
-	case "set", "change": // N [if-match]
+	case "set": // N [if-match]
 		_, err = m.Apply(now, Change{Config: fixed(numberAt(words, 1)), Source: SourceAPI, IfMatch: numberAt(words, 2)})
 	case "switch":
 		_, err = m.Switch(now, limit.Token, -1)
 	case "delete":
 		_, err = m.Delete(now, -1)
-	case "sync":
-		m.Sync(now)
 	default:
 		return false, nil
 	}
@@ -242,6 +243,7 @@ type fleet[P proxy] struct {
 	names []string
 	of    map[string]P
 	now   time.Time
+	lazy  bool // the proxies read the store only for what is pending
 }
 
 // newFleet starts proxies with these names.
@@ -259,10 +261,24 @@ func fleetOf[P proxy](t *testing.T, fresh func(*link) P, names []string) *fleet[
 	return f
 }
 
-// round is a second of all proxies.
+// watch does what the store's watcher does for a proxy.
+func (f *fleet[P]) watch(p P) {
+	if doc := p.common().fresh(); doc != nil {
+		p.Observe(f.now.Add(p.common().skew), *doc)
+	}
+}
+
+// round is a second of all proxies: changes are reported to them, and those of their own are
+// written.
 func (f *fleet[P]) round() {
 	for _, name := range f.names {
-		f.of[name].round(f.now)
+		p := f.of[name]
+		f.watch(p)
+		if now := f.now.Add(p.common().skew); f.lazy {
+			p.syncPending(now)
+		} else {
+			p.Sync(now)
+		}
 	}
 }
 
@@ -314,7 +330,7 @@ func numberAt(words []string, i int) (n int64) {
 
 // change has a proxy change the document.
 func (f *fleet[P]) change(p P, words ...string) error {
-	_, err := p.do(f.now.Add(p.common().skew), append([]string{"change"}, words...))
+	_, err := p.do(f.now.Add(p.common().skew), append([]string{"set"}, words...))
 	return err
 }
 
@@ -338,6 +354,8 @@ func (f *fleet[P]) step(p P, step string, words []string) {
 		}
 	case "restart":
 		p.start(f.t, now)
+	case "sync":
+		p.Sync(now)
 	case "skew":
 		m.skew = time.Duration(numberAt(words, 1)) * time.Second
 	case "away", "deaf", "readonly", "late", "back":

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,10 +12,25 @@ import (
 // newer is a document that a newer proxy has written.
 const newer = `{"updatedAt":"2026-01-19T16:40:00Z","config":{"algorithm":"fixed","limit":9,"window":1,"shape":1},"source":"api","by":"me"}`
 
-// Histories of two or three proxies. "is 7 v1 store" says: 7 permits a second are
-// in force, as version 1, which the store holds.
+// A history is what happens to a fleet, and what it comes to.
+type history struct{ name, script string }
+
+// ofLimits are the steps and findings that only limits have.
+var ofLimits = regexp.MustCompile("switch|delete|overrides|NEWER|{")
+
+// Histories of two or three proxies, of limits and also of rules. "is 7 v1 store" says: 7
+// permits a second are in force, or the rule 7, as version 1, which the store holds.
 func TestHistories(t *testing.T) {
-	for _, test := range []struct{ name, script string }{
+	for _, test := range []history{
+		{"one after the other", "a set 7; round; b set 8; a is 7 v1 store; round; a is 8 v2 store; c is 8 v2 store; c changes 2"},
+		{"at the same time", "a set 7; b set 8; a is 7 v1 store; round; a is 8 v2 store; b is 8 v2 store"},
+		{"If-Match", "a refused 7 1; a set 7 0; round; b refused 8 0; b set 8 1; b is 8 v2 store"},
+		{"a restart", "a set 7; a restart; a is 7 v1 store; a logged 1 Applied"},
+		{"away, then back", "a away; a set 7; a is 7 v1 here; a logged 1 proxy; round; b is settings v0 nowhere; a back; round; round; a is 7 v1 store; b is 7 v1 store; a changes 1; a logged 1 stored"},
+		{"away, and others go on", "a set 6; round; a away; b set 7; b set 8; a set 9; a back; round; round; a is 9 v4 store; b is 9 v4 store"},
+		{"read-only", "a readonly; a set 7; a set 8; round; a is 8 v2 here; a back; round; round; b is 8 v1 store; a is 8 v1 store"},
+		{"away at the start", "a set 7; b away; b restart; b is settings v0 nowhere; b back; round; b is 7 v1 store"},
+
 		{"nothing set, nothing written", "round; round; a is settings v0 nowhere; holds v0; a changes 0"},
 		{"others follow", "a set 7; a is 7 v1 store; b is settings v0 nowhere; round; b is 7 v1 store; b changes 1; round; b changes 1"},
 		{"followed without a watcher", "a set 7; b sync; b is 7 v1 store"},
@@ -42,7 +58,7 @@ func TestHistories(t *testing.T) {
 		{"away: a race when it is back", "a set 1; round; a away; a set 7; a back; a beaten b 8; a sync; a is 8 v2 store; b is 8 v2 store"},
 		{"away and restarted: the change is lost", "a set 1; round; a away; a set 7; a restart; a is settings v0 nowhere; a back; round; a is 1 v1 store"},
 
-		{"written, not answered", "a set 1; round; a deaf; a set 7; a is 7 v2 here; b sync; b is 7 v2 store; a back; a sync; a is 7 v2 store"},
+		{"written, not answered", "a set 1; round; a deaf; a set 7; a is 7 v2 here; b sync; b is 7 v2 store; a back; a sync; a is 7 v2 store; a changes 2"},
 		{"written, not answered, changed again here", "a deaf; a set 7; a back; a set 8; a is 8 v2 store"},
 		{"written, not answered, changed elsewhere", "a deaf; a set 7; b set 8; a back; round; a is 8 v2 store; b is 8 v2 store"},
 		{"written again, not answered", "a set 6; a set 7; flush; a deaf; a sync; a is 7 v2 lost; b sync; b is 7 v1 store; a back; a sync; a is 7 v1 store"},
@@ -94,6 +110,9 @@ func TestHistories(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			newFleet(t, "a", "b", "c").play(strings.ReplaceAll(test.script, "NEWER", newer))
+			if !ofLimits.MatchString(test.script) {
+				newRuleFleet(t, "a", "b", "c").play(test.script)
+			}
 		})
 	}
 }
