@@ -13,34 +13,43 @@ import (
 
 // Decide lets a master give back places in queues and decide groups; see [store.Backend].
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
-	releases, size, answer := batch.Releases, 0, 0
-	for i, sent := 0, 0; i < len(batch.Releases); i++ {
-		n := sizeOf(&batch.Releases[i].Counter)
-		if size > 0 && size+n > asks.QuestionBytesMax/2 {
-			b.decide(ctx, batch.Releases[sent:i], nil)
-			sent, size = i, 0
-		}
-		releases, size = batch.Releases[sent:], size+n
+	var q question
+	for i := range batch.Releases {
+		b.fit(ctx, &q, sizeOf(&batch.Releases[i].Counter), 0)
+		q.releases = append(q.releases, batch.Releases[i])
 	}
-	var call []*store.Group
 	for _, g := range batch.Groups {
-		n, states := sizeOfGroup(g)
-		switch {
+		switch n, states := sizeOfGroup(g); {
 		case n == 0:
 			g.Err, g.Granted = nil, g.N
-			continue
 		case n > asks.QuestionBytesMax/2 || g.N > asks.NMax:
 			g.Err = errTooLarge
-			continue
-		case size+n > asks.QuestionBytesMax/2 || answer+states > asks.AnswerBytesMax:
-			b.decide(ctx, releases, call)
-			releases, call, size, answer = nil, nil, 0, 0
+		default:
+			b.fit(ctx, &q, n, states)
+			q.groups = append(q.groups, g)
 		}
-		call, size, answer = append(call, g), size+n, answer+states
 	}
-	if len(call)+len(releases) > 0 {
-		b.decide(ctx, releases, call)
+	if q.size > 0 {
+		b.decide(ctx, &q)
 	}
+}
+
+// A question is the content of one call.
+type question struct {
+	releases       []store.Release
+	groups         []*store.Group
+	size, states   int       // upper bounds on the sizes of the question and of the states in its answer
+	connect, until time.Time // deadlines of the connection and of the answer
+}
+
+// fit adds the size of what is to be added to a question. If that does not fit, it first makes a
+// call with what the question has.
+func (b *backend) fit(ctx context.Context, q *question, n, states int) {
+	if q.size > 0 && (q.size+n > asks.QuestionBytesMax/2 || q.states+states > asks.AnswerBytesMax) {
+		b.decide(ctx, q)
+		*q = question{}
+	}
+	q.size, q.states = q.size+n, q.states+states
 }
 
 // counterBytes is an upper bound on the encoded size of a counter without its rule and key.
@@ -67,9 +76,9 @@ func sizeOfGroup(g *store.Group) (n, states int) {
 }
 
 // decide makes one call. An error is stored in the groups.
-func (b *backend) decide(ctx context.Context, releases []store.Release, groups []*store.Group) {
-	if err := b.ask(ctx, releases, groups); err != nil {
-		for _, g := range groups {
+func (b *backend) decide(ctx context.Context, q *question) {
+	if err := b.ask(ctx, q); err != nil {
+		for _, g := range q.groups {
 			g.Err = err
 		}
 	}
@@ -78,19 +87,18 @@ func (b *backend) decide(ctx context.Context, releases []store.Release, groups [
 // ask asks the current master to decide, or the next one to which a connection can be made: each
 // has its share of the time to accept one. If a master does not answer in time, the next master
 // becomes the current one for later calls, because nothing is sent twice.
-func (b *backend) ask(ctx context.Context, releases []store.Release, groups []*store.Group) error {
+func (b *backend) ask(ctx context.Context, q *question) error {
 	began := time.Now()
-	until, bounded := ctx.Deadline()
-	if !bounded {
-		until = began.Add(b.cfg.Timeout)
+	var bounded bool
+	if q.until, bounded = ctx.Deadline(); !bounded {
+		q.until = began.Add(b.cfg.Timeout)
 	}
 	first, now := int(b.current.Load()), began
-	q := question{releases: releases, groups: groups, until: until}
 	var err error
 	for left := len(b.masters); left > 0; left-- {
 		at := (first + len(b.masters) - left) % len(b.masters)
-		q.connect = now.Add(until.Sub(now) / time.Duration(left))
-		if err = b.askOne(ctx, at, &q); !unconnected(err) || ctx.Err() != nil {
+		q.connect = now.Add(q.until.Sub(now) / time.Duration(left))
+		if err = b.askOne(ctx, at, q); !unconnected(err) || ctx.Err() != nil {
 			b.current.CompareAndSwap(int32(first), int32(b.next(at, err)))
 			break
 		}
@@ -107,13 +115,6 @@ func (b *backend) next(at int, err error) int {
 		return (at + 1) % len(b.masters)
 	}
 	return at
-}
-
-// A question is the content of one call.
-type question struct {
-	releases       []store.Release
-	groups         []*store.Group
-	connect, until time.Time // deadlines of the connection and of the answer
 }
 
 // askOne asks one master to decide.

@@ -260,7 +260,7 @@ func TestAskAllocates(t *testing.T) {
 	l := testkit.Must(limit.NewFixed(5, time.Hour))(t)
 	groups := []*store.Group{one(1, strings.Repeat("r", 10), &l)}
 	if n := testing.AllocsPerRun(100, func() {
-		if err := b.ask(background, nil, groups); err != nil {
+		if err := b.ask(background, &question{groups: groups}); err != nil {
 			t.Error(err)
 		}
 	}); n > 1 {
