@@ -12,6 +12,12 @@ import (
 // time. It is unknown what was charged.
 var ErrUndecided = errors.New("the master could not decide about this key")
 
+// Marks are the answer to GET /v1/marks in JSON: texts that change when something has changed.
+type Marks struct {
+	Edits     string            `json:"edits"`     // keys, by edits
+	Documents map[string]string `json:"documents"` // documents, by name
+}
+
 // AppendHead appends the head of an answer: the mode of the deciding store, and the number of
 // asks whose answers follow.
 func AppendHead(dst []byte, mode store.Mode, asks int) []byte {

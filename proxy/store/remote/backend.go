@@ -23,6 +23,7 @@ import (
 
 	"weir/internal/certs"
 	"weir/internal/metric"
+	"weir/proxy/asks"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 )
@@ -205,13 +206,7 @@ func (b *backend) CompareAndSet(context.Context, string, int64, []byte) (int64, 
 	return 0, store.ErrReadOnly
 }
 
-// marks is the answer to GET /v1/marks.
-type marks struct {
-	Edits     string            `json:"edits"`
-	Documents map[string]string `json:"documents"`
-}
-
-func (b *backend) marks(ctx context.Context) (m marks, err error) {
+func (b *backend) marks(ctx context.Context) (m asks.Marks, err error) {
 	_, body, err := b.do(ctx, int(b.current.Load()), &call{path: "/v1/marks"})
 	if err == nil {
 		if err = json.Unmarshal(body, &m); err != nil || m.Edits == "" {
