@@ -34,7 +34,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	e, d := s.env, &s.env.described
 	c := &s.checked
 	*c = checked{asked: c.asked[:0], keys: c.keys[:0], fields: c.fields[:0]}
-	e.extra, e.Answers.Extra = e.extra[:0], e.Answers.Extra[:0]
+	e.Answers.Extra = e.Answers.Extra[:0]
 	var known bool
 	if c.form, known = formOf(h.Path); !known {
 		s.fail(now, 404, "unknown form; allowed: /check/forwarded, /check/original, /check/path/…")
@@ -175,18 +175,15 @@ func (s *Session) leave(now time.Time) {
 
 // allow admits the described request.
 func (s *Session) allow(now time.Time, fields []byte) {
-	s.env.extra = append(s.env.extra[:0], fields...)
-	s.write(now, http1.Answer{Status: s.checked.form.allow})
+	s.write(now, http1.Answer{Status: s.checked.form.allow, Extra: fields})
 }
 
 // deny refuses the described request. For an asker that supports only 403 the status is replaced,
 // and a field has the original one.
 func (s *Session) deny(now time.Time, a http1.Answer) {
-	e := s.env
-	e.extra = append(e.extra[:0], a.Extra...)
-	if s.checked.deny != 0 {
-		e.extra = http1.AppendFieldInt(e.extra, "X-Weir-Status", int64(a.Status))
-		a.Status = s.checked.deny
+	if e := s.env; s.checked.deny != 0 {
+		e.extra = http1.AppendFieldInt(append(e.extra[:0], a.Extra...), "X-Weir-Status", int64(a.Status))
+		a.Extra, a.Status = e.extra, s.checked.deny
 	}
 	s.write(now, a)
 }

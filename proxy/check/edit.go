@@ -86,7 +86,6 @@ func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) 
 		s.fail(now, 503, err.Error())
 		return true
 	}
-	s.env.extra = s.env.extra[:0]
 	body := `{"changed":` + strconv.FormatBool(changed) + "}\n"
 	s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: []byte(body)})
 	return true

@@ -16,15 +16,8 @@ import (
 //
 // Immutable after New.
 type Documents struct {
-	Marks []byte                    // the answer to GET /v1/marks
+	Marks []byte                    // asks.Marks in JSON
 	Named map[string]store.Document // by name; others are not available
-}
-
-// Marks are texts that change when something has changed: keys by edits, and documents by
-// name.
-type Marks struct {
-	Edits     string            `json:"edits"`
-	Documents map[string]string `json:"documents"`
 }
 
 // An Edit is a change of one key.
@@ -107,7 +100,7 @@ type Env struct {
 	refusal   decide.Refusal
 	shadow    store.Ask
 	body      []byte // of the answer under construction
-	extra     []byte // its fields
+	extra     []byte // its fields, until it is written
 	date      http1.Date
 }
 

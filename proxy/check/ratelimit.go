@@ -8,7 +8,6 @@ import (
 	"weir/proxy/descriptor"
 	"weir/proxy/envoy"
 	"weir/proxy/rls"
-	"weir/proxy/store"
 )
 
 // jsonBytesMax bounds a request for Envoy's rate limit service.
@@ -36,20 +35,16 @@ type RateLimit struct {
 // Owned by its loop.
 type limited struct {
 	envoy.Case
-	began  time.Time
-	gave   int  // number of Gives done
-	closed bool // the store is unavailable and refuses
+	began time.Time
+	gave  int // number of Gives done
 }
-
-// take handles the store's answer to one of the asks.
-func (l *limited) take(index int, ans *store.Answer) { l.closed = !l.Take(index, ans) || l.closed }
 
 // takeLimited returns a limited for a request.
 func (e *Env) takeLimited() *limited {
 	if n := len(e.limited); n > 0 {
 		l := e.limited[n-1]
 		e.limited = e.limited[:n-1]
-		l.gave, l.closed = 0, false
+		l.gave = 0
 		return l
 	}
 	return new(limited)
@@ -100,7 +95,9 @@ func (s *Session) limitEnds(now time.Time) {
 func (s *Session) giveBack(now time.Time) {
 	l := s.limited
 	if l.gave == len(l.Gives) {
-		s.ask(now)
+		if s.askAll(now, l.Asks, l.Take) {
+			s.respond(now)
+		}
 		return
 	}
 	g := &l.Gives[l.gave]
@@ -112,38 +109,15 @@ func (s *Session) giveBack(now time.Time) {
 	s.cycle.Wait()
 }
 
-// ask asks the store.
-func (s *Session) ask(now time.Time) {
-	l := s.limited
-	if s.askAll(now, l.Asks, l.take) {
-		s.respond(now)
-	}
-}
-
-// takeLimit handles the store's answer to one of several asks, and reports whether the
-// exchange has ended.
-func (s *Session) takeLimit(now time.Time, index int, ans *store.Answer) bool {
-	s.limited.take(index, ans)
-	if s.waits > 0 {
-		return false
-	}
-	if s.gone {
-		s.limitEnds(now)
-		return false
-	}
-	s.respond(now)
-	return true
-}
-
 // respond answers a request that was decided.
 func (s *Session) respond(now time.Time) {
 	e, l := s.env, s.limited
-	if l.closed {
+	if l.Closed {
 		s.undecided(now, 500, "the rate limiter's store is unavailable")
 		return
 	}
 	l.Judge(now)
-	e.extra, e.body = e.extra[:0], rls.AppendResponse(e.body[:0], &l.Response)
+	e.body = rls.AppendResponse(e.body[:0], &l.Response)
 	status := 200
 	if l.Response.OverallCode == rls.OverLimit {
 		status = 429

@@ -80,7 +80,6 @@ func (s *Session) handleEnd(now time.Time) {
 
 // health answers like envoyproxy/ratelimit.
 func (s *Session) health(now time.Time) {
-	s.env.extra = s.env.extra[:0]
 	a := http1.Answer{Status: 200, ContentType: "text/plain", Body: []byte("OK")}
 	if s.cycle.Draining || !s.env.Healthy() {
 		a.Status, a.Body = 500, nil
@@ -155,23 +154,31 @@ func (s *Session) forgetParts() {
 // exchange has ended.
 func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool {
 	s.waits--
-	switch {
-	case s.route == routeJSON:
-		return s.takeLimit(now, index, ans)
-	case s.gone && s.route == routeCheck:
-		s.late(now, ans)
-		return false
-	case s.gone:
-		return false
-	case s.route == routeCheck:
+	switch s.route {
+	case routeCheck:
+		if s.gone {
+			s.late(now, ans)
+			return false
+		}
 		s.judge(now, ans)
 		return true
+	case routeJSON:
+		s.limited.Take(index, ans)
+	default:
+		s.part(index, ans)
 	}
-	s.part(index, ans)
-	if s.waits == 0 {
+	switch {
+	case s.waits > 0:
+		return false
+	case s.gone && s.route == routeJSON:
+		s.limitEnds(now)
+	case s.gone:
+	case s.route == routeJSON:
+		s.respond(now)
+	default:
 		s.decided(now)
 	}
-	return s.waits == 0
+	return !s.gone
 }
 
 // part encodes the answer to one of several asks. Logs of keys are large: an ask whose
@@ -192,7 +199,6 @@ func (s *Session) decided(now time.Time) {
 		e.body = append(e.body, part...)
 	}
 	s.forgetParts()
-	e.extra = e.extra[:0]
 	s.write(now, http1.Answer{Status: 200, ContentType: asks.ContentType, Body: e.body})
 	if cap(e.body) > outBytesKept {
 		e.body = nil
@@ -207,7 +213,6 @@ func (s *Session) show(now time.Time) {
 		s.fail(now, 503, "the documents of the store have not been read yet")
 		return
 	}
-	e.extra = e.extra[:0]
 	if s.route == routeMarks {
 		s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: docs.Marks})
 		return
@@ -219,7 +224,7 @@ func (s *Session) show(now time.Time) {
 	case doc.Version == 0:
 		s.write(now, http1.Answer{Status: 204})
 	default:
-		e.extra = http1.AppendFieldString(e.extra, "ETag", strconv.Quote(strconv.FormatInt(doc.Version, 10)))
-		s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: doc.Body})
+		e.extra = http1.AppendFieldString(e.extra[:0], "ETag", strconv.Quote(strconv.FormatInt(doc.Version, 10)))
+		s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: doc.Body, Extra: e.extra})
 	}
 }

@@ -210,29 +210,27 @@ func (s *Session) faulty(now time.Time, err error) {
 
 // failAt answers with an error about a part of the request.
 func (s *Session) failAt(now time.Time, status int, problem, path string) {
-	e := s.env
-	e.extra = e.extra[:0]
-	if status == 503 {
-		e.extra = append(e.extra, "Retry-After: 1\r\n"...)
-	}
-	if status == 401 {
-		e.extra = append(e.extra, "WWW-Authenticate: Bearer\r\n"...) // RFC 9110 section 11.6.1
-	}
-	if status == 405 {
-		e.extra = append(append(append(e.extra, "Allow: "...), s.route.wants().String()...), "\r\n"...)
+	fields := s.env.extra[:0]
+	switch status {
+	case 503:
+		fields = append(fields, "Retry-After: 1\r\n"...)
+	case 401:
+		fields = append(fields, "WWW-Authenticate: Bearer\r\n"...) // RFC 9110 section 11.6.1
+	case 405:
+		fields = http1.AppendFieldString(fields, "Allow", s.route.wants().String())
 	}
 	body, _ := json.Marshal(struct { // texts always can be encoded
 		Error string `json:"error"`
 		Path  string `json:"path,omitempty"`
 	}{problem, path})
-	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: append(body, '\n')})
+	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: append(body, '\n'), Extra: fields})
 }
 
-// write writes an answer with the fields in the Env's extra.
+// write writes an answer. Its fields may be in the Env's extra.
 func (s *Session) write(now time.Time, a http1.Answer) {
 	e := s.env
 	date, _ := e.date.At(now)
-	a.Extra = append(e.extra, date...)
+	a.Extra = append(append(e.extra[:0], a.Extra...), date...)
 	e.Out, e.extra = s.cycle.AppendAnswer(e.Out, a)
 	e.Count(s.route.api(), a.Status)
 	if cap(s.body) > bodyBytesKept {

@@ -61,6 +61,8 @@ type Case struct {
 	Refused func(now time.Time, r *decide.Refusal) (id []byte)
 	// Apart says that the request has more limits than can be decided together.
 	Apart bool
+	// Closed says that the store is unavailable and everything is refused.
+	Closed bool
 
 	settings *Settings
 	counts   *Counts
@@ -100,7 +102,7 @@ type asked struct {
 // a [strict.Fault].
 func (c *Case) Open(s *Settings, counts *Counts, domains *descriptor.Domains) error {
 	c.settings, c.counts = s, counts
-	c.Asks, c.Gives, c.Apart = c.Asks[:0], c.Gives[:0], false
+	c.Asks, c.Gives, c.Apart, c.Closed = c.Asks[:0], c.Gives[:0], false, false
 	c.asked, c.counters, c.keys = c.asked[:0], c.counters[:0], c.keys[:0]
 	r := &c.Request
 	switch {
@@ -296,9 +298,9 @@ func (a *asked) enforced(s *Settings) bool {
 	return a.limits() && !s.Quota && !a.limit.Shadow && !a.limit.Quota
 }
 
-// Take handles the store's answer to ask i. It returns false if the store is unavailable and
-// everything is refused.
-func (c *Case) Take(i int, ans *store.Answer) bool {
+// Take handles the store's answer to ask i.
+func (c *Case) Take(i int, ans *store.Answer) {
+	c.Closed = c.Closed || ans.Mode == store.Closed
 	for k := range c.asked {
 		a := &c.asked[k]
 		if a.ask != i || !a.limits() {
@@ -310,5 +312,4 @@ func (c *Case) Take(i int, ans *store.Answer) bool {
 			a.stop()
 		}
 	}
-	return ans.Mode != store.Closed
 }

@@ -87,7 +87,7 @@ func (w *world) ask(second int, body string) string {
 		default:
 			ans.Mode = w.mode
 		}
-		if !w.c.Take(i, &ans) {
+		if w.c.Take(i, &ans); w.c.Closed {
 			return "closed"
 		}
 	}
