@@ -232,13 +232,9 @@ func (p *platform) checkNames(t *testing.T, boards []dashboard) {
 		}
 	}
 	recorded := make(map[string]bool)
-	for file, f := range rules(t) {
-		for _, g := range f.Groups {
-			for _, r := range g.Rules {
-				check(file+", "+r.Alert+r.Record, r.Expr)
-				recorded[r.Record] = true
-			}
-		}
+	for _, r := range rules(t) {
+		check(r.file+", "+r.Alert+r.Record, r.Expr)
+		recorded[r.Record] = true
 	}
 	delete(recorded, "") // alerts
 	await(t, "rules that record nothing", func() error {

@@ -40,12 +40,10 @@ func startPlatform(t *testing.T) *platform {
 	env := []string{
 		"TARGET_URL=http://" + p.addrs["target"], "REDIS_HOST=" + redis.Addr, "RATE_LIMIT_LIMIT=" + platformLimit, "REDIS_TIMEOUT=2s", "GATE=shadow",
 	}
-	if slices.Contains(programs(), "advisor") {
-		_, p.addrs["advisor"] = launch(t, "advisor", "CAPACITY_RPS=250", "STATE_FILE="+filepath.Join(t.TempDir(), "state"))
-		// The advisor's time is compressed from forty minutes to a second: it needs a quarter of
-		// a day of history.
-		env = append(env, "ADAPTIVE_MODE=shadow", "ADVISOR_URL=http://"+p.addrs["advisor"], "ADAPTIVE_UPDATE_INTERVAL=40m", "ADAPTIVE_TIME_SCALE=2400")
-	}
+	_, p.addrs["advisor"] = launch(t, "advisor", "CAPACITY_RPS=250", "STATE_FILE="+filepath.Join(t.TempDir(), "state"))
+	// The advisor's time is compressed from forty minutes to a second: it needs a quarter of a day
+	// of history.
+	env = append(env, "ADAPTIVE_MODE=shadow", "ADVISOR_URL=http://"+p.addrs["advisor"], "ADAPTIVE_UPDATE_INTERVAL=40m", "ADAPTIVE_TIME_SCALE=2400")
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, rules, "rules: [{id: orders, match: {methods: [POST], path: /api/test}, limit: {algorithm: gcra, limit: 5, window: 1, burst: 1}, defer: {when: always}}]\n")
 	_, p.addrs["proxy"] = launch(t, "proxy", append(env, "RULES_FILE="+rules, "DEFER_URL=file:"+filepath.Join(t.TempDir(), "deferred"))...)
@@ -124,16 +122,8 @@ func (p *platform) startPrometheus(t *testing.T) {
 		write(t, filepath.Join(dir, "rules", filepath.Base(name)), read(t, name))
 	}
 	addr := testkit.FreeAddr(t)
-	server, err := rig.Start("prometheus", nil, "prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
+	running(t, "prometheus", nil, "prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	p.prometheus = "http://" + addr
 	await(t, "start Prometheus", func() error {
 		_, err := fetch(t.Context(), p.prometheus+"/-/ready")

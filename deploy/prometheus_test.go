@@ -9,29 +9,33 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A ruleFile is a file of rules.
-type ruleFile struct {
-	Groups []struct {
-		Name  string
-		Rules []struct {
-			Record, Alert, Expr, For string
-			Labels, Annotations      map[string]string
-		}
-	}
+// A rule is one that records or alerts, with the name of its file.
+type rule struct {
+	file                     string
+	Record, Alert, Expr, For string
+	Labels, Annotations      map[string]string
 }
 
-// rules returns the files of rules by name.
-func rules(t *testing.T) map[string]ruleFile {
+func rules(t *testing.T) (all []rule) {
 	t.Helper()
-	files := make(map[string]ruleFile)
 	for _, name := range glob(t, "prometheus/rules/*.yml") {
-		var f ruleFile
+		var f struct {
+			Groups []struct {
+				Name  string
+				Rules []rule
+			}
+		}
 		if err := yaml.Load([]byte(read(t, name)), &f, yaml.WithKnownFields()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		files[name] = f
+		for _, g := range f.Groups {
+			for _, r := range g.Rules {
+				r.file = name
+				all = append(all, r)
+			}
+		}
 	}
-	return files
+	return all
 }
 
 func glob(t *testing.T, pattern string) []string {
@@ -61,23 +65,19 @@ func TestAlertsFire(t *testing.T) {
 // Every alert says what it means and what to do.
 func TestAlertsAreExplained(t *testing.T) {
 	seen := make(map[string]bool)
-	for file, f := range rules(t) {
-		for _, g := range f.Groups {
-			for _, r := range g.Rules {
-				if seen[r.Alert+r.Record] {
-					t.Errorf("%s: %s%s is there twice", file, r.Alert, r.Record)
-				}
-				seen[r.Alert+r.Record] = true
-				if r.Alert == "" {
-					continue
-				}
-				if r.Annotations["summary"] == "" || len(strings.Fields(r.Annotations["runbook"])) < 8 {
-					t.Errorf("%s: %s needs a summary and a runbook sentence", file, r.Alert)
-				}
-				if s := r.Labels["severity"]; s != "critical" && s != "warning" {
-					t.Errorf("%s: %s has severity %q, want critical or warning", file, r.Alert, s)
-				}
-			}
+	for _, r := range rules(t) {
+		if seen[r.Alert+r.Record] {
+			t.Errorf("%s: %s%s is there twice", r.file, r.Alert, r.Record)
+		}
+		seen[r.Alert+r.Record] = true
+		if r.Alert == "" {
+			continue
+		}
+		if r.Annotations["summary"] == "" || len(strings.Fields(r.Annotations["runbook"])) < 8 {
+			t.Errorf("%s: %s needs a summary and a runbook sentence", r.file, r.Alert)
+		}
+		if s := r.Labels["severity"]; s != "critical" && s != "warning" {
+			t.Errorf("%s: %s has severity %q, want critical or warning", r.file, r.Alert, s)
 		}
 	}
 }
@@ -119,17 +119,13 @@ func TestAlertsAreTested(t *testing.T) {
 		}
 	}
 	alerts := 0
-	for _, f := range rules(t) {
-		for _, g := range f.Groups {
-			for _, r := range g.Rules {
-				if r.Alert == "" {
-					continue
-				}
-				alerts++
-				if !fires[r.Alert] || !quiet[r.Alert] {
-					t.Errorf("%s is tested to fire: %t, to be quiet: %t; want both", r.Alert, fires[r.Alert], quiet[r.Alert])
-				}
-			}
+	for _, r := range rules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		alerts++
+		if !fires[r.Alert] || !quiet[r.Alert] {
+			t.Errorf("%s is tested to fire: %t, to be quiet: %t; want both", r.Alert, fires[r.Alert], quiet[r.Alert])
 		}
 	}
 	if alerts < 6 {

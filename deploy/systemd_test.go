@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/bench/rig"
 	"weir/internal/testkit"
@@ -74,9 +73,8 @@ func TestUnits(t *testing.T) {
 func TestUnitsStartAgainAfterACrash(t *testing.T) {
 	keys := unit(t, commonUnit)
 	for _, program := range programs() {
-		addr := testkit.FreeAddr(t)
-		host, port, _ := strings.Cut(addr, ":")
-		p := testkit.Must(rig.Start(program, append([]string{"BIND=" + host, "PORT=" + port}, keys["Environment"]...), "sh", "-c", "ulimit -c 0; exec "+binary(t, program)))(t)
+		env, _ := freeEnv(t)
+		p := testkit.Must(rig.Start(program, append(env, keys["Environment"]...), "sh", "-c", "ulimit -c 0; exec "+binary(t, program)))(t)
 		eventually(t, program+" runs", p, func() bool { return strings.Contains(p.Output(), " - Started ") })
 		output(t, "kill", "-QUIT", fmt.Sprint(p.Pid()))
 		err := p.AwaitEnd(t.Context(), patience)
@@ -143,9 +141,10 @@ func TestUnitSettings(t *testing.T) {
 // eventually waits until a condition on a program is true.
 func eventually(t *testing.T, what string, p *rig.Process, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s\n%s", what, p.Output())
+	await(t, what, func() error {
+		if is() {
+			return nil
 		}
-	}
+		return errors.New("never came true\n" + p.Output())
+	})
 }

@@ -80,25 +80,38 @@ func settings(t *testing.T, program string) map[string]bool {
 // launch starts a program at a free address, until the test ends.
 func launch(t *testing.T, name string, env ...string) (*rig.Process, string) {
 	t.Helper()
-	addr := testkit.FreeAddr(t)
-	host, port, _ := strings.Cut(addr, ":")
-	p := testkit.Must(rig.Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), binary(t, name)))(t)
-	t.Cleanup(func() {
-		if err := p.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	own, addr := freeEnv(t)
+	p := running(t, name, append(own, env...), binary(t, name))
 	if err := p.AwaitPort(t.Context(), addr); err != nil {
 		t.Fatal(err)
 	}
 	return p, addr
 }
 
+// freeEnv returns the settings of a program that listens at a free address.
+func freeEnv(t *testing.T) (env []string, addr string) {
+	t.Helper()
+	addr = testkit.FreeAddr(t)
+	host, port, _ := strings.Cut(addr, ":")
+	return []string{"BIND=" + host, "PORT=" + port}, addr
+}
+
+// running starts a command, until the test ends.
+func running(t *testing.T, name string, env []string, command ...string) *rig.Process {
+	t.Helper()
+	p := testkit.Must(rig.Start(name, env, command...))(t)
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
 // output returns the stdout of a command, which must succeed.
 func output(t *testing.T, command ...string) string {
 	t.Helper()
-	out := testkit.Must(try(t.Context(), nil, command...))(t)
-	return out
+	return testkit.Must(try(t.Context(), nil, command...))(t)
 }
 
 // try runs a command with env added to our environment. Errors contain its output.
