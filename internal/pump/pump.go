@@ -116,24 +116,14 @@ func (p *Pump) Join() (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open socket pair: %w", err)
 	}
-	if err := p.attach(theirs.(*net.UnixConn)); err != nil {
-		_ = ours.Close()
+	p.pair, p.fill = theirs.(*net.UnixConn), p.readPair
+	if p.pairRead, err = p.pair.SyscallConn(); err != nil {
+		_, _ = p.pair.Close(), ours.Close()
 		return nil, err
 	}
+	_ = p.pair.SetWriteBuffer(pairBytes)
 	_ = ours.(*net.UnixConn).SetWriteBuffer(pairBytes)
 	return ours, nil
-}
-
-// attach sets the pump's end of the pair.
-func (p *Pump) attach(pair *net.UnixConn) error {
-	raw, err := pair.SyscallConn()
-	if err != nil {
-		_ = pair.Close()
-		return err
-	}
-	_ = pair.SetWriteBuffer(pairBytes)
-	p.pair, p.pairRead, p.fill = pair, raw, p.readPair
-	return nil
 }
 
 // Run copies in both directions until both have ended. It starts a second goroutine.
