@@ -40,8 +40,7 @@ func newAuthority(t *testing.T) *authority {
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
-	key := testkit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	return key
+	return testkit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 }
 
 var serial int64
@@ -107,8 +106,7 @@ func mustServe(t *testing.T, p *Pair, want, when string) {
 
 func mustLoad(t *testing.T, certFile, keyFile string) *Pair {
 	t.Helper()
-	p := testkit.Must(Load(certFile, keyFile))(t)
-	return p
+	return testkit.Must(Load(certFile, keyFile))(t)
 }
 
 // mustCheck checks and expects a change and an error that says want, or none.

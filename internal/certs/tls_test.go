@@ -48,8 +48,7 @@ func TestClientAndServerMeet(t *testing.T) {
 	p := mustLoad(t, certFile, keyFile)
 	caFile := write(t, filepath.Join(t.TempDir(), "ca.pem"), append(newAuthority(t).pem, a.pem...))
 	client := func(serverName string) *tls.Config {
-		cfg := testkit.Must(Client(caFile, serverName))(t)
-		return cfg
+		return testkit.Must(Client(caFile, serverName))(t)
 	}
 	state, err := shake(t, client("localhost"), p.Config())
 	if err != nil || state.Version != tls.VersionTLS13 || state.NegotiatedProtocol != "http/1.1" {

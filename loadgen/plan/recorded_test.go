@@ -96,16 +96,14 @@ func compressed(t *testing.T, file string) []string {
 
 func number(t *testing.T, text string) float64 {
 	t.Helper()
-	v := testkit.Must(strconv.ParseFloat(text, 64))(t)
-	return v
+	return testkit.Must(strconv.ParseFloat(text, 64))(t)
 }
 
 func seconds(t *testing.T, text string) time.Time { return time.Unix(int64(number(t, text)), 0) }
 
 func stamp(t *testing.T, text string) time.Time {
 	t.Helper()
-	at := testkit.Must(time.Parse("2006-01-02 15:04:05", text))(t)
-	return at
+	return testkit.Must(time.Parse("2006-01-02 15:04:05", text))(t)
 }
 
 // countsOver sums the second column. The last count lasts as long as most do,
@@ -170,8 +168,7 @@ func accesses(t *testing.T, lines []string) (float64, time.Duration) {
 	at := func(l string) time.Time {
 		_, rest, _ := strings.Cut(l, "[")
 		text, _, _ := strings.Cut(rest, "]")
-		when := testkit.Must(time.Parse("02/Jan/2006:15:04:05 -0700", text))(t)
-		return when
+		return testkit.Must(time.Parse("02/Jan/2006:15:04:05 -0700", text))(t)
 	}
 	return float64(len(lines)), at(lines[len(lines)-1]).Sub(at(lines[0])) + time.Second
 }

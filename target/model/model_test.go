@@ -18,8 +18,7 @@ var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 // newModel makes a model with the chance of a seed.
 func newModel(t testing.TB, cfg Config, seed uint64) *Model[int] {
 	t.Helper()
-	m := testkit.Must(New[int](epoch, cfg, rand.New(rand.NewPCG(seed, 0))))(t)
-	return m
+	return testkit.Must(New[int](epoch, cfg, rand.New(rand.NewPCG(seed, 0))))(t)
 }
 
 // A step is one call at a time after the epoch, and what it must say.
