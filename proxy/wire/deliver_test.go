@@ -17,16 +17,15 @@ import (
 
 // delivering is withGate for a proxy that delivers.
 func delivering(t *testing.T, wait time.Duration, env ...string) (*rig, *barrier, *testkit.Conn) {
-	b := newBarrier()
-	tweak := func(c *Config) {
+	return holding(t, func(c *Config) {
 		c.Gate = gates.Settings{Mode: gate.On, Wait: wait, Min: 1, Max: 1}
-		c.Defer = func(time.Time, *exchange.Kept, *exchange.Peer, func(deferred.Stored)) {}
-	}
-	r := startWith(t, tweak, newTarget(t, b.script).url(), append(env, "EVENT_LOOPS", "1")...)
-	held := r.dial()
-	held.Send(request("/held"))
-	b.next(t)
-	return r, b, held
+		delivers(c)
+	}, env...)
+}
+
+// delivers makes deliveries possible.
+func delivers(c *Config) {
+	c.Defer = func(time.Time, *exchange.Kept, *exchange.Peer, func(deferred.Stored)) {}
 }
 
 // delivery is one of a request that is stored, and what comes of it.
@@ -120,7 +119,7 @@ func TestDeliveryIsSentOnce(t *testing.T) {
 			c.echo(s)
 		}
 	})
-	r := startWith(t, func(c *Config) { c.Defer = func(time.Time, *exchange.Kept, *exchange.Peer, func(deferred.Stored)) {} }, target.url(), "EVENT_LOOPS", "1")
+	r := startWith(t, delivers, target.url(), "EVENT_LOOPS", "1")
 	r.dial().Ask(request("/before"), 200)
 	d, told := delivery("/later")
 	d.Request = []byte("DELETE /later HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -150,8 +149,7 @@ func TestDeliveryOnceIsFresh(t *testing.T) {
 		c.echo(s)
 		c.next() // the connection is closed with the next request unread
 	})
-	r := startWith(t, func(c *Config) { c.Defer = func(time.Time, *exchange.Kept, *exchange.Peer, func(deferred.Stored)) {} }, target.url(),
-		"EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
+	r := startWith(t, delivers, target.url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
 	arrives := func(told chan *Delivered) {
 		t.Helper()
 		if got := testkit.Receive(t, told, "the end of a delivery"); got.Result.Status != 200 {

@@ -88,11 +88,7 @@ func TestDrainAnswersWhatIsOnItsWay(t *testing.T) {
 
 // A target that never answers is cut at the end of DRAIN_TIMEOUT.
 func TestDrainTimeout(t *testing.T) {
-	g := newBarrier()
-	r := start(t, newTarget(t, g.script).url(), "DRAIN_TIMEOUT", "50ms")
-	conn := r.dial()
-	conn.Send(request("/held"))
-	g.next(t)
+	r, _, conn := holding(t, asSet, "EVENT_LOOPS", "2", "DRAIN_TIMEOUT", "50ms")
 	if n := r.drain(context.Background()); n != 1 {
 		t.Errorf("%d connections were cut, want 1", n)
 	}
@@ -101,11 +97,7 @@ func TestDrainTimeout(t *testing.T) {
 
 // An impatient caller ends draining by its context.
 func TestDrainIsCancelled(t *testing.T) {
-	g := newBarrier()
-	r := start(t, newTarget(t, g.script).url())
-	conn := r.dial()
-	conn.Send(request("/held"))
-	g.next(t)
+	r, _, _ := holding(t, asSet, "EVENT_LOOPS", "2")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if n := r.drain(ctx); n != 1 {

@@ -17,9 +17,9 @@ import (
 //
 //	message parsing, framing, Host             TestRequestCorpus, TestResponseCorpus, TestHeadBounds
 //	absolute, authority and asterisk form      TestDuties
-//	hop-by-hop fields, named ones among them   TestDuties, TestForwardedHead, TestRelayedAnswer
+//	hop-by-hop fields, named ones among them   TestDuties, TestRelayedAnswer
 //	Via, loops                                 TestDuties, TestLoop
-//	X-Forwarded-*, Forwarded, trusted proxies  TestDuties, TestForwardedHead
+//	X-Forwarded-*, Forwarded, trusted proxies  TestDuties
 //	interim answers (1xx)                      TestInterimAnswers, TestInterimToOldClient, TestSabotage
 //	Expect                                     TestExpectContinue, TestExpectRefusedUnread, TestDuties
 //	HEAD, 204, 304                             TestRelayedAnswer, TestBodylessAnswers
@@ -41,11 +41,11 @@ const added = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwar
 // TestDuties is what becomes of requests, as the target sees them.
 func TestDuties(t *testing.T) {
 	r := start(t, newTarget(t, mirrors).url())
-	trusting := start(t, newTarget(t, mirrors).url(), "TRUSTED_PROXIES", "127.0.0.0/8")
+	trusting := []string{"TRUSTED_PROXIES", "127.0.0.0/8"}
 	for _, test := range []struct {
 		name, sent, seen string // heads without their ends; seen "": refused
 		status           int    // of a refusal
-		trusted          bool
+		env              []string
 	}{
 		{name: "Connection names Host: it is not lost", sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: host", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "Connection names Content-Length: the body keeps its frame", sent: "POST / HTTP/1.1\r\nHost: x\r\nConnection: Content-Length\r\nContent-Length: 3\r\n\r\nabc",
@@ -66,8 +66,18 @@ func TestDuties(t *testing.T) {
 			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "look-alikes of them too", sent: "GET / HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 6.6.6.6\r\nX_Real_IP: 6.6.6.6", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "a trusted proxy's stand, its own address is added", sent: "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Host: y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6",
-			seen:    "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-Host: y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, 127.0.0.1\r\nVia: 1.1 weir\r\n",
-			trusted: true},
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-Host: y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, 127.0.0.1\r\nVia: 1.1 weir\r\n",
+			env:  trusting},
+		{name: "a trusted proxy that does not say which host", sent: "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: https\r\nX-Forwarded-For: 6.6.6.6, 127.0.0.1\r\nX-Forwarded-Host: x\r\nVia: 1.1 weir\r\n", env: trusting},
+		{name: "fields of our own that only trusted proxies may send", sent: "GET / HTTP/1.1\r\nHost: x\r\nX-Remote-User: root\r\nX-Remote-Users: 2",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nX-Remote-Users: 2\r\n" + added, env: []string{"UNTRUSTED_FIELDS", "x-auth-*, X-Remote-User"}},
+		{name: "fields as they came", sent: "GET / HTTP/1.1\r\nhost: x\r\nAccept: a\r\nACCEPT: b\r\nEmpty:\r\nX-B:  c  ",
+			seen: "GET / HTTP/1.1\r\nHost: x\r\nAccept: a\r\nACCEPT: b\r\nEmpty: \r\nX-B: c\r\n" + added},
+		{name: "no length is invented", sent: "POST / HTTP/1.1\r\nHost: x", seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added},
+		{name: "a length of none", sent: "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0", seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added + "Content-Length: 0\r\n"},
+		{name: "the target's host", sent: "GET / HTTP/1.1\r\nHost: x", seen: "GET / HTTP/1.1\r\nHost: TARGET\r\n" + added, env: []string{"HOST_HEADER", "target"}},
+		{name: "HTTP/1.0 without a host", sent: "GET / HTTP/1.0", seen: "GET / HTTP/1.1\r\nHost: TARGET\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nVia: 1.0 weir\r\n"},
 		{name: "absolute form", sent: "GET http://x/a?b HTTP/1.1\r\nHost: x", seen: "GET /a?b HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "absolute form without a path", sent: "GET http://x HTTP/1.1\r\nHost: x", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "absolute form of OPTIONS", sent: "OPTIONS http://x HTTP/1.1\r\nHost: x", seen: "OPTIONS * HTTP/1.1\r\nHost: x\r\n" + added},
@@ -99,10 +109,11 @@ func TestDuties(t *testing.T) {
 		{name: "Upgrade with a body", sent: "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 1\r\n\r\na", seen: "POST / HTTP/1.1\r\nHost: x\r\n" + added + "Content-Length: 1\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			conn := r.dial()
-			if test.trusted {
-				conn = trusting.dial()
+			proxy := r
+			if test.env != nil {
+				proxy = start(t, newTarget(t, mirrors).url(), test.env...)
 			}
+			conn := proxy.dial()
 			conn.T = t
 			defer conn.Close()
 			conn.Send(test.sent)
@@ -110,8 +121,9 @@ func TestDuties(t *testing.T) {
 				conn.Send("\r\n\r\n")
 			}
 			if test.status == 0 {
-				if _, got := conn.Status(200); got != test.seen+"\r\n" {
-					t.Errorf("the target saw\n%s\nwant\n%s", got, test.seen)
+				want := strings.Replace(test.seen, "TARGET", proxy.Targets.All()[0].Addr, 1) + "\r\n"
+				if _, got := conn.Status(200); got != want {
+					t.Errorf("the target saw\n%s\nwant\n%s", got, want)
 				}
 				return
 			}

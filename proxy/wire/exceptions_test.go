@@ -40,12 +40,7 @@ func TestExemptWithoutRules(t *testing.T) {
 
 // The gate is for exempt requests too.
 func TestExemptRequestsMeetTheGate(t *testing.T) {
-	b := newBarrier()
-	tweak := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 5 * time.Millisecond, Min: 1, Max: 1} }
-	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "EXEMPT", "/**")
-	held := r.dial()
-	held.Send(request("/held"))
-	b.next(t)
+	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 5 * time.Millisecond, Min: 1, Max: 1} }, "EXEMPT", "/**")
 	if status, _, body := r.do("GET", "/two", ""); status != 503 || !strings.Contains(body, `"reason":"gate"`) {
 		t.Errorf("answered %d %s", status, body)
 	}

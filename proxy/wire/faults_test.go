@@ -96,17 +96,7 @@ func TestTargetFaulty(t *testing.T) {
 		{"hints only", "HTTP/1.1 103 Early Hints\r\n\r\n", true, "closed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			target := newTarget(t, func(c *targetConn) {
-				for s := c.next(); s != nil; s = c.next() {
-					if s.target() == "/again" {
-						c.echo(s)
-						continue
-					}
-					if c.say(test.octets); test.closes {
-						return
-					}
-				}
-			})
+			target := newTarget(t, answersOnce(test.octets, test.closes))
 			r := start(t, target.url())
 			conn := r.dial()
 			conn.Send(get)

@@ -17,13 +17,7 @@ import (
 
 // withGate starts a proxy with one loop and gates that let one request in.
 func withGate(t *testing.T, mode gate.Mode, wait time.Duration) (*rig, *barrier, *testkit.Conn) {
-	b := newBarrier()
-	tweak := func(c *Config) { c.Gate = gates.Settings{Mode: mode, Wait: wait, Min: 1, Max: 1} }
-	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
-	held := r.dial()
-	held.Send(request("/held"))
-	b.next(t)
-	return r, b, held
+	return holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: mode, Wait: wait, Min: 1, Max: 1} })
 }
 
 // A request that finds no place at its target waits a while and is shed; the one in
@@ -127,12 +121,7 @@ func TestGateCountsTheRequestItself(t *testing.T) {
 
 // What waits for a connection only, the gate would not have had wait.
 func TestGateInShadowLeavesConnectionsAlone(t *testing.T) {
-	b := newBarrier()
-	tweak := func(c *Config) { c.Gate = gates.Settings{Mode: gate.Shadow, Min: 1} }
-	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
-	held := r.dial()
-	held.Send(request("/held"))
-	b.next(t)
+	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.Shadow, Min: 1} }, "TARGET_MAX_CONNECTIONS", "1")
 	waits := []*testkit.Conn{r.lineUp(1, get), r.lineUp(2, get)}
 	b.open <- true
 	held.Status(200)
@@ -171,12 +160,7 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 // TARGET_WAIT_TIMEOUT is for connections: who waits for a place waits as long as the gate
 // says, and is shed by it.
 func TestGateWaitsWithoutConnectionTimeout(t *testing.T) {
-	one := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 1, Max: 1} }
-	b := newBarrier()
-	r := startWith(t, one, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_WAIT_TIMEOUT", "1m", "TARGET_TIMEOUT", "1h")
-	held := r.dial()
-	held.Send(request("/held"))
-	b.next(t)
+	r, b, held := holding(t, gated(1), "TARGET_WAIT_TIMEOUT", "1m", "TARGET_TIMEOUT", "1h")
 	waits := r.lineUp(1, get)
 	r.sides.each(func(s *side, now time.Time) {
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {

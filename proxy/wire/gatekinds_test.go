@@ -11,7 +11,6 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/loop"
-	"weir/internal/testkit"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
@@ -239,10 +238,7 @@ func TestGateUnderStress(t *testing.T) {
 			c.echo(s)
 		}
 	})
-	few := func(c *Config) {
-		c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: limit, Max: limit}
-	}
-	r := startWith(t, few, target.url(), "EVENT_LOOPS", fmt.Sprint(loops))
+	r := startWith(t, gated(limit), target.url(), "EVENT_LOOPS", fmt.Sprint(loops))
 	r.sides.each(func(s *side, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
 	var all sync.WaitGroup
 	for i := range clients {

@@ -63,11 +63,7 @@ func TestHalfClosedClientIsAnswered(t *testing.T) {
 
 // The last answer says that the connection closes.
 func TestHalfClosedClientIsToldOfTheClose(t *testing.T) {
-	g := newBarrier()
-	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1")
-	conn := r.dial()
-	conn.Send(request("/held"))
-	g.next(t)
+	r, g, conn := holding(t, asSet)
 	endSending(conn, r)
 	g.open <- true
 	if res, _ := conn.Status(200); !res.Close {
@@ -89,11 +85,8 @@ func TestHalfClosedClientKeepsItsPlace(t *testing.T) {
 		conn.Closed()
 	})
 	t.Run("in line", func(t *testing.T) {
-		g := newBarrier()
-		r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
-		first, conn := r.dial(), r.dial()
-		first.Send(request("/held"))
-		g.next(t)
+		r, g, first := holding(t, asSet, "TARGET_MAX_CONNECTIONS", "1")
+		conn := r.dial()
 		conn.Send(request("/line"))
 		r.waiting(2)
 		endSending(conn, r)

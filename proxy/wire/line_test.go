@@ -16,8 +16,12 @@ import (
 	"weir/proxy/roster"
 )
 
-// gated has one place at each target, for which requests wait for long.
-func gated(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 1, Max: 1} }
+// gated gives each target a number of places, for which requests wait for long.
+func gated(places int) func(c *Config) {
+	return func(c *Config) {
+		c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: places, Max: places}
+	}
+}
 
 // lineUp has a request wait behind n others that are busy or wait already.
 func (r *rig) lineUp(n int, text string) *testkit.Conn {
@@ -31,7 +35,7 @@ func (r *rig) lineUp(n int, text string) *testkit.Conn {
 // A waiting request is served by any target that has a free place.
 func TestLineIsForAnyTarget(t *testing.T) {
 	a, b := newMember(t, "a"), newMember(t, "b")
-	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1")
+	r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1")
 	for n := range 2 {
 		r.lineUp(n, request("/held"))
 	}
@@ -56,7 +60,7 @@ func TestLineOutlivesTargets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newMember(t, "a"), newMember(t, "b")
-			r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1")
+			r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1")
 			for n := range 2 {
 				r.lineUp(n, request("/held"))
 			}
@@ -86,10 +90,7 @@ func TestLineRanks(t *testing.T) {
 		{"", "X-Priority: high", "/usual"},
 		{"127.0.0.0/8", "X-Priority: high", "/special"},
 	} {
-		b := newBarrier()
-		r := startWith(t, gated, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "RULES_FILE", rules, "CLIENTS_FILE", clients, "TRUSTED_PROXIES", test.trusted)
-		r.lineUp(0, request("/held"))
-		b.next(t)
+		r, b, _ := holding(t, gated(1), "RULES_FILE", rules, "CLIENTS_FILE", clients, "TRUSTED_PROXIES", test.trusted)
 		r.lineUp(1, request("/usual"))
 		r.lineUp(2, "GET /special HTTP/1.1\r\nHost: x\r\n"+test.field+"\r\n\r\n")
 		b.open <- true
@@ -121,7 +122,7 @@ func TestGateWaitIsForAllTries(t *testing.T) {
 // Streams are no part of what is in flight, not even while a connection is made for them.
 func TestGateInFlightWithoutStreams(t *testing.T) {
 	addr, end := looptest.FullListener(t)
-	r := startWith(t, gated, "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
+	r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
 	r.lineUp(0, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	r.samplesAre("ratelimiter_upstream_streams", 1, "ratelimiter_gate_in_flight"+r.Targets.Labels(r.Targets.All()[0]), 0)
 	end()
@@ -136,8 +137,7 @@ func (r *rig) hashOf(addr string) uint8 {
 // The key with fewer places is served next, however long the other one has waited.
 func TestLineKeys(t *testing.T) {
 	b := newBarrier()
-	three := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 3, Max: 3} }
-	r := startWith(t, three, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
+	r := startWith(t, gated(3), newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
 	var at [3]string // addresses that the line tells apart
 	for i, n := 0, 2; i < len(at); n++ {
 		at[i] = fmt.Sprintf("127.0.0.%d", n)
@@ -166,8 +166,7 @@ func TestLineKeys(t *testing.T) {
 // clients, and however many clients leave before they are answered: others have places.
 func TestPlacesStayForOthers(t *testing.T) {
 	const each = 50
-	four := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 4, Max: 4} }
-	r := startWith(t, four, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2000", "BODY_BUFFER_BYTES", "1KiB",
+	r := startWith(t, gated(4), newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2000", "BODY_BUFFER_BYTES", "1KiB",
 		"BODY_MIN_RATE", "0", "BODY_TIMEOUT", "10m", "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
 	for _, h := range holders {
 		for range each {
@@ -190,12 +189,8 @@ func TestPlacesStayForOthers(t *testing.T) {
 // With all connections to a target taken a request waits for one as long as
 // TARGET_WAIT_TIMEOUT says, behind a gate too: the gate holds nothing back then.
 func TestGateLeavesTheWaitForConnectionsAlone(t *testing.T) {
-	b := newBarrier()
-	atOnce := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 0, Min: 1} }
-	r := startWith(t, atOnce, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
-	held, waits := r.dial(), r.dial()
-	held.Send(request("/held"))
-	b.next(t)
+	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 0, Min: 1} }, "TARGET_MAX_CONNECTIONS", "1")
+	waits := r.dial()
 	waits.Send(request("/waits"))
 	r.waiting(2)
 	b.open <- true

@@ -10,8 +10,6 @@ import (
 	"weir/internal/loop"
 	"weir/internal/loop/looptest"
 	"weir/internal/testkit"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
 )
 
 // loopOf is the number of the loop that has the client's connection.
@@ -55,8 +53,7 @@ func TestLoopsSharePlaces(t *testing.T) {
 			c.echo(s)
 		}
 	})
-	six := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 6, Max: 6} }
-	r := startWith(t, six, target.url())
+	r := startWith(t, gated(6), target.url())
 	r.sides.each(func(s *side, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
 	has := func(want [2]int) {
 		t.Helper()
@@ -106,8 +103,7 @@ func TestLoopsSharePlaces(t *testing.T) {
 // places.
 func TestEjectedLoopProbes(t *testing.T) {
 	b := newBarrier()
-	one := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 1, Max: 1} }
-	r := startWith(t, one, newTarget(t, b.script).url(), "EVENT_LOOPS", "2")
+	r := startWith(t, gated(1), newTarget(t, b.script).url(), "EVENT_LOOPS", "2")
 	held := r.dialOn(0)
 	held.Send(request("/held"))
 	b.next(t)
@@ -148,7 +144,7 @@ func TestLineIsServedWhenAStreamBegins(t *testing.T) {
 			c.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 		}
 	})
-	r := startWith(t, gated, target.url(), "EVENT_LOOPS", "1")
+	r := startWith(t, gated(1), target.url(), "EVENT_LOOPS", "1")
 	r.lineUp(0, request("/stream"))
 	await(t, asked)
 	waits := r.lineUp(1, get)
@@ -162,7 +158,7 @@ func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 	for name, leaves := range map[string]bool{"its client leaves": true, "it fails": false} {
 		t.Run(name, func(t *testing.T) {
 			addr, end := looptest.FullListener(t)
-			r := startWith(t, gated, "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
+			r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
 			first := r.lineUp(0, request("/first"))
 			second := r.lineUp(1, request("/second"))
 			if leaves {
@@ -183,7 +179,7 @@ func TestLineIsServedByATargetThatIsBack(t *testing.T) {
 	t.Parallel() // several checks in a row, each of which may take as long as the interval
 	a, b := newMember(t, "a"), newMember(t, "b")
 	b.health.Store(503)
-	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms")
+	r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms")
 	r.until("b is down", func() bool { return r.Targets.Status()[1].Status == "down" && r.known(b.url(), "down") })
 	r.lineUp(0, request("/held"))
 	a.gate.next(t)
@@ -207,7 +203,7 @@ func (r *rig) inLine(n int) {
 // When the time of an ejection has passed, the target serves requests that wait for another one.
 func TestLineIsServedByATargetThatIsTriedAgain(t *testing.T) {
 	a, b := newMember(t, "a"), newMember(t, "b")
-	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_IDLE_TIMEOUT", "1h")
+	r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_IDLE_TIMEOUT", "1h")
 	for n := range 2 {
 		r.lineUp(n, request("/held"))
 	}
@@ -231,10 +227,7 @@ func TestLineIsServedByATargetThatIsTriedAgain(t *testing.T) {
 // places. The others wait on where priorities and keys are told apart, and nobody who
 // comes later waits for a connection before them.
 func TestLineIsKeptWhenTheLimitIsReached(t *testing.T) {
-	b := newBarrier()
-	r := startWith(t, gated, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2")
-	r.lineUp(0, request("/held"))
-	b.next(t)
+	r, b, _ := holding(t, gated(1), "TARGET_MAX_CONNECTIONS", "2")
 	var waits []*testkit.Conn
 	for n := 1; n < 5; n++ {
 		waits = append(waits, r.lineUp(n, request("/held")))

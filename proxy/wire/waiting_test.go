@@ -12,8 +12,9 @@ import (
 // barrier is a target whose answers wait: each request that comes in shows on
 // asked, each value put into open lets one answer out.
 type barrier struct {
-	asked chan string
-	open  chan bool
+	target *fakeTarget // of holding
+	asked  chan string
+	open   chan bool
 }
 
 func newBarrier() *barrier {
@@ -29,6 +30,22 @@ func (b *barrier) script(c *targetConn) {
 		c.echo(s)
 	}
 }
+
+// holding runs a proxy on one loop, unless env says otherwise, before a barrier that
+// holds a request of held.
+func holding(t *testing.T, tweak func(c *Config), env ...string) (r *rig, b *barrier, held *testkit.Conn) {
+	t.Helper()
+	b = newBarrier()
+	b.target = newTarget(t, b.script)
+	r = startWith(t, tweak, b.target.url(), append(env, "EVENT_LOOPS", "1")...)
+	held = r.dial()
+	held.Send(request("/held"))
+	b.next(t)
+	return r, b, held
+}
+
+// asSet changes nothing.
+func asSet(*Config) {}
 
 // pass waits until the gate opens, or the test is over.
 func (b *barrier) pass(c *targetConn) {
@@ -107,11 +124,8 @@ func TestTargetConnectionsMax(t *testing.T) {
 
 // A request that has waited for a connection longer than TARGET_WAIT_TIMEOUT is answered 503.
 func TestWaitingTimesOut(t *testing.T) {
-	g := newBarrier()
-	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s") // which a connect may take
-	first, second := r.dial(), r.dial()
-	first.Send(request("/held"))
-	g.next(t)
+	r, g, first := holding(t, asSet, "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s") // which a connect may take
+	second := r.dial()
 	second.Send(request("/held"))
 	if res, body := second.Status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "all connections to the target are taken") {
 		t.Errorf("answered %v %q", res.Header, body)
@@ -126,11 +140,7 @@ func TestWaitingTimesOut(t *testing.T) {
 // The line is bounded: further requests are refused with 503, and so is the next request on the
 // same connection.
 func TestWaitersMax(t *testing.T) {
-	g := newBarrier()
-	r := startWith(t, func(c *Config) { c.WaitersPerLoop = 2 }, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
-	first := r.dial()
-	first.Send(request("/held"))
-	g.next(t)
+	r, g, first := holding(t, func(c *Config) { c.WaitersPerLoop = 2 }, "TARGET_MAX_CONNECTIONS", "1")
 	var inLine []*testkit.Conn
 	for i := range 2 {
 		inLine = append(inLine, r.dial())
@@ -157,16 +167,11 @@ func TestWaitersMax(t *testing.T) {
 // A client that leaves while the target works takes the target's connection
 // with it, and is counted.
 func TestClientLeaves(t *testing.T) {
-	g := newBarrier()
-	target := newTarget(t, g.script)
-	r := start(t, target.url())
-	conn := r.dial()
-	conn.Send(request("/held"))
-	g.next(t)
+	r, g, conn := holding(t, asSet, "EVENT_LOOPS", "2")
 	conn.Reset()
 	r.waiting(0)
 	g.open <- true
-	r.until("the target's connections are gone", func() bool { return target.open() == 0 })
+	r.until("the target's connections are gone", func() bool { return g.target.open() == 0 })
 	conn = r.dial()
 	conn.Ask(get, 200)
 	conn.Close()
