@@ -36,24 +36,22 @@ func newMemberAt(t *testing.T, name, addr string) *member {
 	m.status.Store(200)
 	m.health.Store(200)
 	m.gate = newBarrier()
-	m.fakeTarget = newTargetAt(t, addr, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			status := m.status.Load()
-			switch s.target() {
-			case "/health":
-				status = m.health.Load()
-				m.checked.Add(1)
-			case "/held":
-				m.gate.asked <- s.target()
-				m.gate.pass(c)
-				fallthrough
-			default:
-				m.served.Add(1)
-			}
-			host, _ := s.head.Value(http1.FieldHost)
-			c.say(fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Length: %d\r\nX-Host: %s\r\n\r\n%s", status, len(name), host, name))
+	m.fakeTarget = newTargetAt(t, addr, each(func(c *targetConn, s *seen) {
+		status := m.status.Load()
+		switch s.target() {
+		case "/health":
+			status = m.health.Load()
+			m.checked.Add(1)
+		case "/held":
+			m.gate.asked <- s.target()
+			m.gate.pass(c)
+			fallthrough
+		default:
+			m.served.Add(1)
 		}
-	})
+		host, _ := s.head.Value(http1.FieldHost)
+		c.say(fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Length: %d\r\nX-Host: %s\r\n\r\n%s", status, len(name), host, name))
+	}))
 	return m
 }
 

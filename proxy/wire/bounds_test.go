@@ -276,12 +276,10 @@ func TestClientTimeouts(t *testing.T) {
 func TestClientDoesNotRead(t *testing.T) {
 	body := strings.Repeat("a", 200<<10)
 	var reached atomic.Int64
-	target := newTarget(t, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			reached.Add(1)
-			c.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
-		}
-	})
+	target := newTarget(t, each(func(c *targetConn, s *seen) {
+		reached.Add(1)
+		c.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	}))
 	r := start(t, target.url(), "WRITE_TIMEOUT", "100ms")
 	conn := r.dial()
 	if err := conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {

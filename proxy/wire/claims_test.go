@@ -111,15 +111,13 @@ func TestUnderscoredFields(t *testing.T) {
 
 // Trailers stay behind, both ways, and are counted.
 func TestTrailersAreCounted(t *testing.T) {
-	r := start(t, newTarget(t, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			trailer := ""
-			if s.target() == "/trailer" {
-				trailer = "A: b\r\n"
-			}
-			c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + trailer + "\r\n")
+	r := start(t, newTarget(t, each(func(c *targetConn, s *seen) {
+		trailer := ""
+		if s.target() == "/trailer" {
+			trailer = "A: b\r\n"
 		}
-	}).url())
+		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + trailer + "\r\n")
+	})).url())
 	conn := r.dial()
 	const chunked = " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
 	for i, sent := range []string{"POST /" + chunked, "POST /" + chunked + "A: b\r\n", "POST /trailer" + chunked, "POST /trailer" + chunked + "A: b\r\nC: d\r\n"} {

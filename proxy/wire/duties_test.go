@@ -171,12 +171,10 @@ func TestLastRecipient(t *testing.T) {
 
 // No interim answer, and no 100 of the proxy's own, goes to HTTP/1.0.
 func TestInterimToOldClient(t *testing.T) {
-	target := newTarget(t, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			c.say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n")
-			c.echo(s)
-		}
-	})
+	target := newTarget(t, each(func(c *targetConn, s *seen) {
+		c.say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n")
+		c.echo(s)
+	}))
 	r := start(t, target.url())
 	for _, test := range []struct {
 		sent    string

@@ -84,13 +84,11 @@ func answersOnce(text string, closes bool) func(c *targetConn) {
 // support them.
 func TestInterimAnswers(t *testing.T) {
 	g := newBarrier()
-	target := newTarget(t, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			c.say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
-			g.pass(c)
-			c.echo(s)
-		}
-	})
+	target := newTarget(t, each(func(c *targetConn, s *seen) {
+		c.say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+		g.pass(c)
+		c.echo(s)
+	}))
 	r := start(t, target.url())
 	conn := r.dial()
 	conn.Send(get)

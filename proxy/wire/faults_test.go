@@ -227,18 +227,16 @@ func TestNoRetryOnFreshConnection(t *testing.T) {
 // Unrequested bytes close an idle connection; they are not used as an answer.
 func TestUnaskedBytes(t *testing.T) {
 	unasked := make(chan bool)
-	target := newTarget(t, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			c.echo(s)
-			if c.number == 1 {
-				select {
-				case <-unasked:
-				case <-t.Context().Done():
-				}
-				c.say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")
+	target := newTarget(t, each(func(c *targetConn, s *seen) {
+		c.echo(s)
+		if c.number == 1 {
+			select {
+			case <-unasked:
+			case <-t.Context().Done():
 			}
+			c.say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")
 		}
-	})
+	}))
 	r := start(t, target.url(), "EVENT_LOOPS", "1")
 	conn := r.dial()
 	conn.Ask(get, 200)

@@ -229,15 +229,13 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 func TestGateUnderStress(t *testing.T) {
 	const loops, limit, clients, requests = 4, 3, 24, 60
 	var inside, most atomic.Int64
-	target := newTarget(t, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			n := inside.Add(1)
-			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-			}
-			inside.Add(-1)
-			c.echo(s)
+	target := newTarget(t, each(func(c *targetConn, s *seen) {
+		n := inside.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
-	})
+		inside.Add(-1)
+		c.echo(s)
+	}))
 	r := startWith(t, gated(limit), target.url(), "EVENT_LOOPS", fmt.Sprint(loops))
 	r.sides.each(func(s *side, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
 	var all sync.WaitGroup

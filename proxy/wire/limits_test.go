@@ -157,12 +157,10 @@ func TestExactCount(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var reached, admitted, refused atomic.Int64
-			target := newTarget(t, func(c *targetConn) {
-				for s := c.next(); s != nil; s = c.next() {
-					reached.Add(1)
-					c.echo(s)
-				}
-			})
+			target := newTarget(t, each(func(c *targetConn, s *seen) {
+				reached.Add(1)
+				c.echo(s)
+			}))
 			r := start(t, target.url(), test.env...)
 			var clients sync.WaitGroup
 			for range 16 {

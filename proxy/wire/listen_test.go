@@ -15,17 +15,15 @@ import (
 // IPv4 addresses as mapped ones. Clients of IPv4 are seen as such: by rules, by
 // the bound for each address and by the target.
 func TestBothAddressFamilies(t *testing.T) {
-	target := newTarget(t, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			from := "-"
-			for _, f := range s.head.Fields {
-				if strings.EqualFold(string(f.Name), "X-Forwarded-For") {
-					from = string(f.Value)
-				}
+	target := newTarget(t, each(func(c *targetConn, s *seen) {
+		from := "-"
+		for _, f := range s.head.Fields {
+			if strings.EqualFold(string(f.Name), "X-Forwarded-For") {
+				from = string(f.Value)
 			}
-			c.say("HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(from)) + "\r\n\r\n" + from)
 		}
-	})
+		c.say("HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(from)) + "\r\n\r\n" + from)
+	}))
 	r := startWith(t, func(c *Config) { c.Addr = "0.0.0.0:0"; c.Loop.PerAddressMax = 2 }, target.url(),
 		"RULES_FILE", ruleFile(t, `rules:
 - {id: mapped, key: [ip], match: {path: /ip}, limit: {algorithm: fixed, limit: 1, window: C}}`))

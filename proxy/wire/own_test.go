@@ -157,18 +157,16 @@ var mixture = map[string]float64{
 
 // The metrics agree with what was sent.
 func TestMetrics(t *testing.T) {
-	target := newTarget(t, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			switch s.target() {
-			case "/teapot":
-				c.say("HTTP/1.1 418 I'm a teapot\r\nContent-Length: 0\r\n\r\n")
-			case "/junk":
-				c.say("junk\r\n")
-			default:
-				c.echo(s)
-			}
+	target := newTarget(t, each(func(c *targetConn, s *seen) {
+		switch s.target() {
+		case "/teapot":
+			c.say("HTTP/1.1 418 I'm a teapot\r\nContent-Length: 0\r\n\r\n")
+		case "/junk":
+			c.say("junk\r\n")
+		default:
+			c.echo(s)
 		}
-	})
+	}))
 	r := start(t, target.url(), "RATE_LIMIT_LIMIT", "9", "EVENT_LOOPS", "1")
 	conn := r.dial()
 	ask := func(request string, status int) { conn.Ask(request, status) }

@@ -47,12 +47,10 @@ func TestLoopsSharePlaces(t *testing.T) {
 	for i := range open {
 		open[i] = make(chan bool, 20)
 	}
-	target := newTarget(t, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			await(t, open[strings.Index("01", s.target()[1:])])
-			c.echo(s)
-		}
-	})
+	target := newTarget(t, each(func(c *targetConn, s *seen) {
+		await(t, open[strings.Index("01", s.target()[1:])])
+		c.echo(s)
+	}))
 	r := startWith(t, gated(6), target.url())
 	r.sides.each(func(s *side, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
 	has := func(want [2]int) {
@@ -133,17 +131,15 @@ func TestEjectedLoopProbes(t *testing.T) {
 // An exchange whose answer becomes a stream gives its place to a waiting request.
 func TestLineIsServedWhenAStreamBegins(t *testing.T) {
 	asked, open := make(chan bool), make(chan bool)
-	target := newTarget(t, func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			if s.target() == "/stream" {
-				asked <- true
-				<-open
-				c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
-				continue
-			}
-			c.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	target := newTarget(t, each(func(c *targetConn, s *seen) {
+		if s.target() == "/stream" {
+			asked <- true
+			<-open
+			c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+			return
 		}
-	})
+		c.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	}))
 	r := startWith(t, gated(1), target.url(), "EVENT_LOOPS", "1")
 	r.lineUp(0, request("/stream"))
 	await(t, asked)

@@ -212,20 +212,23 @@ func sumOf(body string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// echoes is the script of a target that answers everything.
-func echoes(c *targetConn) {
-	for s := c.next(); s != nil; s = c.next() {
-		c.echo(s)
+// each is the script of a target that does the same for every request.
+func each(do func(c *targetConn, s *seen)) func(c *targetConn) {
+	return func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			do(c, s)
+		}
 	}
 }
 
+// echoes is the script of a target that answers everything.
+func echoes(c *targetConn) { each((*targetConn).echo)(c) }
+
 // says is the script of a target that answers every request with the text.
 func says(text string) func(c *targetConn) {
-	return func(c *targetConn) {
-		for s := c.next(); s != nil; s = c.next() {
-			c.say(text)
-		}
-	}
+	return each(func(c *targetConn, s *seen) {
+		c.say(text)
+	})
 }
 
 // faultsOf looks at the head as sent to a target, without the parser under

@@ -27,12 +27,10 @@ func pair(t *testing.T, env ...string) (r *rig, one, two *fakeTarget) {
 func TestRoundRobin(t *testing.T) {
 	var counts [2]atomic.Int64
 	script := func(i int) func(c *targetConn) {
-		return func(c *targetConn) {
-			for s := c.next(); s != nil; s = c.next() {
-				counts[i].Add(1)
-				c.echo(s)
-			}
-		}
+		return each(func(c *targetConn, s *seen) {
+			counts[i].Add(1)
+			c.echo(s)
+		})
 	}
 	one, two := newTarget(t, script(0)), newTarget(t, script(1))
 	r := start(t, one.url()+","+two.url(), "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin")
