@@ -1,7 +1,6 @@
 package roster
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,10 +28,9 @@ func (l *List) probe() {
 	var anyUp atomic.Bool
 	var down []*Target
 	for _, spec := range l.All() {
-		switch {
-		case l.Reachable(spec):
+		if l.Reachable(spec) {
 			anyUp.Store(true)
-		case !l.checks.down(spec):
+		} else if v, _ := l.verdict(spec); v != upstream.CheckedDown {
 			down = append(down, spec)
 		}
 	}
@@ -81,66 +79,32 @@ func (l *List) connects(spec *Target) bool {
 	return true
 }
 
-// checks are the active health checks of the targets: a GET of one path, which must be
-// answered with a status below 400.
-//
-// Safe for concurrent use: mu guards what changes.
-type checks struct {
-	path     string // empty: no checks
-	interval time.Duration
-
-	mu  sync.Mutex
-	all map[*Target]*checked // replaced, never changed
-}
-
-// checked is what checks have found out about a target.
-type checked struct {
-	check   upstream.Check // owned by the checking goroutine
-	verdict upstream.Verdict
-	cause   string // why the last failed check failed
-}
+// Active health checks are a GET of one path, which must be answered with a status below 400.
 
 // checkTimeoutMax bounds one check, as does the interval.
 const checkTimeoutMax = 5 * time.Second
 
-// down reports whether the checks have found a target to be down.
-func (ch *checks) down(spec *Target) bool {
-	v, _ := ch.verdict(spec)
-	return v == upstream.CheckedDown
-}
-
 // verdict returns the current verdict about a target, and why its last check failed.
-func (ch *checks) verdict(spec *Target) (v upstream.Verdict, cause string) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	if c := ch.all[spec]; c != nil {
-		return c.verdict, c.cause
+func (l *List) verdict(spec *Target) (v upstream.Verdict, cause string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.entries[spec]; e != nil {
+		return e.verdict, e.cause
 	}
 	return v, ""
-}
-
-// follow sets the targets to check.
-func (ch *checks) follow(list []*Target) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	all := make(map[*Target]*checked, len(list))
-	for _, spec := range list {
-		all[spec] = cmp.Or(ch.all[spec], new(checked))
-	}
-	ch.all = all
 }
 
 // checking checks all targets, once per interval, until ctx ends.
 func (l *List) checking(ctx context.Context) {
 	l.checkAll(ctx)
-	every.Pause(ctx.Done(), l.checks.interval, func(time.Time) { l.checkAll(ctx) })
+	every.Pause(ctx.Done(), l.cfg.CheckInterval, func(time.Time) { l.checkAll(ctx) })
 }
 
 // checkAll checks every target.
 func (l *List) checkAll(ctx context.Context) {
-	l.checks.mu.Lock()
-	all := l.checks.all
-	l.checks.mu.Unlock()
+	l.mu.Lock()
+	all := l.entries
+	l.mu.Unlock()
 	eachAtOnce(slices.Collect(maps.Keys(all)), func(spec *Target) {
 		err := l.check(ctx, spec)
 		if ctx.Err() == nil { // otherwise the drain cancelled the check
@@ -151,11 +115,11 @@ func (l *List) checkAll(ctx context.Context) {
 
 // check performs one check. The error says why it failed.
 func (l *List) check(ctx context.Context, spec *Target) error {
-	ctx, cancel := context.WithTimeout(ctx, min(l.checks.interval, checkTimeoutMax))
+	ctx, cancel := context.WithTimeout(ctx, min(l.cfg.CheckInterval, checkTimeoutMax))
 	defer cancel()
-	url := "http://" + spec.Addr + l.checks.path
+	url := "http://" + spec.Addr + l.cfg.CheckPath
 	if spec.Secure != nil {
-		url = "https://" + spec.Addr + l.checks.path
+		url = "https://" + spec.Addr + l.cfg.CheckPath
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -177,14 +141,14 @@ func (l *List) check(ctx context.Context, spec *Target) error {
 }
 
 // judge passes the result of a check to every loop.
-func (l *List) judge(spec *Target, c *checked, fault error) {
-	l.checks.mu.Lock()
+func (l *List) judge(spec *Target, e *entry, fault error) {
+	l.mu.Lock()
 	if fault != nil {
-		c.verdict, c.cause = c.check.Failed(), "check of "+l.checks.path+": "+Cause(fault)
+		e.verdict, e.cause = e.check.Failed(), "check of "+l.cfg.CheckPath+": "+Cause(fault)
 	} else {
-		c.verdict = c.check.Passed()
+		e.verdict = e.check.Passed()
 	}
-	verdict := c.verdict
-	l.checks.mu.Unlock()
-	l.cfg.Loops.Checked(spec, verdict, time.Duration(c.check.Missing())*l.checks.interval)
+	verdict := e.verdict
+	l.mu.Unlock()
+	l.cfg.Loops.Checked(spec, verdict, time.Duration(e.check.Missing())*l.cfg.CheckInterval)
 }

@@ -43,19 +43,26 @@ type Loops interface {
 //
 // Safe for concurrent use: mu guards what changes.
 type List struct {
-	cfg    Config
-	checks checks
+	cfg Config
 
-	mu       sync.Mutex      // guards the following, and serializes changes
-	declared []*Target       // from the settings or POST /config/targets
-	specs    []*Target       // where requests are sent
-	numbers  map[*Target]int // numbers of specs; replaced, never changed
+	mu       sync.Mutex         // guards the following, and serializes changes
+	declared []*Target          // from the settings or POST /config/targets
+	specs    []*Target          // where requests are sent
+	entries  map[*Target]*entry // of specs; replaced, never changed
 	names    *names
+}
+
+// An entry is what a List knows about a target.
+type entry struct {
+	number  int
+	check   upstream.Check // owned by the checking goroutine
+	verdict upstream.Verdict
+	cause   string // why the last failed check failed
 }
 
 // New returns an empty list.
 func New(cfg Config) *List {
-	return &List{cfg: cfg, checks: checks{path: cfg.CheckPath, interval: cfg.CheckInterval}, names: newNames(cfg.Lookup, cfg.LookupInterval)}
+	return &List{cfg: cfg, names: newNames(cfg.Lookup, cfg.LookupInterval)}
 }
 
 // Run probes, checks and resolves targets until ctx ends.
@@ -95,38 +102,40 @@ func (l *List) setSpecs() {
 			next[i] = same
 		}
 	}
-	l.specs, l.numbers = next, numbered(next, l.numbers)
-	l.checks.follow(next)
+	l.specs, l.entries = next, entriesOf(next, l.entries)
 	l.cfg.Loops.SetTargets(next)
 }
 
-// numbered assigns each target of a list a number from 1. Targets keep their numbers; new
-// ones get the smallest free ones.
-func numbered(list []*Target, before map[*Target]int) map[*Target]int {
-	numbers, taken := make(map[*Target]int, len(list)), make(map[int]bool, len(list))
+// entriesOf returns the entries of a list. Targets keep theirs; new ones get the smallest
+// free numbers, from 1.
+func entriesOf(list []*Target, before map[*Target]*entry) map[*Target]*entry {
+	entries, taken := make(map[*Target]*entry, len(list)), make(map[int]bool, len(list))
 	for _, t := range list {
-		if n := before[t]; n > 0 {
-			numbers[t], taken[n] = n, true
+		if e := before[t]; e != nil {
+			entries[t], taken[e.number] = e, true
 		}
 	}
 	free := 1
 	for _, t := range list {
-		if numbers[t] > 0 {
+		if entries[t] != nil {
 			continue
 		}
 		for taken[free] {
 			free++
 		}
-		numbers[t], taken[free] = free, true
+		entries[t], taken[free] = &entry{number: free}, true
 	}
-	return numbers
+	return entries
 }
 
 // Number returns the target's number, or 0 if it has left the list.
 func (l *List) Number(spec *Target) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.numbers[spec]
+	if e := l.entries[spec]; e != nil {
+		return e.number
+	}
+	return 0
 }
 
 // All returns the list in force, which is never modified.

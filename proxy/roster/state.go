@@ -32,7 +32,7 @@ func (l *List) state(spec *Target) targetState {
 		}
 	}
 	st.cause = st.failed
-	verdict, cause := l.checks.verdict(spec)
+	verdict, cause := l.verdict(spec)
 	switch {
 	case verdict == upstream.CheckedDown:
 		st.status, st.cause = upstream.Down, cause
@@ -89,7 +89,7 @@ func (l *List) Status() []Status {
 	list := make([]Status, 0, len(specs))
 	for _, spec := range specs {
 		state := l.state(spec)
-		verdict, _ := l.checks.verdict(spec)
+		verdict, _ := l.verdict(spec)
 		st := Status{Number: l.Number(spec), URL: spec.URL, Address: spec.Addr, Check: verdict.String(), Status: state.status.String(), Cause: state.cause}
 		for t := range l.cfg.Loops.Views(spec) {
 			st.InFlight += t.InFlight()
