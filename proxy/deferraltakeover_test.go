@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -84,12 +83,10 @@ func TestDeferralTakeoverOfSlowDeliveries(t *testing.T) {
 	old.stops(0)
 }
 
-// buyers send orders without end, each over a new connection, and keep what became of them.
+// buyers send orders and keep what became of them.
 type buyers struct {
-	t     *testing.T
-	over  atomic.Bool
-	ended sync.WaitGroup
-
+	*load
+	t        *testing.T
 	mu       sync.Mutex
 	accepted map[string]string // body by id
 	refused  int               // 429
@@ -97,20 +94,15 @@ type buyers struct {
 
 func buyAt(t *testing.T, addr string) *buyers {
 	b := &buyers{t: t, accepted: make(map[string]string)}
-	t.Cleanup(b.stop)
-	for n := range 4 {
-		b.ended.Go(func() {
-			client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patience}
-			for i := 0; !b.over.Load(); i++ {
-				b.buys(&client, addr, fmt.Sprintf("order %d.%d", n, i), n%2 == 0)
-			}
-		})
-	}
+	b.load = startLoad(t, func(client *http.Client, n, i int) bool {
+		return b.buys(client, addr, fmt.Sprintf("order %d.%d", n, i), n%2 == 0)
+	})
 	return b
 }
 
-// buys sends an order. One that is not answered is neither accepted nor refused.
-func (b *buyers) buys(client *http.Client, addr, body string, keyed bool) {
+// buys sends an order and reports whether it was accepted. One that is not answered is neither
+// accepted nor refused.
+func (b *buyers) buys(client *http.Client, addr, body string, keyed bool) (accepted bool) {
 	r, _ := http.NewRequest("POST", "http://"+addr+"/orders", strings.NewReader(body))
 	r.Header.Set("X-Shop", "a")
 	r.Header.Set("Prefer", "respond-async")
@@ -120,7 +112,7 @@ func (b *buyers) buys(client *http.Client, addr, body string, keyed bool) {
 	res, err := client.Do(r)
 	if err != nil {
 		time.Sleep(time.Millisecond) // nobody listens
-		return
+		return false
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
@@ -134,27 +126,12 @@ func (b *buyers) buys(client *http.Client, addr, body string, keyed bool) {
 		var made promise
 		if err == nil && json.Unmarshal(text, &made) == nil {
 			b.accepted[made.ID] = body
+			return true
 		}
 	default:
 		b.t.Errorf("answered %d %s", res.StatusCode, text)
 	}
-}
-
-// more waits until some more orders are accepted.
-func (b *buyers) more() {
-	b.t.Helper()
-	count := func() int {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return len(b.accepted)
-	}
-	since := count()
-	testkit.Eventually(b.t, "orders are accepted", func() bool { return b.t.Failed() || count() >= since+20 })
-}
-
-func (b *buyers) stop() {
-	b.over.Store(true)
-	b.ended.Wait()
+	return false
 }
 
 // Orders are accepted while proxies take over from each other, and some of them are killed in the
@@ -167,7 +144,7 @@ func TestDeferralTakeoverKilled(t *testing.T) {
 	p := launch(t, env)
 	load := buyAt(t, p.addr)
 	for round := range 6 {
-		load.more()
+		load.more(20)
 		next := launch(t, env)
 		switch round % 3 {
 		case 0:
@@ -185,7 +162,7 @@ func TestDeferralTakeoverKilled(t *testing.T) {
 		p = next
 		p.Logged("INFO Deferred - Opened queue")
 	}
-	load.more()
+	load.more(20)
 	load.stop()
 	t.Logf("%d orders accepted, %d refused", len(load.accepted), load.refused)
 	for id, body := range load.accepted {

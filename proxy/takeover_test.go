@@ -48,45 +48,55 @@ func TestReadinessWhileDraining(t *testing.T) {
 	}
 }
 
-// callers ask again and again, each time over a new connection, until stopped.
-// All must be answered: a gate would shed those that wait for long on a busy machine.
-type callers struct {
-	t        *testing.T
-	ended    sync.WaitGroup
-	over     atomic.Bool
-	answered atomic.Int64
+// A load is clients that do the same again and again, each time over a new connection, until
+// stopped.
+type load struct {
+	t     *testing.T
+	ended sync.WaitGroup
+	over  atomic.Bool
+	done  atomic.Int64 // how often do has returned true
 }
 
-func callAt(t *testing.T, addr string) *callers {
-	c := &callers{t: t}
-	t.Cleanup(c.stop)
-	for range 4 {
-		c.ended.Go(func() {
+func startLoad(t *testing.T, do func(client *http.Client, n, i int) bool) *load {
+	l := &load{t: t}
+	t.Cleanup(l.stop)
+	for n := range 4 {
+		l.ended.Go(func() {
 			client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patience}
-			for !c.over.Load() {
-				res, err := client.Get("http://" + addr + "/x")
-				if err != nil || res.StatusCode != 200 {
-					t.Errorf("answered %v, %v", res, err)
-					return
+			for i := 0; !l.over.Load() && !t.Failed(); i++ {
+				if do(&client, n, i) {
+					l.done.Add(1)
 				}
-				res.Body.Close()
-				c.answered.Add(1)
 			}
 		})
 	}
-	return c
+	return l
 }
 
-// more waits for some more answers.
-func (c *callers) more() {
-	c.t.Helper()
-	since := c.answered.Load()
-	testkit.Eventually(c.t, "callers are answered", func() bool { return c.t.Failed() || c.answered.Load() >= since+200 })
+// more waits until do has returned true n times more.
+func (l *load) more(n int64) {
+	l.t.Helper()
+	since := l.done.Load()
+	testkit.Eventually(l.t, "clients are answered", func() bool { return l.t.Failed() || l.done.Load() >= since+n })
 }
 
-func (c *callers) stop() {
-	c.over.Store(true)
-	c.ended.Wait()
+func (l *load) stop() {
+	l.over.Store(true)
+	l.ended.Wait()
+}
+
+// callAt starts clients of whom all must be answered: a gate would shed those that wait for
+// long on a busy machine.
+func callAt(t *testing.T, addr string) *load {
+	return startLoad(t, func(client *http.Client, _, _ int) bool {
+		res, err := client.Get("http://" + addr + "/x")
+		if err != nil || res.StatusCode != 200 {
+			t.Errorf("answered %v, %v", res, err)
+			return false
+		}
+		res.Body.Close()
+		return true
+	})
 }
 
 // A successor has the address of its own BIND, and clients of an address that
@@ -104,13 +114,13 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 			env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", port, "RATE_LIMIT_LIMIT", "1000000000", "GATE", "off",
 				"DRAIN_GRACE", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String()} // who has dialled may be slow to ask
 			var before *running
-			var load *callers
+			var calls *load
 			for _, bind := range binds {
 				p := launch(t, append(env, "BIND", bind))
-				if load == nil {
-					load = callAt(t, "127.0.0.1:"+port)
+				if calls == nil {
+					calls = callAt(t, "127.0.0.1:"+port)
 				}
-				load.more()
+				calls.more(200)
 				testkit.Eventually(t, "BIND="+bind+" is in force", func() bool {
 					c, err := net.DialTimeout("tcp", "127.0.0.2:"+port, time.Second)
 					if err == nil {
@@ -122,9 +132,9 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 					before.stops(0)
 				}
 				before = p
-				load.more()
+				calls.more(200)
 			}
-			load.stop()
+			calls.stop()
 		})
 	}
 }
@@ -193,10 +203,10 @@ func TestTakeoverOfTheDecisionPort(t *testing.T) {
 	sidecar := startSidecar(t, "REMOTE_URL", "http://127.0.0.1:"+decides, "RATE_LIMIT_LIMIT", "1000000000", "TARGET_URL", named(t), "GATE", "off")
 	load := callAt(t, sidecar.addr)
 	for range 3 {
-		load.more()
+		load.more(200)
 		p := startMaster(t, decides, env...)
 		before.stops(0)
-		load.more()
+		load.more(200)
 		if _, text := p.call("GET /metrics"); !strings.Contains(text, `{api="remote",code="200"} `) || strings.Contains(text, `{api="remote",code="200"} 0`+"\n") {
 			t.Error("the successor has decided nothing")
 		}
