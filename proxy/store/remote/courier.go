@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/http1"
 	"weir/internal/loop"
 	"weir/proxy/asks"
 	"weir/proxy/store"
@@ -105,7 +104,7 @@ func (k *courier) dial(now time.Time, at int) {
 			k.redial = now.Add(redialPause)
 			return nil
 		}
-		l := &link{k: k, net: c, at: at, failures: failures, used: now, reader: http1.NewResponseReader(nil)}
+		l := &link{k: k, net: c, at: at, failures: failures, used: now, answer: newAnswer()}
 		k.idle = append(k.idle, l)
 		return l
 	})
@@ -146,34 +145,25 @@ type link struct {
 	at       int    // index of the master
 	failures uint64 // value of the backend's failures when it was dialled; if that has changed, the link is not used
 	used     time.Time
-	reader   http1.Reader
-	head     http1.Head
 
-	batch          *store.Batch // the batch asked about; nil: idle
-	began, until   time.Time
-	done           func(now time.Time, again bool)
-	question, body []byte
+	batch        *store.Batch // the batch asked about; nil: idle
+	began, until time.Time
+	done         func(now time.Time, again bool)
+	question     []byte
+	answer
 }
 
 // Data reads an answer. Bytes without a question close the connection.
 func (l *link) Data(now time.Time, b []byte) int {
-	for n := 0; l.batch != nil; {
-		event, err := l.reader.Next(b[n:], &l.head)
-		n += event.N
-		switch {
-		case err != nil:
-			l.fail(now, err)
-		case event.Kind == http1.NeedMore:
-			return n
-		case event.Kind == http1.Data:
-			if l.body = append(l.body, event.Data...); len(l.body) > answerBytesMax {
-				l.fail(now, errLarge)
-			}
-		case event.Kind == http1.Upgraded:
-			l.fail(now, errUpgraded)
-		case event.Kind == http1.End:
+	if l.batch != nil {
+		switch n, complete, err := l.read(b); {
+		case complete:
 			l.answered(now, l.head.KeepAlive && n == len(b))
 			return len(b)
+		case err == nil:
+			return n
+		default:
+			l.fail(now, err)
 		}
 	}
 	l.close()
@@ -198,7 +188,7 @@ func (l *link) Closed(now time.Time, err error) {
 		done(now, true)
 		return
 	}
-	if event, cut := l.reader.EOF(); err == io.EOF && cut == nil && event.Kind == http1.End {
+	if err == io.EOF && l.ends() {
 		l.answered(now, false)
 		return
 	}

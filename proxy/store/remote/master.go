@@ -85,15 +85,14 @@ type conn struct {
 	raw       syscall.RawConn // of the socket; nil: unknown
 	interrupt func()          // ends reads and writes
 	used      time.Time
-	reader    http1.Reader
-	head      http1.Head
 
 	look    func(fd uintptr) // poll as a function value, made once
 	socket  [1]unix.PollFd
 	waiting int
 	looked  error
 
-	question, out, in, body []byte
+	answer
+	question, out, in []byte
 }
 
 // take returns an idle connection, or makes one before the time until.
@@ -123,7 +122,7 @@ func (m *master) connect(ctx context.Context, until time.Time) (*conn, error) {
 	if err != nil {
 		return nil, &connectError{err}
 	}
-	c := &conn{Conn: socket, reader: http1.NewResponseReader(nil)}
+	c := &conn{Conn: socket, answer: newAnswer()}
 	c.look = c.poll
 	c.interrupt = func() { _ = c.SetDeadline(time.Unix(1, 0)) }
 	if s, ok := socket.(*net.TCPConn); ok {
@@ -223,28 +222,14 @@ func (c *conn) read() (ok bool, err error) {
 		c.in = make([]byte, 0, 4<<10)
 	}
 	c.in, c.body = c.in[:0], c.body[:0]
-	done := 0
 	for {
-		event, err := c.reader.Next(c.in[done:], &c.head)
-		if err != nil {
-			return false, err
+		n, complete, err := c.answer.read(c.in)
+		if complete || err != nil {
+			return complete && c.head.KeepAlive && n == len(c.in), err
 		}
-		done += event.N
-		switch event.Kind {
-		case http1.End:
-			return c.head.KeepAlive && done == len(c.in), nil
-		case http1.Data:
-			if c.body = append(c.body, event.Data...); len(c.body) > answerBytesMax {
-				return false, errLarge
-			}
-		case http1.Upgraded:
-			return false, errUpgraded
-		case http1.NeedMore:
-			c.in = append(c.in[:0], c.in[done:]...)
-			done = 0
-			if ended, err := c.more(); ended || err != nil {
-				return false, err
-			}
+		c.in = append(c.in[:0], c.in[n:]...)
+		if ended, err := c.more(); ended || err != nil {
+			return false, err
 		}
 	}
 }
@@ -259,10 +244,45 @@ func (c *conn) more() (ended bool, err error) {
 	if n > 0 || err == nil {
 		return false, nil
 	}
-	if event, cut := c.reader.EOF(); cut == nil && event.Kind == http1.End {
+	if c.answer.ends() {
 		return true, nil
 	}
 	return false, err
+}
+
+// An answer is what a master has answered so far on a connection.
+type answer struct {
+	reader http1.Reader
+	head   http1.Head
+	body   []byte
+}
+
+func newAnswer() answer { return answer{reader: http1.NewResponseReader(nil)} }
+
+// read adds b, of which it reads n bytes, and reports whether the answer is complete.
+func (a *answer) read(b []byte) (n int, complete bool, err error) {
+	for {
+		event, err := a.reader.Next(b[n:], &a.head)
+		n += event.N
+		switch {
+		case err != nil || event.Kind == http1.NeedMore:
+			return n, false, err
+		case event.Kind == http1.Upgraded:
+			return n, false, errUpgraded
+		case event.Kind == http1.End:
+			return n, true, nil
+		case event.Kind == http1.Data:
+			if a.body = append(a.body, event.Data...); len(a.body) > answerBytesMax {
+				return n, false, errLarge
+			}
+		}
+	}
+}
+
+// ends reports whether the end of the connection completes the answer.
+func (a *answer) ends() bool {
+	event, err := a.reader.EOF()
+	return err == nil && event.Kind == http1.End
 }
 
 var (
