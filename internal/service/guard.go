@@ -1,8 +1,6 @@
 package service
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weir/internal/http1"
 )
 
 // A Guard decides who may use the guarded endpoints of OwnEndpoints.
@@ -71,18 +71,10 @@ func (g *Guard) refusal(r *http.Request) string {
 		return ""
 	case g.Token == "":
 		return g.foreign(r)
-	case !g.bears(r):
+	case !http1.Bears(r.Header.Get("Authorization"), g.Token):
 		return "needs Authorization: Bearer with the program's ADMIN_TOKEN"
 	}
 	return ""
-}
-
-// bears reports whether the request has the token.
-func (g *Guard) bears(r *http.Request) bool {
-	scheme, brought, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Compare digests of equal length, so that the time reveals nothing.
-	want, sum := sha256.Sum256([]byte(g.Token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], want[:]) == 1
 }
 
 // foreign says why a request is not local. It is empty if it is local. The owner of the
@@ -94,7 +86,7 @@ func (g *Guard) foreign(r *http.Request) string {
 		return "does not come from a loopback address"
 	case g.Fronted:
 		return "may come through a proxy on this machine, which TRUSTED_PROXIES allows"
-	case !loopbackHost(r.Host):
+	case !http1.Loopback(r.Host):
 		return fmt.Sprintf("asks for the host %q, which is not a loopback name", r.Host)
 	}
 	if why := passedOn(r); why != "" {
@@ -116,18 +108,6 @@ func (g *Guard) foreign(r *http.Request) string {
 		return fmt.Sprintf("comes from a program of user %d, which is neither root nor the user of this program", owner)
 	}
 	return ""
-}
-
-// loopbackHost reports whether a Host field names this machine. Any other name may have
-// been resolved to a loopback address by a foreign page (DNS rebinding).
-func loopbackHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	} else {
-		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	}
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
 }
 
 // passedOn says which field shows that a request was forwarded by a proxy, or made by a

@@ -1,10 +1,7 @@
 package check
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/netip"
-	"strings"
 
 	"weir/internal/http1"
 )
@@ -33,19 +30,10 @@ const (
 // of returns the rights of the sender of an Authorization field, and whether they come
 // from a token. verified says that the sender has presented a trusted certificate.
 func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool) {
-	scheme, brought, _ := strings.Cut(string(authorization), " ")
-	bears := func(token string) bool {
-		if token == "" || !strings.EqualFold(scheme, "Bearer") {
-			return false
-		}
-		// Digests have equal lengths, so that timing reveals nothing.
-		want, sum := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
-		return subtle.ConstantTimeCompare(want[:], sum[:]) == 1
-	}
-	switch {
-	case bears(a.Edit):
+	switch field := string(authorization); {
+	case http1.Bears(field, a.Edit):
 		return editing, true
-	case bears(a.Token):
+	case http1.Bears(field, a.Token):
 		tokened = true
 	case (a.Token != "" || a.Verified) && !verified:
 		return nothing, false
@@ -63,22 +51,9 @@ func (a *Access) describes(from netip.Addr) bool {
 }
 
 // page reports whether a request may have been made by a web page in a browser that
-// reaches the port. A host that is not a loopback name may have been resolved to this
-// machine by the page (DNS rebinding).
+// reaches the port; see [http1.Loopback].
 func (a *Access) page(h *http1.Head) bool {
 	_, origins := only(h, "Origin")
 	_, sites := only(h, "Sec-Fetch-Site")
-	return origins+sites > 0 || a.Local && !a.Open && !loopback(string(h.Host))
-}
-
-// loopback reports whether a Host field names this machine.
-func loopback(host string) bool {
-	if at, err := netip.ParseAddrPort(host); err == nil {
-		return at.Addr().Unmap().IsLoopback()
-	}
-	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return addr.Unmap().IsLoopback()
-	}
-	name, _, _ := strings.Cut(host, ":")
-	return strings.EqualFold(name, "localhost")
+	return origins+sites > 0 || a.Local && !a.Open && !http1.Loopback(string(h.Host))
 }
