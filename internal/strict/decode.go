@@ -3,6 +3,7 @@ package strict
 import (
 	"bytes"
 	"encoding"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -101,6 +102,11 @@ type decoder struct {
 	data []byte // source of Raw values
 	over bool   // null leaves the field of a struct unchanged
 }
+
+// Raw is a JSON value that is kept as written, to be decoded later when its type is known. Its
+// syntax is checked, but not its names. Use At for the errors of the later decoding, so that
+// they have the full path.
+type Raw = json.RawMessage
 
 var (
 	rawType  = reflect.TypeFor[Raw]()
@@ -246,25 +252,17 @@ func textNoun(t reflect.Type) string {
 	return Text.String()
 }
 
-// any decodes a value into an any, as encoding/json does.
+// anyTypes are the types of values in an any, by kind, as in encoding/json.
+var anyTypes = [...]reflect.Type{Bool: reflect.TypeFor[bool](), Number: reflect.TypeFor[float64](), Text: reflect.TypeFor[string](),
+	List: reflect.TypeFor[[]any](), Object: reflect.TypeFor[map[string]any]()}
+
+// any decodes a value into an any.
 func (d *decoder) any(n *Node, at *place, v reflect.Value) {
-	var as reflect.Value
-	switch n.Kind {
-	case Null:
-		return
-	case Object:
-		as = reflect.New(reflect.TypeFor[map[string]any]()).Elem()
-	case List:
-		as = reflect.New(reflect.TypeFor[[]any]()).Elem()
-	case Bool:
-		as = reflect.New(reflect.TypeFor[bool]()).Elem()
-	case Number:
-		as = reflect.New(reflect.TypeFor[float64]()).Elem()
-	default:
-		as = reflect.New(reflect.TypeFor[string]()).Elem()
+	if n.Kind != Null {
+		as := reflect.New(anyTypes[n.Kind]).Elem()
+		d.value(n, at, as)
+		v.Set(as)
 	}
-	d.value(n, at, as)
-	v.Set(as)
 }
 
 // mapOf decodes an object into a map.
