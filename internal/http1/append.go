@@ -42,33 +42,19 @@ func AppendForwardLine(dst []byte, h *Head) []byte {
 // AppendStatusLine appends a status line with the registered reason phrase of status, which must
 // be from 100 to 599 (RFC 9112 4).
 func AppendStatusLine(dst []byte, status int) []byte {
-	dst = appendStatus(dst, status)
-	dst = append(dst, ReasonPhrase(status)...)
-	return append(dst, "\r\n"...)
+	return AppendStatusLineReason(dst, status, ReasonPhrase(status))
 }
 
 // AppendStatusLineReason is like AppendStatusLine, with a given reason phrase.
-func AppendStatusLineReason(dst []byte, status int, reason []byte) []byte {
-	dst = appendStatus(dst, status)
+func AppendStatusLineReason[T ~string | ~[]byte](dst []byte, status int, reason T) []byte {
+	dst = append(dst, "HTTP/1.1 "...)
+	dst = append(dst, byte('0'+status/100), byte('0'+status/10%10), byte('0'+status%10), ' ')
 	dst = append(dst, reason...)
 	return append(dst, "\r\n"...)
 }
 
-func appendStatus(dst []byte, status int) []byte {
-	dst = append(dst, "HTTP/1.1 "...)
-	return append(dst, byte('0'+status/100), byte('0'+status/10%10), byte('0'+status%10), ' ')
-}
-
 // AppendField appends a field line.
-func AppendField(dst []byte, name string, value []byte) []byte {
-	dst = append(dst, name...)
-	dst = append(dst, ": "...)
-	dst = append(dst, value...)
-	return append(dst, "\r\n"...)
-}
-
-// AppendFieldString appends a field line.
-func AppendFieldString(dst []byte, name, value string) []byte {
+func AppendField[T ~string | ~[]byte](dst []byte, name string, value T) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)
 	dst = append(dst, value...)
@@ -134,14 +120,14 @@ func AppendAnswer(dst []byte, a Answer) []byte {
 	bodyless := a.Status < 200 || a.Status == 204 || a.Status == 304
 	dst = AppendStatusLine(dst, a.Status)
 	if a.ContentType != "" {
-		dst = AppendFieldString(dst, "Content-Type", a.ContentType)
+		dst = AppendField(dst, "Content-Type", a.ContentType)
 	}
 	if !bodyless {
 		dst = AppendFieldInt(dst, "Content-Length", int64(len(a.Body)))
 	}
 	dst = append(dst, a.Extra...)
 	if a.Close {
-		dst = AppendFieldString(dst, "Connection", "close")
+		dst = AppendField(dst, "Connection", "close")
 	}
 	dst = AppendHeadEnd(dst)
 	if bodyless || a.Head {

@@ -21,7 +21,7 @@ func TestAppend(t *testing.T) {
 		{"status line without phrase", http1.AppendStatusLine(nil, 299), "HTTP/1.1 299 \r\n"},
 		{"reason", http1.AppendStatusLineReason(nil, 200, []byte("Fine")), "HTTP/1.1 200 Fine\r\n"},
 		{"field", http1.AppendField(nil, "A", []byte("b")), "A: b\r\n"},
-		{"string field", http1.AppendFieldString(nil, "A", "b"), "A: b\r\n"},
+		{"string field", http1.AppendField(nil, "A", "b"), "A: b\r\n"},
 		{"number", http1.AppendFieldInt(nil, "A", -12), "A: -12\r\n"},
 		{"received field", http1.AppendFieldLine(nil, &http1.Field{Name: []byte("a"), Value: []byte("")}), "a: \r\n"},
 		{"head end", http1.AppendHeadEnd([]byte("x")), "x\r\n"},
@@ -83,11 +83,11 @@ func TestParsingUndoesAppending(t *testing.T) {
 			out = http1.AppendRequestLine(out, []byte(method), []byte(target))
 		}
 		for _, f := range fields {
-			out = http1.AppendFieldString(out, f[0], f[1])
+			out = http1.AppendField(out, f[0], f[1])
 		}
 		body := pick(rnd, valueBytes, rnd.IntN(100))
 		if chunked := rnd.IntN(2) == 0; chunked {
-			out = http1.AppendHeadEnd(http1.AppendFieldString(out, "Transfer-Encoding", "chunked"))
+			out = http1.AppendHeadEnd(http1.AppendField(out, "Transfer-Encoding", "chunked"))
 			half := rnd.IntN(len(body) + 1)
 			out = http1.AppendChunk(http1.AppendChunk(out, []byte(body[:half])), []byte(body[half:]))
 			out = http1.AppendLastChunk(out)

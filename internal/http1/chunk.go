@@ -1,6 +1,9 @@
 package http1
 
-import "math"
+import (
+	"bytes"
+	"math"
+)
 
 const (
 	// chunkDigitsMax bounds the hexadecimal digits of a chunk size, including leading zeros.
@@ -131,12 +134,7 @@ func validExtensions(e []byte) bool {
 	return true
 }
 
-func skipBlanks(b []byte) []byte {
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
-		b = b[1:]
-	}
-	return b
-}
+func skipBlanks(b []byte) []byte { return bytes.TrimLeft(b, " \t") }
 
 // skipToken returns the rest of b after the token at its beginning, and the length of the token.
 func skipToken(b []byte) (rest []byte, n int) {

@@ -224,7 +224,7 @@ func (s *Session) show(now time.Time) {
 	case doc.Version == 0:
 		s.write(now, http1.Answer{Status: 204})
 	default:
-		e.extra = http1.AppendFieldString(e.extra[:0], "ETag", strconv.Quote(strconv.FormatInt(doc.Version, 10)))
+		e.extra = http1.AppendField(e.extra[:0], "ETag", strconv.Quote(strconv.FormatInt(doc.Version, 10)))
 		s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: doc.Body, Extra: e.extra})
 	}
 }

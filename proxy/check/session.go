@@ -217,7 +217,7 @@ func (s *Session) failAt(now time.Time, status int, problem, path string) {
 	case 401:
 		fields = append(fields, "WWW-Authenticate: Bearer\r\n"...) // RFC 9110 section 11.6.1
 	case 405:
-		fields = http1.AppendFieldString(fields, "Allow", s.route.wants().String())
+		fields = http1.AppendField(fields, "Allow", s.route.wants().String())
 	}
 	body, _ := json.Marshal(struct { // texts always can be encoded
 		Error string `json:"error"`

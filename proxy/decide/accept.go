@@ -20,7 +20,7 @@ type Acceptance struct {
 func (a *Answers) Accept(now time.Time, p *Acceptance, v *Verdict, to *Reader) http1.Answer {
 	s := p.Stored
 	id := s.ID.String()
-	a.Extra = http1.AppendFieldString(a.Extra, "Location", p.Path+id)
+	a.Extra = http1.AppendField(a.Extra, "Location", p.Path+id)
 	a.Extra = append(a.Extra, "Cache-Control: no-store\r\n"...)
 	body := append(a.body[:0], `{"id":"`...)
 	body = append(append(append(body, id...), `","state":"`...), s.State.String()...)
@@ -32,7 +32,7 @@ func (a *Answers) Accept(now time.Time, p *Acceptance, v *Verdict, to *Reader) h
 		body = appendTime(append(body, `,"notBefore":`...), at)
 	}
 	if p.Applied != "" {
-		a.Extra = http1.AppendFieldString(a.Extra, "Preference-Applied", p.Applied)
+		a.Extra = http1.AppendField(a.Extra, "Preference-Applied", p.Applied)
 	}
 	body = appendTime(append(body, `,"expires":`...), s.Expires)
 	body = strconv.AppendQuote(append(body, `,"durability":`...), s.Durability)

@@ -213,7 +213,7 @@ func asIfSent(r *http.Request, head []byte, counts func(field string) bool) []by
 	for name, values := range r.Header {
 		for _, v := range values {
 			if name != "Content-Length" && name != "Transfer-Encoding" && name != "Expect" && counts(name) {
-				b = http1.AppendFieldString(b, name, v)
+				b = http1.AppendField(b, name, v)
 			}
 		}
 	}

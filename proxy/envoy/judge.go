@@ -124,7 +124,7 @@ func (c *Case) describe(now time.Time, i int) {
 		}
 		answer := t.answers.Refuse(&t.verdict, id, &decide.Reader{})
 		t.lines = append(t.lines[:0], answer.Extra...)
-		t.lines = http1.AppendFieldString(t.lines, "Content-Type", answer.ContentType)
+		t.lines = http1.AppendField(t.lines, "Content-Type", answer.ContentType)
 		r.RawBody = answer.Body
 	} else {
 		t.lines = t.verdict.AppendFields(t.lines[:0], families)

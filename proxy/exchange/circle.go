@@ -36,7 +36,7 @@ func (x *Exchange) appendPassage(dst []byte, minor int) []byte {
 	if x.env.Settings.Via {
 		return x.appendVia(dst, minor)
 	}
-	return http1.AppendFieldString(dst, "CDN-Loop", x.env.Settings.Pseudonym)
+	return http1.AppendField(dst, "CDN-Loop", x.env.Settings.Pseudonym)
 }
 
 // appendVia appends the proxy's Via for a message received as HTTP/1.minor, unless Via is

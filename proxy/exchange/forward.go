@@ -161,11 +161,11 @@ func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
 	dst = x.appendPassage(x.appendRequestID(dst), h.Minor)
 	if x.upgrade != "" {
 		dst = append(dst, "Connection: upgrade\r\n"...)
-		dst = http1.AppendFieldString(dst, "Upgrade", x.upgrade)
+		dst = http1.AppendField(dst, "Upgrade", x.upgrade)
 	}
 	switch {
 	case x.chunked == codingChunks:
-		dst = http1.AppendFieldString(dst, "Transfer-Encoding", "chunked")
+		dst = http1.AppendField(dst, "Transfer-Encoding", "chunked")
 	case h.Length >= 0:
 		dst = http1.AppendFieldInt(dst, "Content-Length", h.Length)
 	}

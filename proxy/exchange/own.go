@@ -72,7 +72,7 @@ func (x *Exchange) HandleOwn(now time.Time, r *Reply) {
 	extra := x.answers(now).Extra
 	for _, f := range r.Fields {
 		if f[0] != "Content-Length" && f[0] != "Date" {
-			extra = http1.AppendFieldString(extra, f[0], f[1])
+			extra = http1.AppendField(extra, f[0], f[1])
 		}
 	}
 	x.finish(now, http1.Answer{Status: r.Status, Body: r.Body, Extra: extra})

@@ -67,7 +67,7 @@ func (x *Exchange) HandleAcquired(now time.Time, host string, reused bool) bool 
 	x.fx.Upstream = x.forward
 	if at := x.hostAt; at > 0 {
 		up := append(x.env.up[:0], x.forward[:at]...)
-		up = http1.AppendFieldString(up, "Host", host)
+		up = http1.AppendField(up, "Host", host)
 		x.env.up = append(up, x.forward[at:]...)
 	}
 	if x.request == requestStreaming {
@@ -287,7 +287,7 @@ func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
 		x.size, x.coding = math.MaxInt64, codingClose
 		if x.minor > 0 {
 			x.coding = codingChunks
-			out = http1.AppendFieldString(out, "Transfer-Encoding", "chunked")
+			out = http1.AppendField(out, "Transfer-Encoding", "chunked")
 		}
 	case h.Length >= 0:
 		out = http1.AppendFieldInt(out, "Content-Length", h.Length)
@@ -297,9 +297,9 @@ func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
 	}
 	switch {
 	case !x.keepAlive || x.coding == codingClose:
-		out = http1.AppendFieldString(out, "Connection", "close")
+		out = http1.AppendField(out, "Connection", "close")
 	case x.minor == 0:
-		out = http1.AppendFieldString(out, "Connection", "keep-alive")
+		out = http1.AppendField(out, "Connection", "keep-alive")
 	}
 	x.env.out = http1.AppendHeadEnd(out)
 	return mark

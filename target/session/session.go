@@ -117,7 +117,7 @@ func (s *Session) HandleReply(now time.Time, r Reply) {
 	s.mustBeAsked()
 	s.sh.extra = s.sh.extra[:0]
 	for _, f := range r.Fields {
-		s.sh.extra = http1.AppendFieldString(s.sh.extra, f[0], f[1])
+		s.sh.extra = http1.AppendField(s.sh.extra, f[0], f[1])
 	}
 	s.write(now, http1.Answer{Status: r.Status, Body: r.Body})
 }

@@ -55,11 +55,11 @@ func newMaster(base, token string, secure *tls.Config) *master {
 		m.addr = net.JoinHostPort(u.Hostname(), port)
 	}
 	m.head = append(m.head, "POST /v1/decide HTTP/1.1\r\n"...)
-	m.head = http1.AppendFieldString(m.head, "Host", u.Host)
-	m.head = http1.AppendFieldString(m.head, "User-Agent", agent)
-	m.head = http1.AppendFieldString(m.head, "Content-Type", asks.ContentType)
+	m.head = http1.AppendField(m.head, "Host", u.Host)
+	m.head = http1.AppendField(m.head, "User-Agent", agent)
+	m.head = http1.AppendField(m.head, "Content-Type", asks.ContentType)
 	if token != "" {
-		m.head = http1.AppendFieldString(m.head, "Authorization", "Bearer "+token)
+		m.head = http1.AppendField(m.head, "Authorization", "Bearer "+token)
 	}
 	m.head = append(m.head, "Content-Length: "...)
 	return m
