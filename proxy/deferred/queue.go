@@ -239,24 +239,6 @@ type Page struct {
 	Next    string // empty: this is the last page
 }
 
-// An Edit is a change by an operator or a client: to one entry, or without an ID to all entries
-// of a rule in a state, at most ListMax at a time.
-type Edit struct {
-	Action Action
-	ID     ID // zero: Rule and State select the entries
-	Rule   string
-	State  State
-}
-
-// An Action is a change to an entry.
-type Action uint8
-
-const (
-	Cancel Action = iota // waiting entries: become Cancelled and are kept for DeadKeep
-	Retry                // dead entries: wait again, at the end of their lines, as if accepted now
-	Drop                 // final entries: are deleted
-)
-
 // Stats is the content of a queue.
 type Stats struct {
 	Rules      []RuleStats // sorted by Rule

@@ -10,46 +10,19 @@ import (
 
 // Edit implements deferred.Queue.
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
-	if e.ID != (deferred.ID{}) {
-		n, refused, err := q.editAll(ctx, now, e.Action, e.ID)
-		return n, errors.Join(refused, err)
-	}
-	var selected []deferred.ID
-	query := deferred.Query{Rule: e.Rule, State: e.State, Limit: deferred.ListMax}
-	for more := true; more && len(selected) < deferred.ListMax; {
-		page, err := q.List(ctx, query)
-		if err != nil {
-			return 0, err
-		}
-		for _, entry := range page.Entries {
-			selected = append(selected, entry.ID)
-		}
-		query.Limit = deferred.ListMax - len(selected)
-		query.After, more = page.Next, page.Next != ""
-	}
-	n, _, err = q.editAll(ctx, now, e.Action, selected...)
-	return n, err
-}
-
-// editAll changes entries. It returns how many were changed, and why the last of the others was
-// not.
-func (q *Queue) editAll(ctx context.Context, now time.Time, action deferred.Action, ids ...deferred.ID) (int, error, error) {
-	var changed int // set by the writer, which continues after ctx has ended
-	var refused error
-	err := q.do(ctx, func(t *turn) {
-		changed, refused = 0, nil
-		for _, id := range ids {
-			if err := t.edit(now, action, id); err != nil {
-				refused = err
-			} else {
-				changed++
+	return deferred.EditEach(ctx, q, e, func(ids []deferred.ID) ([]error, error) {
+		var refused []error // set by the writer, which continues after ctx has ended
+		err := q.do(ctx, func(t *turn) {
+			refused = nil
+			for _, id := range ids {
+				refused = append(refused, t.edit(now, e.Action, id))
 			}
+		})
+		if err != nil {
+			return nil, err
 		}
+		return refused, nil
 	})
-	if err != nil {
-		return 0, nil, err
-	}
-	return changed, refused, nil
 }
 
 // edit changes one entry.
@@ -110,10 +83,6 @@ func (t *turn) retry(now time.Time, row *row, p place) error {
 	t.drop(row, p)
 	e.Accepted, e.Due, e.Expires = now, now, now.Add(row.Expires.Sub(row.Accepted))
 	e.Last = row.Last
-	seq := t.index.Last + 1
-	again := newRow(e)
-	t.put(bucketOpen, seq, again.append(nil))
-	t.put(bucketRequests, seq, deferred.AppendEntry(nil, e))
-	t.index.Add(again.Entry, again.size(), seq)
+	t.add(e)
 	return nil
 }

@@ -34,12 +34,17 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 	if b := t.index.Bound(&t.q.cfg.Limits, p, row.size()); b != deferred.NoBound {
 		return deferred.Stored{Outcome: deferred.Full, Bound: b, Due: t.index.Due(&e)}
 	}
-	seq := t.index.Last + 1
-	t.put(bucketOpen, seq, row.append(nil))
-	t.put(bucketRequests, seq, deferred.AppendEntry(nil, &e))
 	s := storedOf(deferred.Accepted, row.Entry)
-	s.Position = t.index.Add(row.Entry, row.size(), seq)
+	s.Position = t.add(&e)
 	return s
+}
+
+// add appends a complete entry to its line and returns its position there.
+func (t *turn) add(e *deferred.Entry) (position int) {
+	row, seq := newRow(e), t.index.Last+1
+	t.put(bucketOpen, seq, row.append(nil))
+	t.put(bucketRequests, seq, deferred.AppendEntry(nil, e))
+	return t.index.Add(row.Entry, row.size(), seq)
 }
 
 // storedOf returns the result of a put for an entry that is in the queue.

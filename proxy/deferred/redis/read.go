@@ -76,33 +76,18 @@ func editOf(a deferred.Action) int {
 
 // Edit implements deferred.Queue. An Edit of many is done in several calls.
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
-	if e.ID != (deferred.ID{}) {
-		results, err := q.edit(ctx, now, editOf(e.Action), []deferred.ID{e.ID})
-		if err != nil {
-			return 0, err
-		}
-		return 1, editError(results[0])
-	}
-	page, err := q.List(ctx, deferred.Query{Rule: e.Rule, State: e.State, Limit: deferred.ListMax})
-	if err != nil {
-		return 0, err
-	}
-	var ids []deferred.ID
-	for _, entry := range page.Entries {
-		ids = append(ids, entry.ID)
-	}
-	for some := range slices.Chunk(ids, callMax) {
-		results, err := q.edit(ctx, now, editOf(e.Action), some)
-		if err != nil {
-			return n, err
-		}
-		for _, r := range results {
-			if r == editChanged {
-				n++
+	return deferred.EditEach(ctx, q, e, func(ids []deferred.ID) (refused []error, err error) {
+		for some := range slices.Chunk(ids, callMax) {
+			results, err := q.edit(ctx, now, editOf(e.Action), some)
+			if err != nil {
+				return refused, err
+			}
+			for _, r := range results {
+				refused = append(refused, editError(r))
 			}
 		}
-	}
-	return n, nil
+		return refused, nil
+	})
 }
 
 // edit runs edit.lua.
@@ -131,7 +116,7 @@ func (q *Queue) edit(ctx context.Context, now time.Time, action int, ids []defer
 	return results, nil
 }
 
-// editError returns the error of an edit of one entry.
+// editError returns why an entry was not changed, or nil.
 func editError(result int64) error {
 	switch result {
 	case editChanged:
