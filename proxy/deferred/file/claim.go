@@ -156,13 +156,12 @@ func (c *claim) done(err error) {
 
 // claim marks item number i as delivering. It returns nil if the entry cannot be read.
 func (t *turn) claim(now time.Time, i uint32) (e *deferred.Entry, expired bool) {
-	seq := t.index.At(i).Seq
-	row, err := t.row(bucketOpen, seq)
-	if row == nil || err != nil {
-		t.setAside(i, deferred.Waiting)
+	row := t.open(i, deferred.Waiting)
+	if row == nil {
 		return nil, false
 	}
-	if e, err = t.whole(row, seq); err != nil {
+	e, err := t.whole(row, t.index.At(i).Seq)
+	if err != nil {
 		t.change(now, i, row, func() {
 			row.Last = deferred.Last{At: now, Error: "the request cannot be read from " + t.q.cfg.Path}
 			row.answered(nil)
@@ -185,6 +184,17 @@ func (t *turn) change(now time.Time, i uint32, row *row, change func()) {
 	change()
 	t.put(bucketOpen, t.index.At(i).Seq, row.append(nil))
 	t.index.Update(now.UnixMicro(), i, row.Entry, row.size())
+}
+
+// open returns the row of item number i, which is counted in a state. If it cannot be read, the
+// entry is set aside and the row is nil.
+func (t *turn) open(i uint32, counted deferred.State) *row {
+	row, err := t.row(bucketOpen, t.index.At(i).Seq)
+	if row == nil || err != nil {
+		t.setAside(i, counted)
+		return nil
+	}
+	return row
 }
 
 // setAside removes item number i, whose row cannot be read, from its line. counted is the state

@@ -316,3 +316,25 @@ func TestVersion(t *testing.T) {
 		t.Errorf("it has changed: %v", err)
 	}
 }
+
+// An entry that has expired counts as waiting until it is settled, also if it cannot be read then.
+func TestExpiredUnreadable(t *testing.T) {
+	t.Parallel()
+	q := opened(t, Config{Path: queuePath(t)})
+	e := order("shop", nil)
+	deferredtest.PutAccepted(t, q, e)
+	claimed, _, err := q.Claim(t.Context(), e.Expires, 1)
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("claimed %d, %v", len(claimed), err)
+	}
+	if err := q.do(t.Context(), func(t *turn) { must(t.bucket(bucketOpen).Put(seqKey(1), []byte("x"))) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := deferredtest.Settle(t, q, claimed[0], deferred.Expired); !errors.Is(err, deferred.ErrLease) {
+		t.Errorf("settled: %v", err)
+	}
+	s := q.Stats()
+	if open, _ := s.Held(); open != 0 || s.Bytes != 0 || s.Rules[0].States != [deferred.StatesCount]deferred.Count{} || s.Unreadable != 1 {
+		t.Errorf("%+v is counted", s)
+	}
+}

@@ -101,12 +101,9 @@ const garbageMin = 10_000
 func (t *turn) begin(now time.Time) {
 	t.see(now)
 	for _, i := range t.index.Delivering() {
-		row, err := t.row(bucketOpen, t.index.At(i).Seq)
-		if err != nil {
-			t.setAside(i, deferred.Delivering)
-			continue
+		if row := t.open(i, deferred.Delivering); row != nil {
+			t.cutOff(now, i, row)
 		}
-		t.cutOff(now, i, row)
 	}
 }
 
@@ -277,9 +274,7 @@ func survey(db *bbolt.DB) (live, size int64, err error) {
 func (x *index) load(r records) error {
 	last := uint64(0)
 	for _, name := range recorded() {
-		if k, _ := r.bucket(name).Cursor().Last(); k != nil {
-			last = max(last, binary.BigEndian.Uint64(k))
-		}
+		last = max(last, r.last(name))
 	}
 	if err := r.bucket(bucketOpen).ForEach(func(k, _ []byte) error {
 		seq := binary.BigEndian.Uint64(k)

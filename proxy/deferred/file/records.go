@@ -34,15 +34,17 @@ func bucketOf(s deferred.State) []byte {
 	return []byte(s.String())
 }
 
-// recorded returns the buckets that a repair copies, beginning with that of the rows of open
-// entries. The others are derived from them.
-func recorded() [][]byte {
+// rowBuckets returns the buckets of rows, beginning with that of open entries.
+func rowBuckets() [][]byte {
 	buckets := [][]byte{bucketOpen}
 	for s := deferred.Done; int(s) < deferred.StatesCount; s++ {
 		buckets = append(buckets, bucketOf(s))
 	}
-	return append(buckets, bucketRequests, bucketAnswers, bucketDamaged)
+	return buckets
 }
+
+// recorded returns the buckets that a repair copies. The others are derived from them.
+func recorded() [][]byte { return append(rowBuckets(), bucketRequests, bucketAnswers, bucketDamaged) }
 
 // derived returns the buckets that are derived from the others.
 func derived() [][]byte { return [][]byte{bucketIDs, bucketScopes, bucketForget, bucketTotals} }
@@ -130,6 +132,14 @@ type records struct {
 }
 
 func (r records) bucket(name []byte) *bbolt.Bucket { return r.tx.Bucket(name) }
+
+// last returns the largest sequence number in a bucket, or 0.
+func (r records) last(name []byte) uint64 {
+	if k, _ := r.bucket(name).Cursor().Last(); k != nil {
+		return binary.BigEndian.Uint64(k)
+	}
+	return 0
+}
 
 // aad returns the additional data that binds an encrypted value to its place.
 func aad(bucket, key []byte) []byte { return append(append([]byte(nil), bucket...), key...) }

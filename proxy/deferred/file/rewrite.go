@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -145,9 +146,7 @@ func (c *copier) copyFrom(src *bbolt.DB) error {
 	defer func() { _ = tx.Rollback() }() // only read
 	for _, name := range recorded() {
 		_ = guarded(func() error {
-			if k, _ := tx.Bucket(name).Cursor().Last(); k != nil {
-				c.last = max(c.last, binary.BigEndian.Uint64(k))
-			}
+			c.last = max(c.last, records{tx, c.from}.last(name))
 			return nil
 		})
 	}
@@ -155,11 +154,9 @@ func (c *copier) copyFrom(src *bbolt.DB) error {
 		c.copyBucket(tx, name)
 	}
 	c.adopt()
-	for _, key := range [][]byte{aboutSeen} {
-		_ = guarded(func() error {
-			return c.tx.Bucket(bucketAbout).Put(key, append([]byte{}, tx.Bucket(bucketAbout).Get(key)...))
-		})
-	}
+	_ = guarded(func() error {
+		return c.tx.Bucket(bucketAbout).Put(aboutSeen, append([]byte{}, tx.Bucket(bucketAbout).Get(aboutSeen)...))
+	})
 	_ = guarded(func() error {
 		return tx.Bucket(bucketPaused).ForEach(func(k, v []byte) error { return c.tx.Bucket(bucketPaused).Put(k, v) })
 	})
@@ -238,12 +235,7 @@ func (c *copier) adopt() {
 	}
 	requests := c.tx.Bucket(bucketRequests)
 	known := func(seq uint64) bool {
-		for _, name := range recorded() {
-			if string(name) != string(bucketRequests) && string(name) != string(bucketAnswers) && string(name) != string(bucketDamaged) && c.tx.Bucket(name).Get(seqKey(seq)) != nil {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(rowBuckets(), func(name []byte) bool { return c.tx.Bucket(name).Get(seqKey(seq)) != nil })
 	}
 	var orphans []uint64
 	_ = requests.ForEach(func(k, _ []byte) error {

@@ -45,13 +45,12 @@ func (t *turn) settle(now time.Time, s *deferred.Settlement) error {
 	if !ok || i == 0 {
 		return deferred.ErrLease
 	}
-	seq := t.index.At(i).Seq
-	row, err := t.row(bucketOpen, seq)
-	if row == nil || err != nil {
-		t.setAside(i, deferred.Delivering)
-		return deferred.ErrLease
+	counted := deferred.Delivering
+	if l.expired {
+		counted = deferred.Waiting
 	}
-	if row.State != deferred.Delivering && !l.expired {
+	row := t.open(i, counted)
+	if row == nil || row.State != counted {
 		return deferred.ErrLease
 	}
 	t.change(now, i, row, func() {
@@ -64,7 +63,7 @@ func (t *turn) settle(now time.Time, s *deferred.Settlement) error {
 		}
 		if s.Result != nil {
 			row.answered(s.Result)
-			t.putAnswer(seq, s.Result)
+			t.putAnswer(t.index.At(i).Seq, s.Result)
 		}
 		if s.To == deferred.Waiting {
 			row.Due = s.Due

@@ -212,16 +212,12 @@ func (t *turn) correct(doubtful []deferred.ID) {
 		t.takeOut(id)
 	}
 	for _, i := range t.index.Delivering() {
-		it := t.index.At(i)
-		if _, leased := t.leases.byID[it.ID]; leased {
+		if _, leased := t.leases.byID[t.index.At(i).ID]; leased {
 			continue
 		}
-		row, err := t.row(bucketOpen, it.Seq)
-		if row == nil || err != nil {
-			t.setAside(i, deferred.Delivering)
-			continue
+		if row := t.open(i, deferred.Delivering); row != nil {
+			t.change(time.UnixMicro(t.index.Seen), i, row, func() { row.State = deferred.Waiting })
 		}
-		t.change(time.UnixMicro(t.index.Seen), i, row, func() { row.State = deferred.Waiting })
 	}
 	t.stamp(t.index.Seen) // even if there is nothing else to write
 }
