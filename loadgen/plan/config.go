@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"weir/internal/strict"
@@ -96,7 +97,7 @@ func readNamed(from *document, folder string) (*document, error) {
 		return refuse("must be the only field: the others belong in the file it names")
 	case folder == "":
 		return refuse("names a file of the folder CONFIG_DIR, which is not set")
-	case !plainName(name):
+	case !plainName.MatchString(name):
 		return refuse("must be the name of a file of letters, digits, '-', '_' and '.', without .json, is %q", name)
 	}
 	named, err := ReadConfig(filepath.Join(folder, name+".json"))
@@ -110,22 +111,8 @@ func readNamed(from *document, folder string) (*document, error) {
 	return d, err
 }
 
-// plainName reports whether name cannot leave its folder.
-func plainName(name string) bool {
-	if name == "" || name[0] == '.' {
-		return false
-	}
-	for _, c := range []byte(name) {
-		if !isAlphanumeric(c) && c != '-' && c != '_' && c != '.' {
-			return false
-		}
-	}
-	return true
-}
-
-func isAlphanumeric(c byte) bool {
-	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
-}
+// plainName matches names that cannot leave their folder.
+var plainName = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$`)
 
 // ReadConfig reads a configuration file.
 func ReadConfig(path string) ([]byte, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -101,7 +102,7 @@ func (b *builder) headers(h *head, w map[string]string, host string) {
 		path := strict.Member("requestOptions.headers", name)
 		low := strings.ToLower(name)
 		switch {
-		case name == "" || strings.ContainsFunc(name, notInName):
+		case !http1.IsToken(name):
 			b.Fault(path, "the name must be of letters, digits and !#$%%&'*+-.^_`|~, is %q", name)
 		case seen[low] != "":
 			b.Fault(path, "is given twice: also as %s", seen[low])
@@ -121,10 +122,6 @@ func (b *builder) headers(h *head, w map[string]string, host string) {
 		h.add(b.compile(path, value))
 		h.text("\r\n")
 	}
-}
-
-func notInName(c rune) bool {
-	return c > '~' || !isAlphanumeric(byte(c)) && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }
 
 func notInValue(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
@@ -229,11 +226,8 @@ func escapePath(text string) string { return (&url.URL{Path: text}).EscapedPath(
 
 // validPort reports whether a port that url.Parse accepted is valid; a missing one is.
 func validPort(port string) bool {
-	n := 0
-	for _, c := range port {
-		n = min(n*10+int(c-'0'), 1<<16)
-	}
-	return port == "" || n > 0 && n < 1<<16
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
 }
 
 func notInTarget(c rune) bool { return c <= ' ' || c >= 0x7f }

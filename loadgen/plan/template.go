@@ -125,9 +125,7 @@ func usage(word string) string {
 }
 
 func (c *compiler) space() {
-	for c.pos < len(c.text) && c.text[c.pos] == ' ' {
-		c.pos++
-	}
+	c.pos = len(c.text) - len(strings.TrimLeft(c.text[c.pos:], " "))
 }
 
 func (c *compiler) word() string {
