@@ -27,7 +27,6 @@ var shrinking = map[string]int{
 	"parameters internal/service.Settings.Int":              6,
 	"parameters internal/service.Settings.OptionalDuration": 5,
 	"parameters internal/service.Settings.Word":             5,
-	"parameters loadgen/drive.sender.dialledFor":            5,
 	"parameters proxy.keepConfiguration":                    5,
 	"parameters proxy.live":                                 5,
 	"parameters proxy.serve":                                6,

@@ -76,9 +76,7 @@ func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
 	switch {
 	case e.Done:
 		s.busy--
-		o := c.session.Outcome()
-		s.tally.Finish(o, s.end)
-		s.meter.finished(o)
+		s.outcome(c.session.Outcome())
 	case e.Again:
 		s.busy--
 		s.maybeAgain(c)
@@ -176,24 +174,31 @@ func (s *sender) dialled(now time.Time, lc *loop.Conn, err error) loop.Handler {
 	return c
 }
 
-// dialledFor handles the end of the dial of a connection for one request.
-func (s *sender) dialledFor(now, start time.Time, a arrival, lc *loop.Conn, err error) loop.Handler {
-	if s.over {
-		return nil
-	}
-	if err != nil {
-		s.busy--
-		o := record.Outcome{Due: a.due, Start: start, Reason: reasonOf(err), Done: now}
-		s.tally.Finish(&o, s.end)
-		s.meter.finished(&o)
-		s.dialFailed(now, err)
+// dialledFor returns what handles the end of the dial, begun at start, of a connection for one
+// request.
+func (s *sender) dialledFor(start time.Time, a arrival) loop.DialFunc {
+	return func(now time.Time, lc *loop.Conn, err error) loop.Handler {
+		if s.over {
+			return nil
+		}
+		if err != nil {
+			s.busy--
+			s.outcome(&record.Outcome{Due: a.due, Start: start, Reason: reasonOf(err), Done: now})
+			s.dialFailed(now, err)
+			s.turn(now)
+			return nil
+		}
+		c := s.opened(now, lc)
+		c.send(start, a, s.request(a))
 		s.turn(now)
-		return nil
+		return c
 	}
-	c := s.opened(now, lc)
-	c.send(start, a, s.request(a))
-	s.turn(now)
-	return c
+}
+
+// outcome counts the outcome of a request that was sent, or for which a connection was dialled.
+func (s *sender) outcome(o *record.Outcome) {
+	s.tally.Finish(o, s.end)
+	s.meter.finished(o)
 }
 
 // opened counts a connection and makes its Handler.

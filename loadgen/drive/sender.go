@@ -205,9 +205,7 @@ func (s *sender) sendFresh(a arrival) time.Time {
 	start := time.Now()
 	s.note(start, a.due, false)
 	s.busy++
-	s.connect(func(now time.Time, lc *loop.Conn, err error) loop.Handler {
-		return s.dialledFor(now, start, a, lc, err)
-	})
+	s.connect(s.dialledFor(start, a))
 	return start
 }
 
