@@ -2,7 +2,10 @@
 // once per interval.
 package every
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // Pause calls do once per pause until done is closed. If a call takes longer than a pause,
 // the next follows immediately.
@@ -17,4 +20,33 @@ func Pause(done <-chan struct{}, pause time.Duration, do func(now time.Time)) {
 			do(now)
 		}
 	}
+}
+
+// A Sparse limits log lines that every request could cause to one per interval, and counts the
+// others. Its zero value lets the first line through.
+//
+// Safe for concurrent use: mu guards everything.
+type Sparse struct {
+	mu     sync.Mutex
+	last   time.Time
+	missed int
+}
+
+// Take reports whether a line may be written, and how many were not since the last one.
+func (s *Sparse) Take(now time.Time, interval time.Duration) (missed int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.last.IsZero() && now.Sub(s.last) < interval {
+		s.missed++
+		return 0, false
+	}
+	missed, s.missed, s.last = s.missed, 0, now
+	return missed, true
+}
+
+// Reset lets the next line through immediately.
+func (s *Sparse) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last, s.missed = time.Time{}, 0
 }
