@@ -81,7 +81,9 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 		var disturbing sync.WaitGroup
 		disturbing.Go(func() { r.disturb(n/warmUp, n) })
 		end, err = r.part(n-n/warmUp, func(h resources) bool { return len(h.grown(base)) == 0 })
-		cancelOn(err, cancel)
+		if err != nil {
+			cancel()
+		}
 		disturbing.Wait()
 	}
 	stop()
@@ -96,13 +98,6 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	return errors.Join(r.report(out, b, [2]resources{base, end}, time.Since(began)), err)
-}
-
-// cancelOn calls cancel if err is not nil.
-func cancelOn(err error, cancel func()) {
-	if err != nil {
-		cancel()
-	}
 }
 
 func (r *run) start() (err error) {

@@ -127,7 +127,7 @@ func TestAudit(t *testing.T) {
 		{"one answer too many", func(b *counts) { b.clients.byStatus[429]++ }, "status 429: the proxy counts 100, clients 101"},
 		{"answers that nobody has", func(b *counts) { b.clients.byStatus[200] = 800 }, "status 200"},
 		{"a strange status", func(b *counts) { b.proxy[`ratelimiter_responses_total{code="500"}`] = 1 }, "1 answers with status 500"},
-		{"a status that the proxy does not know of", func(b *counts) { b.clients.byStatus[503] = 1 }, "1 answers with status 503"},
+		{"a status that the proxy does not know of", func(b *counts) { b.clients.byStatus[503] = 1 }, "status 503: the proxy counts 0, clients 1"},
 		{"a decision without an end", func(b *counts) { b.proxy["ratelimiter_requests_abandoned_total"]-- }, "1100 decided"},
 		{"a request from nowhere", func(b *counts) { b.seen++ }, "the target saw 1006"},
 		{"requests that vanish", func(b *counts) { b.seen = 800 }, "the target saw 800"},
