@@ -105,29 +105,18 @@ func (r *Run) overTime() {
 // within the SLO for two samples in a row; negative if that does not happen.
 func recovery(samples []Sample, end time.Duration) time.Duration {
 	good := 0
-	for _, s := range samples {
+	for i, s := range samples {
 		switch {
 		case s.At <= end:
 		case s.Queue < workers && s.TargetP95 <= slo.Seconds():
 			if good++; good == 2 {
-				return max(0, previous(samples, s.At)-end)
+				return max(0, samples[i-1].At-end)
 			}
 		default:
 			good = 0
 		}
 	}
 	return -1
-}
-
-// previous returns the time of the sample before the one at a moment.
-func previous(samples []Sample, at time.Duration) (before time.Duration) {
-	for _, s := range samples {
-		if s.At >= at {
-			break
-		}
-		before = s.At
-	}
-	return before
 }
 
 // resumed returns the time from the store's last return until requests were refused again; zero

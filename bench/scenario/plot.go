@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"weir/bench/report"
 	"weir/internal/chart"
@@ -49,10 +50,8 @@ func minutes(seconds float64) string {
 
 // appendSeen appends a series unless all of its values are NaN.
 func appendSeen(list []chart.Series, s chart.Series) []chart.Series {
-	for _, v := range s.Y {
-		if !math.IsNaN(v) {
-			return append(list, s)
-		}
+	if slices.ContainsFunc(s.Y, func(v float64) bool { return !math.IsNaN(v) }) {
+		list = append(list, s)
 	}
 	return list
 }
