@@ -111,16 +111,21 @@ func run(ctx context.Context, e *service.Env) error {
 	if len(e.Args) == 0 {
 		return usage("bench wants the name of one experiment")
 	}
-	for _, x := range experiments() {
-		if x.name == e.Args[0] {
-			err := x.run(ctx, e.Args[1:], os.Stdout)
-			if ctx.Err() != nil { // the experiment has ended what it started
-				return &service.ExitError{Status: 130, Err: errors.New("interrupted")}
-			}
-			return err
+	err := find(e.Args[0]).run(ctx, e.Args[1:], os.Stdout) // package service has checked the name
+	if ctx.Err() != nil {                                  // the experiment has ended what it started
+		return &service.ExitError{Status: 130, Err: errors.New("interrupted")}
+	}
+	return err
+}
+
+// find returns the experiment of that name; nil if there is none.
+func find(name string) *experiment {
+	for _, e := range experiments() {
+		if e.name == name {
+			return &e
 		}
 	}
-	panic("bug: no experiment " + e.Args[0])
+	return nil
 }
 
 func usage(problem string) error {

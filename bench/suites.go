@@ -60,16 +60,15 @@ func page(dir string) string {
 
 // kept reports whether there is a recorded experiment of that name.
 func kept(name string) bool {
-	return !slices.Contains(unkept, name) && slices.ContainsFunc(experiments(), func(e experiment) bool { return e.name == name && e.about != "" })
+	e := find(name)
+	return e != nil && e.about != "" && !slices.Contains(unkept, name)
 }
 
 // parts returns experiments from commands, each a name with arguments.
 func parts(commands ...string) (list []suite.Part) {
-	all := experiments()
 	for _, command := range commands {
 		words := strings.Fields(command)
-		at := slices.IndexFunc(all, func(e experiment) bool { return e.name == words[0] })
-		list = append(list, suite.Part{Name: words[0], Args: words[1:], Run: all[at].run})
+		list = append(list, suite.Part{Name: words[0], Args: words[1:], Run: find(words[0]).run})
 	}
 	return list
 }

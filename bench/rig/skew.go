@@ -2,7 +2,7 @@ package rig
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,14 +47,9 @@ func BuildSkewed(ctx context.Context, program, out string) error {
 	}
 	defer os.RemoveAll(dir)
 	replaced, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {source: replaced}})
-	if err != nil {
+	list := fmt.Appendf(nil, `{"Replace": {%q: %q}}`, source, replaced)
+	if err := errors.Join(os.WriteFile(replaced, []byte(changed), 0o600), os.WriteFile(overlay, list, 0o600)); err != nil {
 		return err
-	}
-	for path, content := range map[string][]byte{replaced: []byte(changed), overlay: list} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			return err
-		}
 	}
 	if output, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", out, program).CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s with another clock: %w\n%.300s", program, err, output)
