@@ -1,15 +1,10 @@
 package pacing
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"os/exec"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"weir/bench/rig"
@@ -21,8 +16,8 @@ import (
 const (
 	// startAhead is the time until our generators start, so that all of them are ready.
 	startAhead = 1500 * time.Millisecond
-	// stopMax bounds the time that a generator may take to end after SIGTERM.
-	stopMax = 5 * time.Second
+	// lateMax bounds how much longer than its load a peer may run.
+	lateMax = 5 * time.Second
 	seed    = 20260119
 )
 
@@ -63,7 +58,7 @@ func generators() []generator {
 			return []string{"wrk2", "-t1", "-c64", "-R" + strconv.Itoa(rate), fmt.Sprintf("-d%ds", int(span.Seconds())), url(addr)}
 		})},
 		{"vegeta", "vegeta", peer(func(addr string, rate int, span time.Duration) []string {
-			return []string{"sh", "-c", `echo "GET $0" | vegeta attack -rate="$1" -duration="$2" -output=/dev/null`,
+			return []string{"sh", "-c", "exec vegeta attack -rate=\"$1\" -duration=\"$2\" -output=/dev/null <<end\nGET $0\nend",
 				url(addr), strconv.Itoa(rate), span.String()}
 		})},
 		{"bombardier", "bombardier", peer(func(addr string, rate int, span time.Duration) []string {
@@ -80,33 +75,21 @@ const path = "/api/test"
 func url(addr string) string { return "http://" + addr + path }
 
 // peer returns a function that runs a third-party generator, which reports nothing about itself.
-// If it is far behind its schedule it is stopped.
+// If it is far behind its schedule it is killed.
 func peer(command func(addr string, rate int, span time.Duration) []string) func(context.Context, string, int, time.Duration) (own, error) {
 	return func(ctx context.Context, addr string, rate int, span time.Duration) (own, error) {
-		limited, cancel := context.WithTimeout(ctx, span+stopMax)
-		defer cancel()
-		err := execute(limited, command(addr, rate, span)...)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			err = nil
+		words := command(addr, rate, span)
+		p, err := rig.Start(words[0], nil, words...)
+		if err != nil {
+			return own{}, err
+		}
+		defer p.Kill()
+		err = p.AwaitEnd(ctx, span+lateMax)
+		if ended, _ := p.Ended(); !ended {
+			err = ctx.Err()
 		}
 		return own{}, err
 	}
-}
-
-// execute runs a program to its end.
-func execute(ctx context.Context, command ...string) error {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = stopMax
-	out, err := cmd.CombinedOutput()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, bytes.TrimSpace(out))
-	}
-	return err
 }
 
 // ours returns a function that runs several of our generators on one schedule, which is

@@ -1,7 +1,6 @@
 package pacing
 
 import (
-	"fmt"
 	"io"
 	"math"
 	"net"
@@ -183,13 +182,20 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestExecute(t *testing.T) {
-	for _, status := range []int{0, 3} {
-		if err := execute(t.Context(), "sh", "-c", fmt.Sprintf("exit %d", status)); (err == nil) != (status == 0) {
-			t.Errorf("exit status %d: error %v", status, err)
+// A peer must end without an error. One that is behind is killed, as a whole.
+func TestPeer(t *testing.T) {
+	for _, c := range []struct {
+		command string
+		span    time.Duration
+		good    bool
+	}{{"exit 0", time.Minute, true}, {"exit 3", time.Minute, false}, {"exec no-such-program", time.Minute, false}, {"exec sleep 600", ms - lateMax, true}} {
+		run := peer(func(string, int, time.Duration) []string { return []string{"sh", "-c", c.command} })
+		if _, err := run(t.Context(), "", 0, c.span); (err == nil) != c.good {
+			t.Errorf("%s: error %v", c.command, err)
 		}
 	}
-	if err := execute(t.Context(), "no-such-program"); err == nil {
+	none := peer(func(string, int, time.Duration) []string { return []string{"no-such-program"} })
+	if _, err := none(t.Context(), "", 0, 0); err == nil {
 		t.Error("a program that is not there ran")
 	}
 }
