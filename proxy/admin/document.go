@@ -87,7 +87,7 @@ type Held struct {
 // [document.Observe].
 //
 // Safe for concurrent use: readers load one pointer; mu admits one writer at a time. Unexported
-// methods need mu, except change, follow and those for metrics.
+// methods need mu, except change and those for metrics.
 type document[T any] struct {
 	// OnChange, if not nil, is called after each change of what is in force, one call at a time,
 	// on the goroutine that made the change. It is set before any other use and must not call a

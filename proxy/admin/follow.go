@@ -55,10 +55,10 @@ func (d *document[T]) syncPending(now time.Time) {
 	}
 }
 
-// follow synchronizes document and store until ctx ends. The store reports the changes of other
+// Share synchronizes document and store until ctx ends. The store reports the changes of other
 // proxies; changes that could not be written are retried every pause. Putting a change in force
 // may take a second, and other documents must not wait for it.
-func (d *document[T]) follow(ctx context.Context, shared store.Store, pause time.Duration) {
+func (d *document[T]) Share(ctx context.Context, shared store.Store, pause time.Duration) {
 	latest := make(chan store.Document, 1)
 	shared.Watch(d.name, func(doc store.Document) { // one call at a time
 		select {

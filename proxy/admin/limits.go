@@ -4,7 +4,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -78,12 +77,17 @@ func NewLimits(now time.Time, defaults limit.Config, docs store.Documents, logge
 	return l, nil
 }
 
-func (l *Limits) fromDefaults(now time.Time) (*Active, error) {
-	lim, err := limit.New(l.defaults)
+// newActive returns what cfg puts in force; all also has the values of the other algorithms.
+func newActive(cfg, all limit.Config, held Held, pinned bool) (*Active, error) {
+	lim, err := limit.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &Active{Config: l.defaults, Policy: decide.NewPolicy(ruleID, lim), Held: Held{Source: SourceDefault, UpdatedAt: now}}, nil
+	return &Active{Config: all, Policy: decide.NewPolicy(ruleID, lim), Held: held, Pinned: pinned}, nil
+}
+
+func (l *Limits) fromDefaults(now time.Time) (*Active, error) {
+	return newActive(l.defaults, l.defaults, Held{Source: SourceDefault, UpdatedAt: now}, false)
 }
 
 // Policy returns the part that the data path needs.
@@ -114,8 +118,7 @@ const writeTriesMax = 8
 // invalid, ErrConflict if another writer was first, ErrPinned if the advisor must not
 // change what is in force, or ErrAway with StoredOnly. Then nothing has changed here.
 func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
-	lim, err := limit.New(ch.Config)
-	if err != nil {
+	if err := ch.Config.Validate(); err != nil {
 		return nil, err
 	}
 	return l.alter(now, basis{ifMatch: ch.IfMatch, storedOnly: ch.StoredOnly}, func(old *Active) (*Active, error) {
@@ -125,7 +128,7 @@ func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 		if old.Pinned && ch.Source == SourceAdvisor {
 			return nil, ErrPinned
 		}
-		return &Active{Config: ch.Config.Merge(old.Config), Policy: decide.NewPolicy(ruleID, lim), Held: Held{Source: ch.Source}, Pinned: ch.Pin}, nil
+		return newActive(ch.Config, ch.Config.Merge(old.Config), Held{Source: ch.Source}, ch.Pin)
 	})
 }
 
@@ -135,11 +138,7 @@ func (l *Limits) Switch(now time.Time, a limit.Algorithm, ifMatch int64) (*Activ
 	return l.alter(now, basis{ifMatch: ifMatch}, func(old *Active) (*Active, error) {
 		cfg := old.Config
 		cfg.Algorithm = a
-		lim, err := limit.New(cfg)
-		if err != nil {
-			return nil, err
-		}
-		return &Active{Config: cfg, Policy: decide.NewPolicy(ruleID, lim), Held: Held{Source: SourceAPI}, Pinned: old.Pinned}, nil
+		return newActive(cfg, cfg, Held{Source: SourceAPI}, old.Pinned)
 	})
 }
 
@@ -180,10 +179,4 @@ func (l *Limits) Reload(now time.Time) (*Active, error) {
 		return nil, err
 	}
 	return l.Active(), nil
-}
-
-// Share synchronizes the configuration with the store until ctx ends. The store reports the
-// changes of other proxies; changes that could not be written are retried every pause.
-func (l *Limits) Share(ctx context.Context, shared store.Store, pause time.Duration) {
-	l.follow(ctx, shared, pause)
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"weir/internal/watch"
@@ -14,18 +15,13 @@ import (
 func (r *Rules) Share(ctx context.Context, shared store.Store, pause time.Duration) {
 	r.watchFiles(ctx)
 	if r.docs != nil {
-		r.follow(ctx, shared, pause)
+		r.document.Share(ctx, shared, pause)
 	}
 }
 
 // watchFiles reads the files again when they change, until ctx ends.
 func (r *Rules) watchFiles(ctx context.Context) {
-	var names []string
-	for _, name := range []string{r.files.Rules, r.files.Clients} {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
+	names := slices.DeleteFunc([]string{r.files.Rules, r.files.Clients}, func(name string) bool { return name == "" })
 	if len(names) == 0 {
 		return
 	}

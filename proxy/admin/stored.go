@@ -9,7 +9,6 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/internal/strict"
-	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 )
@@ -87,9 +86,5 @@ func (l *Limits) activate(s *stored) (*Active, error) {
 	if s.Deleted {
 		return l.fromDefaults(s.UpdatedAt)
 	}
-	lim, err := limit.New(s.Config)
-	if err != nil {
-		return nil, err
-	}
-	return &Active{Config: s.Config.Merge(l.defaults), Policy: decide.NewPolicy(ruleID, lim), Held: Held{Source: s.Source, UpdatedAt: s.UpdatedAt}, Pinned: s.Pinned}, nil
+	return newActive(s.Config, s.Config.Merge(l.defaults), Held{Source: s.Source, UpdatedAt: s.UpdatedAt}, s.Pinned)
 }
