@@ -56,6 +56,16 @@ func (l *lab) weir(ctx context.Context, env ...string) (*rig.Master, error) {
 	return l.Master(ctx, append([]string{"RATELIMIT_CONFIG=" + dir, "EVENT_LOOPS=1", "RATE_LIMIT_HEADERS=off"}, env...)...)
 }
 
+// withRedis starts such a proxy and its Redis.
+func (l *lab) withRedis(ctx context.Context) (*rig.Redis, *rig.Master, error) {
+	redis, err := l.Redis(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
+	return redis, m, err
+}
+
 // contestant returns a proxy that only decides as a contestant.
 func contestant(name string, m *rig.Master, redis *rig.Redis) rig.Contestant {
 	return rig.Contestant{Name: name, Process: m.Process, Wrk: rig.Wrk{URL: url(m)}, Own: m.Own, Redis: redis}

@@ -27,15 +27,11 @@ end
 
 // speed compares decisions per CPU time, for one user and for many.
 func (l *lab) speed(ctx context.Context) error {
-	redis, err := l.Redis(ctx)
+	redis, weir, err := l.withRedis(ctx)
 	if err != nil {
 		return err
 	}
 	peer, peerURL, err := l.peer(ctx, redis.Addr)
-	if err != nil {
-		return err
-	}
-	weir, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
 	if err != nil {
 		return err
 	}

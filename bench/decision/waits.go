@@ -27,11 +27,7 @@ func load(url string, rate int, span time.Duration) rig.Load {
 
 // pace measures how long decisions take at a steady rate.
 func (l *lab) pace(ctx context.Context) error {
-	redis, err := l.Redis(ctx)
-	if err != nil {
-		return err
-	}
-	m, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
+	_, m, err := l.withRedis(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,11 +46,7 @@ func (l *lab) pace(ctx context.Context) error {
 
 // frozen stops Redis under load for some seconds.
 func (l *lab) frozen(ctx context.Context) error {
-	redis, err := l.Redis(ctx)
-	if err != nil {
-		return err
-	}
-	m, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
+	redis, m, err := l.withRedis(ctx)
 	if err != nil {
 		return err
 	}

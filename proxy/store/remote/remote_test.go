@@ -36,9 +36,7 @@ func decide(b *backend, g *store.Group) *store.Group {
 // none is a fault of its own.
 func TestLargeBatch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	prefix, _ := w.open(t)
-	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	b, prefix := mastered(t)
 	batch := new(store.Batch)
 	for i := range 40 {
 		g := one(2, prefix+"r", fixed(30))
@@ -66,9 +64,7 @@ func TestLargeBatch(t *testing.T) {
 // A batch whose states may not fit into one answer becomes several questions.
 func TestLargeAnswers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	prefix, _ := w.open(t)
-	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	b, prefix := mastered(t)
 	log := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: limit.LogMax, Window: 3600})
 	batch := new(store.Batch)
 	for i := range 40 {
@@ -90,9 +86,7 @@ func TestLargeAnswers(t *testing.T) {
 // What no question holds is a fault of its own: the batch beside it is decided.
 func TestBatchBesideFaults(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	prefix, _ := w.open(t)
-	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	b, prefix := mastered(t)
 	long := one(1, prefix+strings.Repeat("r", 1<<16), fixed(3))
 	longest := one(1, prefix+strings.Repeat("r", asks.RuleBytesMax-len(prefix)), fixed(3))
 	apart := one(1, prefix+"r", fixed(3)) // two keys of one rule, as descriptors may have
@@ -120,9 +114,7 @@ func TestBatchBesideFaults(t *testing.T) {
 // The place of a request that has left goes to the next one.
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	prefix, _ := w.open(t)
-	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	b, prefix := mastered(t)
 	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001}))(t)
 	ask := func(releases ...store.Release) (int, int64) {
 		g := one(2, prefix+"queue", &l)

@@ -150,6 +150,14 @@ func openBackend(t testing.TB, cfg Config) *backend {
 	return b
 }
 
+// mastered is a backend with a master, and the prefix of a table there.
+func mastered(t testing.TB) (b *backend, prefix string) {
+	t.Helper()
+	w := newWorld(t)
+	prefix, _ = w.open(t)
+	return openBackend(t, config(startMaster(t, w, "127.0.0.1:0"))), prefix
+}
+
 // carrying is a courier on a loop of its own.
 type carrying struct {
 	*courier
