@@ -97,7 +97,7 @@ func usual(dir string) []suite.Part {
 
 // all returns every experiment, with the full matrix of scenarios.
 func all(dir string) []suite.Part {
-	whole := scenario.Order{Algorithms: scenario.Algorithms(), Stores: scenario.Stores(), Advisors: []bool{false, true}, Compress: 60, Dir: dir}
+	whole := scenario.Order{Cases: scenario.All(), Compress: 60, Dir: dir}
 	return slices.Concat(parts("speed all", "micro 1s", "rules", "accuracy", "outage", "redis", "restart", "chaos", "attack", "pacing"),
 		[]suite.Part{scenarios(whole)}, parts("advisor all", "postgres 1", "sidecar", "decision", "deferred", "protect"))
 }

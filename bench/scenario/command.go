@@ -56,11 +56,8 @@ var (
 	stores     = []string{"simulated", "redis"}
 )
 
-// Algorithms returns all algorithms.
-func Algorithms() []string { return slices.Clone(algorithms) }
-
-// Stores returns all stores.
-func Stores() []string { return slices.Clone(stores) }
+// All returns all cases.
+func All() []Case { return Matrix(nil, algorithms, stores, []bool{false, true}) }
 
 // compressUsual compresses an hour to half a minute. With much more, the advisor's intervals
 // would be shorter than the time that the target takes to empty its queue.

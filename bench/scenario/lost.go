@@ -24,16 +24,11 @@ type script struct {
 	total, kill, restart int
 }
 
-// LostDemo is a short version of Lost.
-func LostDemo(store rig.Kind) func(ctx context.Context, out io.Writer) error {
-	return script{store, 20, 7, 13}.play
-}
-
-// Lost plays the loss of a store for a minute: two proxies share one limit, the store is killed
-// and restarted under load, and counts of every second are printed. The error says which
-// expectations were missed.
-func Lost(store rig.Kind) func(ctx context.Context, out io.Writer) error {
-	return script{store, 60, 20, 40}.play
+// Lost plays the loss of a store for some seconds: two proxies share one limit, the store is
+// killed after a third and restarted after two thirds of the time, under load, and counts of every
+// second are printed. The error says which expectations were missed.
+func Lost(store rig.Kind, seconds int) func(ctx context.Context, out io.Writer) error {
+	return script{store, seconds, (seconds + 1) / 3, 2 * seconds / 3}.play
 }
 
 func (s script) play(ctx context.Context, out io.Writer) error {

@@ -56,7 +56,7 @@ func TestMatrix(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
-	if n := len(Matrix(nil, algorithms, stores, []bool{false, true})); n != 3*(1+6*2*2)+1+6*2 {
+	if n := len(All()); n != 3*(1+6*2*2)+1+6*2 {
 		t.Errorf("the whole matrix has %d cases", n)
 	}
 }
