@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -39,14 +40,14 @@ func New() *Set {
 // Counter registers a value that only increases.
 func (s *Set) Counter(name, help string, read func() uint64) {
 	s.register(name, help, typeCounter, func(b *lines, labels string) {
-		b.uint(labels, read())
+		b.line(labels, strconv.FormatUint(read(), 10))
 	})
 }
 
 // Gauge registers a value that goes up and down.
 func (s *Set) Gauge(name, help string, read func() float64) {
 	s.register(name, help, typeGauge, func(b *lines, labels string) {
-		b.float(labels, read())
+		b.line(labels, number(read()))
 	})
 }
 
@@ -63,7 +64,7 @@ func Bool(is bool) float64 {
 func (s *Set) Counters(name, help string, each iter.Seq2[string, uint64]) {
 	s.register(name, help, typeCounter, func(b *lines, _ string) {
 		for labels, value := range each {
-			b.uint(labels, value)
+			b.line(labels, strconv.FormatUint(value, 10))
 		}
 	})
 }
@@ -72,7 +73,7 @@ func (s *Set) Counters(name, help string, each iter.Seq2[string, uint64]) {
 func (s *Set) Gauges(name, help string, each iter.Seq2[string, float64]) {
 	s.register(name, help, typeGauge, func(b *lines, _ string) {
 		for labels, value := range each {
-			b.float(labels, value)
+			b.line(labels, number(value))
 		}
 	})
 }

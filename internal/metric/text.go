@@ -75,17 +75,12 @@ func (f *family) appendTo(b *lines) {
 	}
 }
 
-// uint appends a sample with a whole value.
-func (b *lines) uint(labels string, value uint64) {
-	b.text = fmt.Appendf(b.text, "%s%s %d\n", b.name, labels, value)
+// line appends a sample.
+func (b *lines) line(labels, value string) {
+	b.text = fmt.Appendf(b.text, "%s%s %s\n", b.name, labels, value)
 }
 
-// float appends a sample with any value. strconv writes NaN and the infinities as the format
-// requires.
-func (b *lines) float(labels string, value float64) {
-	b.text = fmt.Appendf(b.text, "%s%s %s\n", b.name, labels, number(value))
-}
-
+// number formats any value. strconv writes NaN and the infinities as the format requires.
 func number(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
 
 // histogram appends the sum of parts: a `_bucket` line for each bound, whose labels are les,

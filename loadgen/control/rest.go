@@ -1,6 +1,7 @@
 package control
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,10 +9,12 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/internal/chart"
 	"weir/internal/service"
 	"weir/internal/strict"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
+	"weir/loadgen/report"
 )
 
 // Register adds the endpoints of the tests to own:
@@ -143,4 +146,26 @@ func masked(c plan.Config) plan.Config {
 		}
 	}
 	return c
+}
+
+// livePage polls /test/status and displays it. It loads nothing else.
+//
+//go:embed page.html
+var livePage string
+
+func serveLive(w http.ResponseWriter, _ *http.Request) {
+	service.WritePage(w, service.LivePage, []byte(chart.Asking(livePage)))
+}
+
+func (r *Runs) serveReport(w http.ResponseWriter, _ *http.Request) {
+	result, err := r.finished()
+	var page []byte
+	if err == nil {
+		page, err = report.HTML(result)
+	}
+	if err != nil {
+		service.WriteError(w, service.StatusOf(err), err)
+		return
+	}
+	service.WritePage(w, service.StillPage, page)
 }

@@ -78,8 +78,5 @@ func (m *Meters) show(s *record.Status) {
 	m.target.Set(s.TargetRps)
 	m.active.Set(float64(s.InFlight))
 	m.connections.Set(float64(s.Connections))
-	m.running.Set(0)
-	if s.Running {
-		m.running.Set(1)
-	}
+	m.running.Set(metric.Bool(s.Running))
 }

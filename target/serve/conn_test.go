@@ -21,11 +21,7 @@ func (r *rig) onLoop(f func(now time.Time, c *conn)) {
 		})
 	}
 	for range r.shards {
-		select {
-		case <-done:
-		case <-time.After(testkit.Patience):
-			r.t.Fatal("a loop does not answer")
-		}
+		testkit.Receive(r.t, done, "the answer of a loop")
 	}
 }
 

@@ -25,11 +25,7 @@ func (r *rig) drain() <-chan struct{} {
 
 func (r *rig) ended(done <-chan struct{}) {
 	r.t.Helper()
-	select {
-	case <-done:
-	case <-time.After(testkit.Patience):
-		r.t.Fatal("the drain does not end")
-	}
+	testkit.Receive(r.t, done, "the end of the drain")
 }
 
 func TestDrainAnswersWhatIsUnderWay(t *testing.T) {
@@ -114,13 +110,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	go func() { ended <- Run(ctx, env, Default()) }()
 	(&rig{t: t}).until("ready", env.Health.Ready)
 	cancel()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("Run ended with %v", err)
-		}
-	case <-time.After(testkit.Patience):
-		t.Fatal("Run does not end")
+	if err := testkit.Receive(t, ended, "the end of Run"); err != nil {
+		t.Errorf("Run ended with %v", err)
 	}
 }
 
