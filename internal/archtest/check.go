@@ -61,7 +61,8 @@ func (f *findings) checkPackage(p *pkg) {
 	}
 	f.checkImports(p, own)
 	if own <= machines {
-		f.checkPurity(p, own)
-		f.checkVariables(p, own)
+		info := f.resolve(p)
+		f.checkPurity(p, own, info)
+		f.checkVariables(p, own, info)
 	}
 }

@@ -10,8 +10,7 @@ import (
 
 // checkPurity checks that the code of a package below the rim reads no clock,
 // starts no goroutine and has no init.
-func (f *findings) checkPurity(p *pkg, own layer) {
-	uses := f.resolve(p).Uses
+func (f *findings) checkPurity(p *pkg, own layer, info *types.Info) {
 	for _, source := range p.code() {
 		ast.Inspect(source.syntax, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -22,7 +21,7 @@ func (f *findings) checkPurity(p *pkg, own layer) {
 					f.at(n.Pos(), "%s has no init functions", own)
 				}
 			case *ast.SelectorExpr:
-				f.checkSelector(n, uses, own)
+				f.checkSelector(n, info.Uses, own)
 			}
 			return true
 		})
@@ -70,8 +69,7 @@ func (noImporter) Import(string) (*types.Package, error) { return nil, errors.Ne
 
 // checkVariables checks that the package-level variables of a package below the rim are tables
 // and errors that are never changed.
-func (f *findings) checkVariables(p *pkg, own layer) {
-	info := f.resolve(p)
+func (f *findings) checkVariables(p *pkg, own layer, info *types.Info) {
 	changed := changes(p, info)
 	for _, source := range p.code() {
 		for _, declared := range source.syntax.Decls {
