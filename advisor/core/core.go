@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"weir/advisor/forecast"
 	"weir/advisor/policy"
 )
 
@@ -58,7 +59,7 @@ type Reply struct {
 	Limit   policy.Limit          // for the requesting proxy
 	Advice  policy.Recommendation // for all proxies together
 	At      time.Time             // of the forecast
-	Points  []policy.Point        // AnswerStep apart, up to AnswerHorizon
+	Points  []forecast.Point      // AnswerStep apart, up to AnswerHorizon
 	Newest  time.Time             // the newest snapshot before this one
 	Changed *Change               // nil unless the recommendation has changed; a copy for the caller
 	Sharers int                   // number of proxies with stores of their own between which the limit is divided; 0: it is not divided
@@ -149,7 +150,7 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
 		r.Sharers = n
 	}
 	r.Changed = changed
-	r.At, r.Points = c.now.forecastAt(), c.now.points(AnswerHorizon, AnswerStep)
+	r.At, r.Points = c.now.forecastAt(), c.now.future.Outlook(AnswerHorizon, AnswerStep)
 	return r
 }
 

@@ -189,17 +189,7 @@ func (m *memory) notice() {
 // outlook returns the forecast in the form and with the steps of the policy.
 func (m *memory) outlook(interval time.Duration) policy.Outlook {
 	step := min(max(interval, stepMin), stepMax)
-	return policy.Outlook{Step: step, Points: m.points(max(horizon, step), step)}
-}
-
-// points returns the quantiles of the forecast at even steps up to a horizon.
-func (m *memory) points(ahead, step time.Duration) []policy.Point {
-	points := m.future.Outlook(ahead, step)
-	all := make([]policy.Point, len(points))
-	for i, p := range points {
-		all[i] = policy.Point{Q05: p.Q05, Q50: p.Q50, Q80: p.Q80, Q95: p.Q95, Q99: p.Q99}
-	}
-	return all
+	return policy.Outlook{Step: step, Points: m.future.Outlook(max(horizon, step), step)}
 }
 
 // note adds a round to the track.

@@ -37,7 +37,7 @@ func TestPartsAreReadOneByOne(t *testing.T) {
 			}
 			got, covered := m.future.History().Mean(series.Minute, monday.Add(time.Hour), monday.Add(90*time.Minute))
 			testkit.Within(0.02).Near(t, "the rate in the second hour", got, day(monday.Add(75*time.Minute)))
-			if covered < 0.99 || len(m.points(time.Hour, time.Minute)) != 60 {
+			if covered < 0.99 || len(m.future.Outlook(time.Hour, time.Minute)) != 60 {
 				t.Errorf("%g of the history is known", covered)
 			}
 			if n := len(m.track.minutes.marks); (n == 0) != (c.part == partTrack) {

@@ -65,8 +65,8 @@ func (c *Core) View() View {
 
 // Forecast returns when the forecast begins, zero if there is none, and its quantiles at
 // even steps up to a horizon.
-func (c *Core) Forecast(ahead, step time.Duration) (at time.Time, points []policy.Point) {
-	return c.now.forecastAt(), c.now.points(ahead, step)
+func (c *Core) Forecast(ahead, step time.Duration) (at time.Time, points []forecast.Point) {
+	return c.now.forecastAt(), c.now.future.Outlook(ahead, step)
 }
 
 // Past returns the rows of a span that ends with the newest; step 0 means full

@@ -81,8 +81,8 @@ func (e *engine) underway(ahead float64) [quantilesN]float64 {
 	return q
 }
 
-// Outlook returns the forecast at step, 2 step … horizon after the newest observation,
-// and nothing before the first. Beyond an hour it is constant.
+// Outlook returns the forecast for the slots that end step, 2 step … horizon after the newest
+// observation, and nothing before the first. Beyond an hour it is constant.
 func (f *Forecaster) Outlook(horizon, step time.Duration) []Point {
 	if f.eng == nil || step <= 0 || horizon < step {
 		return nil
@@ -90,9 +90,8 @@ func (f *Forecaster) Outlook(horizon, step time.Duration) []Point {
 	points := make([]Point, min(int(horizon/step), pointsMax))
 	o := f.outline()
 	for i := range points {
-		at := time.Duration(i+1) * step
-		q := f.between(o, at.Seconds())
-		points[i] = Point{At: at, Q05: q[0], Q50: q[1], Q80: q[2], Q95: q[3], Q99: q[4]}
+		q := f.between(o, (time.Duration(i+1) * step).Seconds())
+		points[i] = Point{q[0], q[1], q[2], q[3], q[4]}
 	}
 	return points
 }

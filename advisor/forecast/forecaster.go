@@ -26,12 +26,14 @@ type Settings struct {
 	Events   []Event
 }
 
-// A Point is the forecast for the slot that ends At after the newest observation:
-// quantiles of its mean rate, ascending, finite, none negative. Slots are as wide as the
-// observations.
+// A Point is the forecast for one slot, as wide as the observations: quantiles of its mean
+// rate, ascending, finite, none negative.
 type Point struct {
-	At                      time.Duration
-	Q05, Q50, Q80, Q95, Q99 float64
+	Q05 float64 `json:"q05"`
+	Q50 float64 `json:"q50"`
+	Q80 float64 `json:"q80"`
+	Q95 float64 `json:"q95"`
+	Q99 float64 `json:"q99"`
 }
 
 // A Forecaster learns from every rate that it observes and forecasts the next hour.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"weir/advisor/forecast"
 )
 
 const (
@@ -112,7 +114,7 @@ func (p *Policy) bounded(r reading, t *target) {
 const deadBand = 0.015
 
 // within returns the points up to span ahead.
-func (o Outlook) within(span time.Duration) []Point {
+func (o Outlook) within(span time.Duration) []forecast.Point {
 	if o.Step <= 0 {
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"weir/advisor/forecast"
 )
 
 // odd are invalid and unusual numbers.
@@ -66,7 +68,7 @@ func (d *dice) outlook() Outlook {
 	o := Outlook{Step: time.Duration(d.below(120)) * time.Second}
 	for range d.below(20) {
 		q := 2000 * d.share()
-		o.Points = append(o.Points, Point{q / 2, q, 1.1 * q, 1.3 * q, 2 * q})
+		o.Points = append(o.Points, forecast.Point{Q05: q / 2, Q50: q, Q80: 1.1 * q, Q95: 1.3 * q, Q99: 2 * q})
 	}
 	return o
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"time"
+
+	"weir/advisor/forecast"
 )
 
 // Settings are the bounds of a [Policy]. Zero means the default.
@@ -42,13 +44,11 @@ const (
 	FailOpen             // for a while the store was unavailable: everything was admitted, or nothing
 )
 
-// A Point has quantiles of the demand at one time ahead, in requests/s.
-type Point struct{ Q05, Q50, Q80, Q95, Q99 float64 }
-
-// An Outlook is a forecast: Points[i] is (i+1) steps ahead. Empty: no forecast.
+// An Outlook is a forecast of the demand in requests/s: Points[i] is (i+1) steps ahead.
+// Empty: no forecast.
 type Outlook struct {
 	Step   time.Duration
-	Points []Point
+	Points []forecast.Point
 }
 
 // A Recommendation is the limit that should be in force now.

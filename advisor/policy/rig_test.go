@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"weir/advisor/forecast"
 )
 
 // start is the time at which all tests begin.
@@ -107,7 +109,7 @@ func (w *world) outlook() Outlook {
 	o := Outlook{Step: step}
 	for t := w.now; t < w.now+900; t += w.dt {
 		d := w.demand(t)
-		o.Points = append(o.Points, Point{0.95 * d, d, 1.02 * d, 1.05 * d, 1.07 * d})
+		o.Points = append(o.Points, forecast.Point{Q05: 0.95 * d, Q50: d, Q80: 1.02 * d, Q95: 1.05 * d, Q99: 1.07 * d})
 	}
 	return o
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/advisor/forecast"
 )
 
 // seen returns a snapshot of a target with a capacity of 160/s, a minute after the last, with
@@ -35,7 +37,7 @@ func watched(set Settings) (*Policy, int) {
 func expect(demand ...float64) Outlook {
 	o := Outlook{Step: time.Minute}
 	for _, d := range demand {
-		o.Points = append(o.Points, Point{0.9 * d, d, 1.02 * d, 1.05 * d, 1.08 * d})
+		o.Points = append(o.Points, forecast.Point{Q05: 0.9 * d, Q50: d, Q80: 1.02 * d, Q95: 1.05 * d, Q99: 1.08 * d})
 	}
 	return o
 }

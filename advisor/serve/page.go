@@ -80,8 +80,8 @@ type look struct {
 	core.View
 	minutes      []series.Row // the last hours
 	days         []series.Row
-	ahead        []policy.Point // by the minute for an hour
-	track, daily []core.Mark    // the last hours; the last days
+	ahead        []forecast.Point // by the minute for an hour
+	track, daily []core.Mark      // the last hours; the last days
 }
 
 // look copies the data of the page.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/advisor/core"
+	"weir/advisor/forecast"
 	"weir/advisor/policy"
 	"weir/advisor/series"
 	"weir/internal/service"
@@ -68,18 +69,14 @@ type predicted struct {
 }
 
 type predictedPoint struct {
-	T   float64 `json:"t"`
-	Q05 float64 `json:"q05"`
-	Q50 float64 `json:"q50"`
-	Q80 float64 `json:"q80"`
-	Q95 float64 `json:"q95"`
-	Q99 float64 `json:"q99"`
+	T float64 `json:"t"`
+	forecast.Point
 }
 
-func newPredicted(at time.Time, step time.Duration, points []policy.Point) *predicted {
+func newPredicted(at time.Time, step time.Duration, points []forecast.Point) *predicted {
 	p := &predicted{At: instant(at), Step: step.Seconds(), Points: make([]predictedPoint, len(points))}
 	for i, q := range points {
-		p.Points[i] = predictedPoint{float64(i+1) * p.Step, q.Q05, q.Q50, q.Q80, q.Q95, q.Q99}
+		p.Points[i] = predictedPoint{float64(i+1) * p.Step, q}
 	}
 	return p
 }
@@ -187,7 +184,7 @@ func (s *Server) serveForecast(_ http.ResponseWriter, r *http.Request) (any, err
 		return nil, err
 	}
 	var at time.Time
-	var points []policy.Point
+	var points []forecast.Point
 	s.mind.with(func(c *core.Core) { at, points = c.Forecast(ahead, forecastStep) })
 	return newPredicted(at, forecastStep, points), nil
 }

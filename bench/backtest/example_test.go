@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"weir/advisor/forecast"
 	"weir/bench/backtest"
 )
 
@@ -11,9 +12,9 @@ import (
 type always float64
 
 func (a always) Observe(time.Time, time.Duration, float64) {}
-func (a always) Ahead(time.Duration) backtest.Forecast {
+func (a always) Ahead(time.Duration) forecast.Point {
 	y := float64(a)
-	return backtest.Forecast{Q05: y, Q50: y, Q80: y, Q95: y, Q99: y}
+	return forecast.Point{Q05: y, Q50: y, Q80: y, Q95: y, Q99: y}
 }
 
 func Example() {

@@ -8,17 +8,15 @@ import (
 	"weir/advisor/forecast"
 )
 
-// A Forecast has the quantiles of one slot. NaN means that there is no forecast.
-type Forecast struct{ Q05, Q50, Q80, Q95, Q99 float64 }
-
-var none = Forecast{math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+// none says that there is no forecast.
+var none = forecast.Point{Q05: math.NaN(), Q50: math.NaN(), Q80: math.NaN(), Q95: math.NaN(), Q99: math.NaN()}
 
 // A Method forecasts a series that it observes.
 type Method interface {
 	// Observe processes the mean rate of the slot that ended at at.
 	Observe(at time.Time, step time.Duration, rate float64)
 	// Ahead returns the forecast for the slot that ends ahead after the newest observed.
-	Ahead(ahead time.Duration) Forecast
+	Ahead(ahead time.Duration) forecast.Point
 }
 
 // A Run has the forecasts of a method for a trace: Forecasts[h][i] is of slot
@@ -26,18 +24,18 @@ type Method interface {
 type Run struct {
 	Trace     *Trace
 	Horizons  []time.Duration
-	Forecasts [][]Forecast
+	Forecasts [][]forecast.Point
 }
 
 // Replay lets a method observe the trace, and asks for all horizons after every slot, also
 // after those that were not recorded. It fails if a horizon is not a multiple of the step.
 func Replay(t *Trace, m Method, horizons ...time.Duration) (*Run, error) {
-	r := &Run{Trace: t, Horizons: horizons, Forecasts: make([][]Forecast, len(horizons))}
+	r := &Run{Trace: t, Horizons: horizons, Forecasts: make([][]forecast.Point, len(horizons))}
 	for h, d := range horizons {
 		if d < t.Step || d%t.Step != 0 {
 			return nil, fmt.Errorf("replay %s: horizon %s is no multiple of its step %s", t.Name, d, t.Step)
 		}
-		r.Forecasts[h] = make([]Forecast, len(t.Rates))
+		r.Forecasts[h] = make([]forecast.Point, len(t.Rates))
 	}
 	newest := -1
 	for i, y := range t.Rates {
@@ -68,11 +66,10 @@ func (m forecaster) Observe(at time.Time, step time.Duration, rate float64) {
 	m.f.Observe(at, step, rate)
 }
 
-func (m forecaster) Ahead(ahead time.Duration) Forecast {
+func (m forecaster) Ahead(ahead time.Duration) forecast.Point {
 	points := m.f.Outlook(ahead, ahead)
 	if len(points) == 0 {
 		return none
 	}
-	p := points[0]
-	return Forecast{p.Q05, p.Q50, p.Q80, p.Q95, p.Q99}
+	return points[0]
 }

@@ -3,6 +3,8 @@ package backtest
 import (
 	"math"
 	"time"
+
+	"weir/advisor/forecast"
 )
 
 // A Score has the errors of forecasts. Rates are per second.
@@ -20,8 +22,6 @@ type Score struct {
 
 // probabilities are those of the quantiles, in the order of a Score's arrays.
 var probabilities = [...]float64{.05, .5, .8, .95, .99}
-
-func (s Forecast) all() [5]float64 { return [...]float64{s.Q05, s.Q50, s.Q80, s.Q95, s.Q99} }
 
 // Score scores horizon h over the origins in a span whose own slot and target were
 // recorded.
@@ -41,7 +41,7 @@ type tally struct {
 }
 
 // add adds a truth, the last value when its forecast was made, and the forecast.
-func (t *tally) add(y, last float64, s Forecast) {
+func (t *tally) add(y, last float64, s forecast.Point) {
 	if y != y || last != last || s.Q50 != s.Q50 {
 		return
 	}
@@ -51,7 +51,7 @@ func (t *tally) add(y, last float64, s Forecast) {
 	t.sq += e * e
 	t.last += math.Abs(y - last)
 	t.truth += y
-	for i, q := range s.all() {
+	for i, q := range [...]float64{s.Q05, s.Q50, s.Q80, s.Q95, s.Q99} {
 		tau := probabilities[i]
 		t.pinball[i] += max(tau*(y-q), (tau-1)*(y-q))
 		if y <= q {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"weir/advisor/forecast"
 )
 
 // steady forecasts the same band around the last value.
@@ -11,8 +13,8 @@ type steady struct{ last float64 }
 
 func (s *steady) Observe(_ time.Time, _ time.Duration, rate float64) { s.last = rate }
 
-func (s *steady) Ahead(time.Duration) Forecast {
-	return Forecast{s.last - 1, s.last, s.last + .5, s.last + 1, s.last + 3}
+func (s *steady) Ahead(time.Duration) forecast.Point {
+	return forecast.Point{Q05: s.last - 1, Q50: s.last, Q80: s.last + .5, Q95: s.last + 1, Q99: s.last + 3}
 }
 
 func trace(rates ...float64) *Trace {
@@ -77,7 +79,7 @@ type spy struct {
 	asked *[]time.Duration
 }
 
-func (s *spy) Ahead(d time.Duration) Forecast {
+func (s *spy) Ahead(d time.Duration) forecast.Point {
 	*s.asked = append(*s.asked, d)
 	return s.steady.Ahead(d)
 }
@@ -110,13 +112,13 @@ type clairvoyant struct {
 
 func (c *clairvoyant) Observe(time.Time, time.Duration, float64) { c.i++ }
 
-func (c *clairvoyant) Ahead(d time.Duration) Forecast {
+func (c *clairvoyant) Ahead(d time.Duration) forecast.Point {
 	i := c.i - 1
 	if c.sees {
 		i = min(i+int(d/time.Minute), len(c.rates)-1)
 	}
 	y := c.rates[i]
-	return Forecast{y, y, y, y, y}
+	return forecast.Point{Q05: y, Q50: y, Q80: y, Q95: y, Q99: y}
 }
 
 func TestSpikes(t *testing.T) {
@@ -153,6 +155,6 @@ func TestSpikes(t *testing.T) {
 type always float64
 
 func (a always) Observe(time.Time, time.Duration, float64) {}
-func (a always) Ahead(time.Duration) Forecast {
-	return Forecast{float64(a), float64(a), float64(a), float64(a), float64(a)}
+func (a always) Ahead(time.Duration) forecast.Point {
+	return forecast.Point{Q05: float64(a), Q50: float64(a), Q80: float64(a), Q95: float64(a), Q99: float64(a)}
 }

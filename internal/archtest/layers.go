@@ -75,6 +75,7 @@ var sideways = map[string][]string{
 	"proxy/envoy":          {"internal/http1", "internal/strict", "proxy/decide", "proxy/descriptor", "proxy/limit", "proxy/rls", "proxy/rule", "proxy/store"},
 	"proxy/rls":            {"internal/strict"},
 	"advisor/forecast":     {"advisor/codec", "advisor/series"},
+	"advisor/policy":       {"advisor/forecast"},
 	"advisor/series":       {"advisor/codec"},
 	"bench/backtest":       {"advisor/forecast"},
 }
