@@ -128,9 +128,9 @@ func (j *judge) exempt(n *strict.Node, c *compiled) {
 // splitExempt separates the rules that exempt from the others, which keep their order.
 func (j *judge) splitExempt(s *Set, o Options) {
 	all := s.rules
-	s.rules = nil
+	s.rules, s.written = nil, make([]Rule, 0, len(all))
 	for _, c := range all {
-		s.order = append(s.order, c.Exempt)
+		s.written = append(s.written, c.Rule)
 		if c.Exempt {
 			one := exemption{methods: c.Match.Methods, path: c.pathOf, addresses: c.Match.Addresses, of: len(s.exempting)}
 			if note := one.note(); note != "" {

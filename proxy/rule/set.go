@@ -63,7 +63,7 @@ type Set struct {
 
 	exempt    []exemption
 	exempting []Rule // those of the file, then that of EXEMPT
-	order     []bool // for each rule of the file, whether it exempts
+	written   []Rule // those of the file, in its order
 }
 
 // Read returns the rules of a file, which is YAML or JSON and has rules at its top, or
@@ -297,19 +297,9 @@ func (s *Set) MarshalJSON() ([]byte, error) {
 	if s.file != nil {
 		return plainJSON(s.file)
 	}
-	rules := make([]*Rule, 0, len(s.order))
-	limiting, exempting := 0, len(s.rules)
-	for _, exempt := range s.order {
-		at := &limiting
-		if exempt {
-			at = &exempting
-		}
-		rules = append(rules, s.Rule(*at))
-		*at++
-	}
 	return plainJSON(struct {
-		Rules []*Rule `json:"rules"`
-	}{rules})
+		Rules []Rule `json:"rules"`
+	}{s.written})
 }
 
 // plainJSON is json.Marshal without HTML escapes, which take six bytes for one.
