@@ -7,7 +7,6 @@ import (
 
 	"weir/internal/service"
 	shared "weir/proxy/deferred/postgres"
-	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/postgres"
 )
@@ -77,12 +76,4 @@ func (c *Config) Postgres() (postgres.Config, error) {
 		"URL": {Name: "POSTGRES_URL"}, "Connections": {Name: "POSTGRES_CONNECTIONS", Value: strconv.Itoa(p.connections)}, "KeyPrefix": {Name: "POSTGRES_KEY_PREFIX", Value: p.prefix},
 	}))
 	return cfg, errors.Join(all...)
-}
-
-// seePostgres returns the settings to look at for an error that prevents the start.
-func seePostgres(cause store.Cause) string {
-	if cause == store.WrongProtocol {
-		return "POSTGRES_URL, POSTGRES_SCHEMA"
-	}
-	return "POSTGRES_URL, POSTGRES_SCHEMA, POSTGRES_MIGRATE"
 }

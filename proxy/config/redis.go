@@ -58,24 +58,24 @@ func (c *Config) StoreStart(err error) error {
 	if !ok || c.redis.start == "anyway" {
 		return nil
 	}
-	if c.UsesRemote() {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("REMOTE_URL cannot be used: %w; see REMOTE_URL, REMOTE_TOKEN, or start with STORE_START=anyway", fault)}
-	}
-	if c.UsesPostgres() {
-		status := 2
-		if fault.Cause == store.NoSchema { // no setting is wrong
+	setting, see, status := fmt.Sprintf("REDIS_HOST: %q", c.redis.hosts), "REDIS_HOST, REDIS_PORT, REDIS_MODE, REDIS_TLS", 2
+	switch cause := fault.Cause; {
+	case c.UsesRemote():
+		setting, see = "REMOTE_URL", "REMOTE_URL, REMOTE_TOKEN"
+	case c.UsesPostgres():
+		setting, see = "POSTGRES_URL", "POSTGRES_URL, POSTGRES_SCHEMA"
+		if cause != store.WrongProtocol {
+			see += ", POSTGRES_MIGRATE"
+		}
+		if cause == store.NoSchema { // no setting is wrong
 			status = 1
 		}
-		return &service.ExitError{Status: status, Err: fmt.Errorf("POSTGRES_URL cannot be used: %w; see %s, or start with STORE_START=anyway", fault, seePostgres(fault.Cause))}
-	}
-	see := "REDIS_HOST, REDIS_PORT, REDIS_MODE, REDIS_TLS"
-	switch fault.Cause {
-	case store.Unauthenticated, store.Unauthorized:
+	case cause == store.Unauthenticated, cause == store.Unauthorized:
 		see = "REDIS_USERNAME, REDIS_PASSWORD"
-	case store.NoDatabase:
+	case cause == store.NoDatabase:
 		see = "REDIS_DB, REDIS_SENTINEL_MASTER"
 	}
-	return &service.ExitError{Status: 2, Err: fmt.Errorf("REDIS_HOST: %q cannot be used: %w; see %s, or start with STORE_START=anyway", c.redis.hosts, fault, see)}
+	return &service.ExitError{Status: status, Err: fmt.Errorf("%s cannot be used: %w; see %s, or start with STORE_START=anyway", setting, fault, see)}
 }
 
 // UsesRedis reports whether limits are kept in Redis.
