@@ -89,13 +89,13 @@ func TestOutcomeTimes(t *testing.T) {
 	} {
 		p, got := newPlayer(), "no outcome"
 		for _, line := range test.lines {
-			p.play(t, line)
+			p.play(line)
 		}
 		if o := &p.last; !o.Began.IsZero() {
 			got = fmt.Sprintf("%s %s %s", p.seconds(o.Sent), p.seconds(o.Complete), p.seconds(o.Answered))
 		}
-		if got != test.want {
-			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		if got != test.want || p.err != nil {
+			t.Errorf("%s: %s, %v, want %s", test.name, got, p.err, test.want)
 		}
 	}
 }

@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/callback"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
@@ -25,8 +23,6 @@ import (
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the sessions do")
 
 // TestScripts plays testdata/*.txt: each block is commands, a line "----", and
 // what the session did. Lines that begin with # explain.
@@ -65,51 +61,15 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the se
 //	drain                       the proxy ends
 //	gone                        the client is gone
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { playFile(t, file) })
-	}
-}
-
-func playFile(t *testing.T, file string) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-		commands, _, _ := strings.Cut(block, "\n----")
-		p := newPlayer()
-		for line := range strings.SplitSeq(commands, "\n") {
-			if line != "" && !strings.HasPrefix(line, "#") {
-				p.play(t, line)
+	testkit.Scripts(t, func() func(commands []string) (string, error) {
+		return func(commands []string) (string, error) {
+			p := newPlayer()
+			for _, line := range commands {
+				p.play(line)
 			}
+			return p.log.String(), p.err
 		}
-		out.WriteString(strings.TrimRight(commands, "\n") + "\n----\n" + p.log.String() + "\n")
-	}
-	got := strings.TrimRight(out.String(), "\n") + "\n"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if got != string(text) {
-		t.Errorf("%s differs; run with -update and look at the difference:\n%s", file, firstDifference(string(text), got))
-	}
-}
-
-func firstDifference(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for i := range min(len(w), len(g)) {
-		if w[i] != g[i] {
-			return fmt.Sprintf("line %d\nwant %s\ngot  %s", i+1, w[i], g[i])
-		}
-	}
-	return fmt.Sprintf("want %d lines, got %d", len(w), len(g))
+	})
 }
 
 // A player drives one session as the rim would.
@@ -126,6 +86,7 @@ type player struct {
 	streams bool // the answer may be streamed
 	read    bool // what is unread is to be shown again
 	last    exchange.Outcome
+	err     error // of the script
 
 	policy   *decide.Policy
 	counters int // of the last ask
@@ -209,14 +170,11 @@ func plainAnswer(word string) store.Answer {
 	return store.Answer{Mode: store.Closed}
 }
 
-func (p *player) play(t *testing.T, line string) {
-	t.Helper()
+func (p *player) play(line string) {
 	verb, arg, _ := strings.Cut(line, " ")
 	switch verb {
 	case "at":
-		d, err := time.ParseDuration(arg)
-		p.must(t, line, err)
-		p.now = p.start.Add(d)
+		p.now = p.start.Add(parsed(p, arg, time.ParseDuration))
 	case "limit":
 		p.limit = arg
 	case "no-via":
@@ -226,43 +184,33 @@ func (p *player) play(t *testing.T, line string) {
 	case "trusted":
 		p.s.Trusted = true
 	case "rules":
-		set, err := rule.Read(p.bytes(t, line, arg), rule.Options{Defers: true, Callbacks: true})
-		p.must(t, line, err)
+		set, err := rule.Read(p.bytes(arg), rule.Options{Defers: true, Callbacks: true})
+		p.must(err)
 		p.policy = p.policy.With(set, "7")
 	case "wake":
 		p.s.HandleWake(p.now)
 		p.after()
 	case "deferrals":
-		n, err := strconv.Atoi(arg)
-		p.must(t, line, err)
-		p.defers(int64(n))
+		p.defers(int64(parsed(p, arg, strconv.Atoi)))
 	case "delivery":
-		p.env.Delivery, p.env.Added, p.env.Defers = true, p.bytes(t, line, arg), false
+		p.env.Delivery, p.env.Added, p.env.Defers = true, p.bytes(arg), false
 	case "stored":
-		p.s.HandleDeferred(p.now, p.stored(t, arg))
+		p.s.HandleDeferred(p.now, p.stored(arg))
 		p.after()
 	case "rate":
-		n, err := strconv.Atoi(arg)
-		p.must(t, line, err)
-		p.env.Settings.BodyRateMin = int64(n)
+		p.env.Settings.BodyRateMin = int64(parsed(p, arg, strconv.Atoi))
 	case "max":
-		n, err := strconv.Atoi(arg)
-		p.must(t, line, err)
-		p.env.Settings.BodyBytesMax = int64(n)
+		p.env.Settings.BodyBytesMax = int64(parsed(p, arg, strconv.Atoi))
 	case "requests":
-		n, err := strconv.Atoi(arg)
-		p.must(t, line, err)
-		p.env.Settings.RequestsMax = n
+		p.env.Settings.RequestsMax = parsed(p, arg, strconv.Atoi)
 	case "age":
-		d, err := time.ParseDuration(arg)
-		p.must(t, line, err)
-		p.env.Settings.AgeMax = d
+		p.env.Settings.AgeMax = parsed(p, arg, time.ParseDuration)
 		p.s.endBy = p.env.endOf(p.now)
 	case "shed":
 		p.env.Overloaded = new(atomic.Bool)
 		p.env.Overloaded.Store(true)
 	case "client":
-		p.unread = append(p.unread, p.bytes(t, line, arg)...)
+		p.unread = append(p.unread, p.bytes(arg)...)
 		p.feed()
 	case "decided":
 		ans := answerFor(cmp.Or(arg, "allow"), p.counters)
@@ -273,7 +221,7 @@ func (p *player) play(t *testing.T, line string) {
 		fmt.Fprintf(&p.log, "taken %v\n", p.s.HandleAcquired(p.now, "target:8081", arg == "reused"))
 		p.after()
 	case "unavailable":
-		p.s.HandleUnavailable(p.now, faultNamed(t, arg))
+		p.s.HandleUnavailable(p.now, p.fault(arg))
 		p.after()
 	case "overloaded":
 		p.s.HandleShed(p.now, []byte("d-2"))
@@ -282,9 +230,7 @@ func (p *player) play(t *testing.T, line string) {
 		p.s.HandleWaits(p.now)
 		fmt.Fprintf(&p.log, "waits until %v\n", p.s.Deadline().Sub(p.start))
 	case "buffer":
-		n, err := strconv.Atoi(arg)
-		p.must(t, line, err)
-		p.env.Settings.BufferBytesMax = int64(n)
+		p.env.Settings.BufferBytesMax = int64(parsed(p, arg, strconv.Atoi))
 	case "streams":
 		p.streams = arg != "refuse"
 	case "exhausted":
@@ -299,7 +245,7 @@ func (p *player) play(t *testing.T, line string) {
 		p.s.HandleTargetFull(p.now, verb == "full")
 		p.after()
 	case "upstream":
-		p.waiting = append(p.waiting, p.bytes(t, line, arg)...)
+		p.waiting = append(p.waiting, p.bytes(arg)...)
 		p.feedUpstream()
 	case "client-end":
 		p.s.HandleClientEnd(p.now, len(p.unread))
@@ -312,9 +258,7 @@ func (p *player) play(t *testing.T, line string) {
 		p.after()
 	case "own":
 		status, body, _ := strings.Cut(arg, " ")
-		n, err := strconv.Atoi(status)
-		p.must(t, line, err)
-		p.s.HandleOwn(p.now, &exchange.Reply{Status: n, Fields: [][2]string{{"Content-Type", "text/plain"}}, Body: p.bytes(t, line, body)})
+		p.s.HandleOwn(p.now, &exchange.Reply{Status: parsed(p, status, strconv.Atoi), Fields: [][2]string{{"Content-Type", "text/plain"}}, Body: p.bytes(body)})
 		p.after()
 	case "expire":
 		p.s.HandleExpired(p.now)
@@ -326,7 +270,7 @@ func (p *player) play(t *testing.T, line string) {
 		p.s.HandleClosed(p.now)
 		p.effects()
 	default:
-		t.Fatalf("unknown command %q", line)
+		p.must(fmt.Errorf("unknown command %q", line))
 	}
 }
 
@@ -349,41 +293,39 @@ func (p *player) store(k *exchange.Kept) {
 }
 
 // stored is what came of storing a request.
-func (p *player) stored(t *testing.T, outcome string) *deferred.Stored {
+func (p *player) stored(outcome string) *deferred.Stored {
 	for o := deferred.Accepted; o <= deferred.Unstored; o++ {
 		if o.String() == outcome {
 			due := map[bool]time.Duration{false: 1500 * time.Millisecond, true: 20 * time.Second}[o == deferred.Full]
 			return &deferred.Stored{Outcome: o, Position: 3, Due: p.now.Add(due), Expires: p.now.Add(time.Hour), Durability: "fsync"}
 		}
 	}
-	t.Fatalf("no outcome is called %q", outcome)
-	return nil
+	p.must(fmt.Errorf("no outcome is called %q", outcome))
+	return new(deferred.Stored)
 }
 
-func (p *player) must(t *testing.T, line string, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("%s: %v", line, err)
-	}
+// must keeps the first error of the script.
+func (p *player) must(err error) { p.err = cmp.Or(p.err, err) }
+
+// parsed is the value of an argument.
+func parsed[T any](p *player, arg string, parse func(string) (T, error)) T {
+	v, err := parse(arg)
+	p.must(err)
+	return v
 }
 
-func (p *player) bytes(t *testing.T, line, arg string) []byte {
-	s, err := strconv.Unquote(arg)
-	p.must(t, line, err)
-	return []byte(s)
-}
+func (p *player) bytes(arg string) []byte { return []byte(parsed(p, arg, strconv.Unquote)) }
 
-func faultNamed(t *testing.T, name string) exchange.Fault {
+func (p *player) fault(name string) exchange.Fault {
 	for f := range exchange.Fault(exchange.Faults) {
 		if f.String() == name {
 			return f
 		}
 	}
-	t.Fatalf("no fault is called %q", name)
+	p.must(fmt.Errorf("no fault is called %q", name))
 	return 0
 }
 
-// feed shows the session its unread bytes.
 func (p *player) feed() {
 	for before := -1; (p.read || before != len(p.unread)) && !p.closed; {
 		before, p.read = len(p.unread), false
