@@ -136,6 +136,12 @@ func (c *client) apply(now time.Time) {
 // note counts the decisions and outcomes that the session reports.
 func (c *client) note(now time.Time, fx *session.Effects) {
 	s := c.side
+	if fx.Noticed != nil && s.access != nil {
+		c.notice.keep(fx.Noticed.Head, fx.Noticed.Client)
+	}
+	if fx.Leave != nil {
+		s.leave(now, fx.Leave)
+	}
 	if c.delivery != nil {
 		c.delivery.note(now, fx)
 		return
@@ -143,18 +149,12 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 	if fx.Claims > 0 {
 		s.droppedClaims(c.s.Remote, fx.Claims)
 	}
-	if fx.Noticed != nil && s.access != nil {
-		c.notice.keep(fx.Noticed.Head, fx.Noticed.Client)
-	}
 	if fx.Matched != nil {
 		s.matched(now, c, fx.Matched)
 	}
 	if fx.Decided != nil {
 		s.counts.Traffic.Decided(fx.Decided.Answer.Granted > 0)
 		s.tally.Judged(now, fx.Decided)
-	}
-	if fx.Leave != nil {
-		s.leave(now, fx.Leave)
 	}
 	if fx.Store != nil {
 		c.store(now, fx.Store)

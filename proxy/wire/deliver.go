@@ -158,9 +158,6 @@ func (k *carried) feed(now time.Time) bool {
 // when the client sent the request.
 func (k *carried) note(now time.Time, fx *session.Effects) {
 	c, s := k.c, k.c.side
-	if fx.Noticed != nil && s.access != nil {
-		c.notice.keep(fx.Noticed.Head, fx.Noticed.Client)
-	}
 	if fx.Matched != nil && s.front.cfg.Gate.Mode != gate.Off {
 		s.noteRoute(c, fx.Matched)
 	}
@@ -171,9 +168,6 @@ func (k *carried) note(now time.Time, fx *session.Effects) {
 				k.denied = max(k.denied, d.Answer.Decisions[i].RetryAfter)
 			}
 		}
-	}
-	if fx.Leave != nil {
-		s.leave(now, fx.Leave)
 	}
 	if fx.Report != nil {
 		k.report(now, fx.Report)

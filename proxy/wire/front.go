@@ -324,6 +324,6 @@ func (c *client) answerOwn(now time.Time, r service.Reply) {
 	if c.closed {
 		return
 	}
-	c.s.HandleOwn(now, &exchange.Reply{Status: r.Status, Fields: r.Fields, Body: r.Body})
+	c.s.HandleOwn(now, (*exchange.Reply)(&r))
 	c.apply(now)
 }
