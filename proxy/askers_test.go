@@ -40,10 +40,7 @@ func startAsker(t *testing.T, folder string, change func(text, dir string) strin
 		}
 		t.Skipf("%s is missing", path)
 	}
-	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(rules, []byte(windows(askerRules)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rules := ruleFile(t, askerRules)
 	port, addr := testkit.FreePort(t), testkit.FreeAddr(t)
 	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "app", r.URL.Path) }))
@@ -56,9 +53,7 @@ func startAsker(t *testing.T, folder string, change func(text, dir string) strin
 	for _, file := range files {
 		text := testkit.Must(os.ReadFile(file))(t)
 		addresses := strings.NewReplacer("127.0.0.1:8083", "127.0.0.1:"+port, "127.0.0.1:8081", app.Listener.Addr().String(), "127.0.0.1:8080", addr, ":8080 {", addr[strings.LastIndex(addr, ":"):]+" {")
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), []byte(change(addresses.Replace(string(text)), dir)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(dir, filepath.Base(file)), change(addresses.Replace(string(text)), dir))
 	}
 	cmd := run(dir)
 	cmd.Dir = dir
@@ -203,17 +198,13 @@ func TestCaddyAsks(t *testing.T) {
 // Each form describes requests only by its own fields, which must be present exactly once.
 // Trusted askers may use them.
 func TestForms(t *testing.T) {
-	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	text := `rules:
+	rules := ruleFile(t, `rules:
 - {id: one, match: {methods: [POST], path: /only, host: a.example}, key: [ip, "query:q"], limit: {algorithm: fixed, limit: 1, window: C}}
 - {id: busy, match: {path: /busy}, refusal: {status: 503, fields: {X-Why: busy}}, limit: {algorithm: fixed, limit: 1, window: C}}
 - {id: named, match: {path: /named}, key: ["header:X-Name"], missing: refuse, limit: {algorithm: fixed, limit: 1, window: C}}
 - {id: queue, match: {path: /queue}, limit: {algorithm: leaky, capacity: 1, fillRate: 20}}
 - {id: free, match: {path: /exempt}, exempt: true}
-`
-	if err := os.WriteFile(rules, []byte(windows(text)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`)
 	port := testkit.FreePort(t)
 	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
 	c := testkit.NewClient(t, "http://127.0.0.1:"+port)

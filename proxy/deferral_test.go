@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,9 +74,7 @@ func deferring(t *testing.T, s *shop, limit, terms string) []string {
 	folder := t.TempDir()
 	rules := filepath.Join(folder, "rules.yaml")
 	text := "rules:\n- {id: orders, match: {methods: [POST], path: /orders}, key: [\"header:X-Shop\"], limit: {" + limit + "}, defer: {" + terms + "}}\n"
-	if err := os.WriteFile(rules, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, rules, text)
 	return []string{"TARGET_URL", s.URL, "RULES_FILE", rules, "DEFER_URL", "file:" + filepath.Join(folder, "queue"), "RATE_LIMIT_LIMIT", "1000000",
 		"GATE", "off"} // it sheds what waits for long, as much may on a busy machine
 }

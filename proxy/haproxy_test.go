@@ -44,10 +44,7 @@ func TestBehindHAProxy(t *testing.T) {
 		}
 		t.Skip("no haproxy: make tools installs it")
 	}
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, []byte("rules: [{id: probes, exempt: true, match: {path: /health, methods: [GET]}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := ruleFile(t, "rules: [{id: probes, exempt: true, match: {path: /health, methods: [GET]}}]\n")
 	for name, test := range map[string]struct {
 		env  []string
 		down bool

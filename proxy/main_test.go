@@ -54,6 +54,15 @@ func (p *running) stops(status int) {
 	}
 }
 
+// cannotStart fails unless the program ends with the status and one line, which has told and
+// not the password s3cret.
+func cannotStart(t *testing.T, env []string, status int, told string) {
+	t.Helper()
+	if _, text := testkit.Ends(t, program(t, env), status); !strings.Contains(text, told) || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
+		t.Errorf("%q: %q, want one line with %q", env, text, told)
+	}
+}
+
 func TestWrongSettings(t *testing.T) {
 	for _, test := range []struct {
 		env, args []string

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -59,13 +58,7 @@ func TestMisconfiguredPostgres(t *testing.T) {
 		{2, "does not begin with postgres://", []string{"POSTGRES_URL", "weir:s3cret@localhost"}},
 		{2, "POSTGRES_SCHEMA", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "Weir"}},
 	} {
-		cmd := program(t, test.env)
-		var told bytes.Buffer
-		cmd.Stderr = &told
-		_ = cmd.Run() // the status tells
-		if text := told.String(); cmd.ProcessState.ExitCode() != test.status || !strings.Contains(text, test.told) || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
-			t.Errorf("status %d, %q, want %d and one line with %q", cmd.ProcessState.ExitCode(), text, test.status, test.told)
-		}
+		cannotStart(t, test.env, test.status, test.told)
 	}
 }
 

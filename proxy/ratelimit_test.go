@@ -38,9 +38,7 @@ func startTwins(t *testing.T, files map[string]string) *twins {
 		t.Fatal(err)
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(folder, name), text)
 	}
 	program := filepath.Join(t.TempDir(), "ratelimit")
 	build := exec.Command("go", "build", "-C", "../bench/decision/ratelimit", "-o", program, "github.com/envoyproxy/ratelimit/src/service_cmd")

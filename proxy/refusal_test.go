@@ -40,9 +40,7 @@ func TestRefusalsHaveForms(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, name, text)
 		return name
 	}
 	const api = `{"error":"rate limit exceeded","rule":"`

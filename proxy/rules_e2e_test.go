@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,6 +21,14 @@ const century = 3153600000
 // windows has the windows C in rules be a century.
 func windows(rules string) string {
 	return strings.ReplaceAll(rules, "window: C", fmt.Sprint("window: ", century))
+}
+
+// ruleFile writes rules, with windows, into a file.
+func ruleFile(t *testing.T, rules string) (name string) {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), "rules.yaml")
+	testkit.WriteFile(t, name, windows(rules))
+	return name
 }
 
 // call sends a request such as "GET /a X-A=1" and returns status and body.
@@ -79,13 +86,9 @@ func named(t *testing.T) string {
 
 // Keys can be looked at, forgotten, and given more.
 func TestKeys(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	rules := windows(`rules:
+	file := ruleFile(t, `rules:
 - {id: partner, key: ["header:X-Partner", method], limit: {algorithm: fixed, limit: 2, window: C}}
 - {id: all, match: {path: /all}, limit: {algorithm: token, capacity: 1, fillRate: 0.000001}}`)
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	p := launch(t, []string{"TARGET_URL", named(t), "RULES_FILE", file})
 	for i := range 5 {
 		p.gets("GET / X-Partner=acme", []int{200, 200, 429, 429, 429}[i], "")

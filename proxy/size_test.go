@@ -28,9 +28,7 @@ func TestSizing(t *testing.T) {
 	defer target.Close()
 	file := filepath.Join(t.TempDir(), "size.yaml")
 	write := func(rules string) {
-		if err := os.WriteFile(file+".new", []byte(rules), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file+".new", rules)
 		if err := os.Rename(file+".new", file); err != nil {
 			t.Fatal(err)
 		}
