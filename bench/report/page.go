@@ -1,10 +1,10 @@
 package report
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,27 +60,19 @@ func (p *Page) Write(path string) error {
 	if err != nil {
 		return fmt.Errorf("parse the page: %w", err)
 	}
-	return create(path, func(w io.Writer) error { return t.Execute(w, p) })
+	var text bytes.Buffer
+	if err := t.Execute(&text, p); err != nil {
+		return err
+	}
+	return Create(path, text.Bytes())
 }
 
 // Create writes a file atomically. It creates missing folders.
 func Create(path string, text []byte) error {
-	return create(path, func(w io.Writer) error { _, err := w.Write(text); return err })
-}
-
-func create(path string, write func(w io.Writer) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.Create(path + ".part")
-	if err != nil {
-		return err
-	}
-	if err = write(f); err != nil {
-		_ = f.Close()
-		return err
-	}
-	if err = f.Close(); err != nil {
+	if err := os.WriteFile(path+".part", text, 0o644); err != nil {
 		return err
 	}
 	return os.Rename(path+".part", path)
