@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -198,10 +199,7 @@ func blocks(b []byte, kind string) (found []*pem.Block) {
 }
 
 func encrypted(key []byte) bool {
-	for _, block := range blocks(key, "PRIVATE KEY") {
-		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(blocks(key, "PRIVATE KEY"), func(b *pem.Block) bool {
+		return b.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(b.Headers["Proc-Type"], "ENCRYPTED")
+	})
 }

@@ -74,23 +74,11 @@ func NewHistogram(bounds []float64) *Histogram {
 		last = h.bounds[i]
 	}
 	for k := range h.first {
-		h.first[k] = uint8(firstBound(h.bounds, k))
+		least := int64(uint64(1) << k >> 1) // with k significant bits; no duration has 64
+		i, _ := slices.BinarySearch(h.bounds, least)
+		h.first[k] = uint8(i)
 	}
 	return h
-}
-
-// firstBound returns the index of the first of bounds that is not below the
-// least number of k significant bits.
-func firstBound(bounds []int64, k int) int {
-	if k == 0 {
-		return 0
-	}
-	least := uint64(1) << (k - 1)
-	i := 0
-	for i < len(bounds) && uint64(bounds[i]) < least {
-		i++
-	}
-	return i
 }
 
 // Observe counts d. A negative d, from a clock that stepped back, counts as 0.

@@ -1,6 +1,9 @@
 package plan
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // A Request is what is sent, as segments.
 //
@@ -50,12 +53,7 @@ func (r *Request) bodySize(index, draws uint64) int {
 
 // changes reports whether segments differ from request to request.
 func changes(segments []segment) bool {
-	for i := range segments {
-		if k := segments[i].kind; k != segmentLiteral && k != segmentLength {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(segments, func(s segment) bool { return s.kind != segmentLiteral && s.kind != segmentLength })
 }
 
 // A head is assembled from literals and segments.

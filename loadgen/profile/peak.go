@@ -2,6 +2,7 @@ package profile
 
 import (
 	"math"
+	"slices"
 	"sort"
 	"time"
 )
@@ -84,13 +85,9 @@ func (p *Profile) findPeaks() {
 			open.End, open.RPS = s.start+time.Duration(s.length), max(open.RPS, rate)
 		}
 	}
-	kept := p.peaks[:0]
-	for _, peak := range p.peaks {
+	p.peaks = slices.DeleteFunc(p.peaks, func(peak Peak) bool {
 		usual := mean * (peak.End - peak.Start).Seconds()
 		amount := (p.Cumulative(peak.End) - p.Cumulative(peak.Start)).Float()
-		if amount >= usual+chanceSigmas*math.Sqrt(usual) {
-			kept = append(kept, peak)
-		}
-	}
-	p.peaks = kept
+		return amount < usual+chanceSigmas*math.Sqrt(usual)
+	})
 }

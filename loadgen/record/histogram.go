@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -154,12 +155,8 @@ func (h *Histograms) latencyOf(c Class) *Histogram {
 
 // present reports whether no histogram is missing.
 func (h *Histograms) present() bool {
-	for _, one := range h.all() {
-		if one.counts == nil {
-			return false
-		}
-	}
-	return true
+	all := h.all()
+	return !slices.ContainsFunc(all[:], func(one *Histogram) bool { return one.counts == nil })
 }
 
 // Latency returns the latency of everything that completed.

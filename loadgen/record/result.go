@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -147,12 +148,7 @@ func (r *Result) check(thresholds []Threshold) {
 
 // ThresholdsHeld reports whether all thresholds were met.
 func (r *Result) ThresholdsHeld() bool {
-	for _, t := range r.Thresholds {
-		if !t.Held {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Thresholds, func(t Checked) bool { return !t.Held })
 }
 
 // Share returns n as a share of all completed requests.
