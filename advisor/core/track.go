@@ -3,7 +3,7 @@ package core
 import (
 	"encoding/binary"
 	"errors"
-	"math"
+	"slices"
 	"time"
 )
 
@@ -29,31 +29,21 @@ const (
 	valuesN = iota
 )
 
-// A ring of marks; once it is full the oldest is at next.
-type ring struct {
+// A row has the newest marks of one width, in order.
+type row struct {
 	width int64 // of a slot, in seconds
-	size  int
+	size  int   // marks that are kept
 	marks []Mark
-	next  int
 }
 
 // add adds values at a time, to the newest slot or to a new one.
-func (r *ring) add(at int64, vals *[valuesN]float32) {
+func (r *row) add(at int64, vals *[valuesN]float32) {
 	slot := at - 1 - (at-1)%r.width // a value belongs to the time before it
-	if n := len(r.marks); n > 0 {
-		last := &r.marks[(r.next+n-1)%n]
-		if last.At == slot {
-			last.join(vals)
-			return
-		}
-	}
-	m := Mark{At: slot, N: 1, Values: *vals}
-	if len(r.marks) < r.size {
-		r.marks = append(r.marks, m)
+	if n := len(r.marks); n > 0 && r.marks[n-1].At == slot {
+		r.marks[n-1].join(vals)
 		return
 	}
-	r.marks[r.next] = m
-	r.next = (r.next + 1) % r.size
+	r.marks = forget(append(r.marks, Mark{At: slot, N: 1, Values: *vals}), r.size)
 }
 
 // join adds further values of the slot.
@@ -69,25 +59,19 @@ func (m *Mark) join(vals *[valuesN]float32) {
 	}
 }
 
-// since returns the marks whose slots begin at the given time or later, the oldest first.
-func (r *ring) since(at int64) []Mark {
-	marks := make([]Mark, 0, len(r.marks))
-	for i := range r.marks {
-		if m := r.marks[(r.next+i)%len(r.marks)]; m.At >= at {
-			marks = append(marks, m)
-		}
-	}
-	return marks
+// since returns a copy of the marks whose slots begin at the given time or later.
+func (r *row) since(at int64) []Mark {
+	return slices.DeleteFunc(slices.Clone(r.marks), func(m Mark) bool { return m.At < at })
 }
 
 // A track is the history of limits and capacity for display: by the minute for a day and
 // by quarters of an hour for five weeks.
 //
 // Owned by its Core.
-type track struct{ minutes, quarters ring }
+type track struct{ minutes, quarters row }
 
 func newTrack() *track {
-	return &track{minutes: ring{width: 60, size: 24 * 60}, quarters: ring{width: 900, size: 35 * 96}}
+	return &track{minutes: row{width: 60, size: 24 * 60}, quarters: row{width: 900, size: 35 * 96}}
 }
 
 // add adds values at a time.
@@ -111,10 +95,9 @@ const trackVersion = 1
 // encode encodes the track.
 func (t *track) encode() ([]byte, error) {
 	out, err := []byte{trackVersion}, error(nil)
-	for _, r := range []*ring{&t.minutes, &t.quarters} {
-		marks := r.since(math.MinInt64)
-		out = binary.LittleEndian.AppendUint32(out, uint32(len(marks)))
-		if out, err = binary.Append(out, binary.LittleEndian, marks); err != nil {
+	for _, r := range []*row{&t.minutes, &t.quarters} {
+		out = binary.LittleEndian.AppendUint32(out, uint32(len(r.marks)))
+		if out, err = binary.Append(out, binary.LittleEndian, r.marks); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +113,7 @@ func decodeTrack(b []byte) (*track, error) {
 		return nil, errTrack
 	}
 	b = b[1:]
-	for _, r := range []*ring{&t.minutes, &t.quarters} {
+	for _, r := range []*row{&t.minutes, &t.quarters} {
 		if len(b) < 4 {
 			return nil, errTrack
 		}
