@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"slices"
 	"strconv"
 
 	"weir/internal/metric"
@@ -18,13 +19,11 @@ type counts struct {
 }
 
 func (c *counts) count(api check.API, status int) {
-	for i, s := range statuses {
-		if s == status {
-			c.answers[api][i].Inc()
-			return
-		}
+	i := slices.Index(statuses[:], status)
+	if i < 0 {
+		i = len(statuses)
 	}
-	c.answers[api][len(statuses)].Inc()
+	c.answers[api][i].Inc()
 }
 
 // register adds the metrics to set.

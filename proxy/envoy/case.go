@@ -232,14 +232,14 @@ func (c *Case) ask() {
 		c.group()
 	}
 	for i := range c.asked {
-		if a := &c.asked[i]; a.limits() && a.ask < 0 {
+		a := &c.asked[i]
+		if !a.limits() {
+			continue
+		}
+		if a.ask < 0 {
 			c.count(a, len(c.counters))
 		}
-	}
-	for i := range c.asked {
-		if a := &c.asked[i]; a.limits() {
-			a.series.TotalHits.Add(uint64(a.hits))
-		}
+		a.series.TotalHits.Add(uint64(a.hits))
 	}
 }
 

@@ -3,6 +3,7 @@ package rls
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -105,11 +106,13 @@ const (
 
 const day = 24 * time.Hour
 
-// units has the names and lengths of the units.
-var units = [...]struct {
+// A unit is the name and the length of a Unit.
+type unit struct {
 	name   string
 	length time.Duration
-}{
+}
+
+var units = [...]unit{
 	NoUnit: {"UNKNOWN", 0},
 	Second: {"SECOND", time.Second},
 	Minute: {"MINUTE", time.Minute},
@@ -120,21 +123,19 @@ var units = [...]struct {
 	Week:   {"WEEK", 7 * day},
 }
 
-// String returns the name in rls.proto.
-func (u Unit) String() string {
+// unit returns the name and the length; a number that rls.proto does not have is [NoUnit].
+func (u Unit) unit() *unit {
 	if u < 0 || int(u) >= len(units) {
-		return "UNKNOWN"
+		u = NoUnit
 	}
-	return units[u].name
+	return &units[u]
 }
 
+// String returns the name in rls.proto.
+func (u Unit) String() string { return u.unit().name }
+
 // Window returns the length of the unit, or 0 for [NoUnit].
-func (u Unit) Window() time.Duration {
-	if u < 0 || int(u) >= len(units) {
-		return 0
-	}
-	return units[u].length
-}
+func (u Unit) Window() time.Duration { return u.unit().length }
 
 // UnitNames lists the units as written in files.
 const UnitNames = "second, minute, hour, day, week, month, year"
@@ -150,22 +151,13 @@ func (u *Unit) UnmarshalText(text []byte) error {
 
 // unitNamed returns the unit with that name.
 func unitNamed(name string) (Unit, bool) {
-	for u := range units {
-		if units[u].name == name {
-			return Unit(u), true
-		}
-	}
-	return 0, false
+	i := slices.IndexFunc(units[:], func(u unit) bool { return u.name == name })
+	return Unit(i), i >= 0
 }
 
 // UnitOf returns the unit whose window that is, or [NoUnit].
 func UnitOf(window time.Duration) Unit {
-	for u := range units {
-		if units[u].length == window {
-			return Unit(u)
-		}
-	}
-	return NoUnit
+	return Unit(max(0, slices.IndexFunc(units[:], func(u unit) bool { return u.length == window })))
 }
 
 // Count returns n as the value of a uint32 field, limited to its range.
