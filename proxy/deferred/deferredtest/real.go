@@ -54,6 +54,16 @@ func PutAccepted(t testing.TB, q deferred.Queue, entries ...deferred.Entry) {
 	}
 }
 
+// Claims claims the entries that are due at now, which must be n.
+func Claims(t testing.TB, q deferred.Queue, now time.Time, n int) []deferred.Claimed {
+	t.Helper()
+	claimed, _, err := q.Claim(t.Context(), now, n+1)
+	if err != nil || len(claimed) != n {
+		t.Fatalf("%d are claimed, not %d: %v", len(claimed), n, err)
+	}
+	return claimed
+}
+
 // Settle settles an entry and returns the result.
 func Settle(t testing.TB, q deferred.Queue, c deferred.Claimed, to deferred.State) error {
 	t.Helper()

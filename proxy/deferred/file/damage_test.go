@@ -166,10 +166,7 @@ func TestChangedValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := opened(t, Config{Path: path})
-	claimed, _, err := q.Claim(t.Context(), time.Now(), 100)
-	if err != nil || len(claimed) != 2 {
-		t.Fatalf("%d are claimed, %v", len(claimed), err)
-	}
+	deferredtest.Claims(t, q, time.Now(), 2)
 	if e, _, err := q.Read(t.Context(), entries[1].ID); err != nil || e.Body != nil || e.Last.Error == "" {
 		t.Errorf("what has changed is read as %+v, %v", e, err)
 	}
@@ -323,10 +320,7 @@ func TestExpiredUnreadable(t *testing.T) {
 	q := opened(t, Config{Path: queuePath(t)})
 	e := order("shop", nil)
 	deferredtest.PutAccepted(t, q, e)
-	claimed, _, err := q.Claim(t.Context(), e.Expires, 1)
-	if err != nil || len(claimed) != 1 {
-		t.Fatalf("claimed %d, %v", len(claimed), err)
-	}
+	claimed := deferredtest.Claims(t, q, e.Expires, 1)
 	if err := q.do(t.Context(), func(t *turn) { must(t.bucket(bucketOpen).Put(seqKey(1), []byte("x"))) }); err != nil {
 		t.Fatal(err)
 	}

@@ -175,9 +175,9 @@ func diskFails(t *testing.T, after bool) {
 		t.Errorf("claimed: %v", err)
 	}
 	healed()
-	claimed, _, err := q.Claim(t.Context(), time.Now(), 9)
-	if err != nil || len(claimed) != 1 || claimed[0].Entry.ID != e.ID || claimed[0].Entry.Attempts != 0 {
-		t.Fatalf("%d are claimed then: %v", len(claimed), err)
+	claimed := deferredtest.Claims(t, q, time.Now(), 1)
+	if claimed[0].Entry.ID != e.ID || claimed[0].Entry.Attempts != 0 {
+		t.Fatalf("%s is claimed then, after %d attempts", claimed[0].Entry.ID, claimed[0].Entry.Attempts)
 	}
 
 	failing.Store(true)

@@ -76,10 +76,7 @@ func TestSettledLater(t *testing.T) {
 	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	e := deferredtest.Order("shop")
 	deferredtest.PutAccepted(t, q, e)
-	claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
-	if err != nil || len(claimed) != 1 {
-		t.Fatalf("%d claimed, %v", len(claimed), err)
-	}
+	claimed := deferredtest.Claims(t, q, time.Now().Add(time.Second), 1)
 	s.Signal(syscall.SIGKILL)
 	done := make(chan error, 1)
 	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Keep: time.Hour, Done: func(err error) { done <- err }})

@@ -99,10 +99,7 @@ func TestSettledOnce(t *testing.T) {
 		entries = append(entries, deferredtest.Order(line))
 	}
 	deferredtest.PutAccepted(t, q, entries...)
-	claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), len(entries))
-	if err != nil || len(claimed) != len(entries) {
-		t.Fatalf("%d claimed, %v", len(claimed), err)
-	}
+	claimed := deferredtest.Claims(t, q, time.Now().Add(time.Second), len(entries))
 	// The first statement fails because of one settlement, the second is the first half, the third
 	// finds that the server goes down.
 	s.Do("weir", "CREATE SEQUENCE weir.n; CREATE FUNCTION weir.fails() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE n int8 := nextval('weir.n'); BEGIN "+

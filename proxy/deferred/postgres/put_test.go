@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"fmt"
 	"testing"
 
@@ -10,19 +9,6 @@ import (
 	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/postgres/postgrestest"
 )
-
-// openQueue opens a queue until the test ends. Unless cfg says otherwise it waits for answers as long as
-// a busy machine may take, so that only a server that is not there is an outage.
-func openQueue(t testing.TB, cfg Config) *Queue {
-	t.Helper()
-	cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, cmp.Or(cfg.silence, testkit.Patience)
-	if cfg.Schema == "" {
-		cfg.Schema = "weir"
-	}
-	q := testkit.Must(Open(cfg))(t)
-	t.Cleanup(func() { _ = q.Close() })
-	return q
-}
 
 // Puts that come while others are being written are written together, in order, and are there
 // for another proxy.

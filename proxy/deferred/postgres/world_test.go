@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"cmp"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,6 +12,53 @@ import (
 	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/postgres/postgrestest"
 )
+
+// TestQueue plays what every queue promises.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	var places atomic.Int64
+	deferredtest.Run(t, func(_ *testing.T, key []byte) deferredtest.Place {
+		return &schema{url: s.URL("weir", "weir"), name: fmt.Sprint("place", places.Add(1)), key: key}
+	})
+}
+
+// A schema has a queue.
+type schema struct {
+	url, name string
+	key       []byte
+}
+
+// Open is part of deferredtest.Place.
+func (p *schema) Open(t testing.TB, _ func() time.Time, limits deferred.Limits) deferred.Queue {
+	t.Helper()
+	return testkit.Must(Open(Config{URL: p.url, Setting: "DEFER_URL", Schema: p.name, Key: p.key, Limits: limits, callersClock: true, silence: testkit.Patience, closing: testkit.Patience}))(t)
+}
+
+// Crash is part of deferredtest.Place.
+func (p *schema) Crash(t testing.TB, q deferred.Queue) {
+	t.Helper()
+	q.(*Queue).disconnect()
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Reopens is part of deferredtest.Place.
+func (p *schema) Reopens() bool { return false }
+
+// openQueue opens a queue until the test ends. Unless cfg says otherwise it waits for answers as long as
+// a busy machine may take, so that only a server that is not there is an outage.
+func openQueue(t testing.TB, cfg Config) *Queue {
+	t.Helper()
+	cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", deferredtest.Roomy, cmp.Or(cfg.silence, testkit.Patience)
+	if cfg.Schema == "" {
+		cfg.Schema = "weir"
+	}
+	q := testkit.Must(Open(cfg))(t)
+	t.Cleanup(func() { _ = q.Close() })
+	return q
+}
 
 // TestSeveralProxies plays several proxies with one queue.
 func TestSeveralProxies(t *testing.T) {
