@@ -111,3 +111,8 @@ type Result struct {
 	Bytes     int64 // length of the whole body
 	Truncated bool  // Body is only the beginning
 }
+
+// Brief returns the result without Head and Body.
+func (r *Result) Brief() *Result {
+	return &Result{Status: r.Status, Bytes: r.Bytes, Truncated: r.Truncated}
+}

@@ -76,9 +76,7 @@ func (r *row) answered(result *deferred.Result) {
 	if result == nil {
 		return
 	}
-	stripped := *result
-	stripped.Head, stripped.Body = nil, nil
-	r.Result, r.answer = &stripped, uint32(len(result.Head)+len(result.Body))
+	r.Result, r.answer = result.Brief(), uint32(len(result.Head)+len(result.Body))
 }
 
 // size returns the size of the complete entry for the bounds.

@@ -26,43 +26,32 @@ type vault struct {
 	clock clock
 }
 
-// sealed returns a value of an entry in the form in which it is stored.
-func (v *vault) sealed(id deferred.ID, column string, plain []byte) []byte {
-	return v.seal.Seal(plain, append([]byte(column), id[:]...))
-}
-
-func (v *vault) unsealed(id deferred.ID, column string, value []byte) ([]byte, error) {
-	return v.seal.Open(value, append([]byte(column), id[:]...))
-}
+// requestOf returns the name to which the request of an entry is bound.
+func requestOf(id deferred.ID) []byte { return append([]byte(columnRequest), id[:]...) }
 
 // about encodes an entry without its request and without what has its own column.
 func (v *vault) about(e *deferred.Entry) []byte {
 	stripped := *e
 	stripped.Head, stripped.Body = nil, nil
 	stripped.Accepted, stripped.Expires, stripped.Due = time.Time{}, time.Time{}, time.Time{}
-	return v.sealed(e.ID, columnAbout, deferred.AppendEntry(nil, &stripped))
+	return v.seal.SealPart(columnAbout, e.ID, &stripped)
 }
 
 func (v *vault) request(e *deferred.Entry) []byte {
 	plain := make([]byte, 0, 4+len(e.Head)+len(e.Body))
 	plain = append(binary.BigEndian.AppendUint32(plain, uint32(len(e.Head))), e.Head...)
-	return v.sealed(e.ID, columnRequest, append(plain, e.Body...))
+	return v.seal.Seal(append(plain, e.Body...), requestOf(e.ID))
 }
 
 func (v *vault) last(id deferred.ID, last deferred.Last) []byte {
 	if !last.At.IsZero() {
 		last.At = time.UnixMicro(v.clock.there(last.At))
 	}
-	return v.sealed(id, columnLast, deferred.AppendEntry(nil, &deferred.Entry{Last: last}))
+	return v.seal.SealPart(columnLast, id, &deferred.Entry{Last: last})
 }
 
 func (v *vault) result(id deferred.ID, result *deferred.Result) []byte {
-	return v.sealed(id, columnResult, deferred.AppendEntry(nil, &deferred.Entry{Result: result}))
-}
-
-// stripped returns a result in the form used for lists.
-func stripped(r *deferred.Result) *deferred.Result {
-	return &deferred.Result{Status: r.Status, Bytes: r.Bytes, Truncated: r.Truncated}
+	return v.seal.SealPart(columnResult, id, &deferred.Entry{Result: result})
 }
 
 // A row is an entry as the functions return it.
@@ -88,11 +77,7 @@ var errOther = errors.New("it is another entry")
 // entry decodes the entry of a row. If it cannot be read, an error is returned together with the
 // parts that could.
 func (v *vault) entry(r *row) (*deferred.Entry, error) {
-	plain, err := v.unsealed(r.id, columnAbout, r.about)
-	if err != nil {
-		return nil, err
-	}
-	e, err := deferred.ParseEntry(plain)
+	e, err := v.seal.OpenPart(columnAbout, r.id, r.about)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +87,8 @@ func (v *vault) entry(r *row) (*deferred.Entry, error) {
 	e.State, e.Attempts = deferred.State(r.state), int(r.tries)
 	e.Accepted, e.Expires, e.Due = v.clock.here(r.accepted), v.clock.here(r.expires), v.clock.here(r.due)
 	if len(r.request) > 0 {
-		if plain, err = v.unsealed(r.id, columnRequest, r.request); err != nil {
+		plain, err := v.seal.Open(r.request, requestOf(r.id))
+		if err != nil {
 			return e, err
 		}
 		if len(plain) < 4 || uint64(binary.BigEndian.Uint32(plain)) > uint64(len(plain)-4) {
@@ -123,11 +109,7 @@ func (v *vault) outcome(r *row, e *deferred.Entry) error {
 		if len(value) == 0 {
 			continue
 		}
-		plain, err := v.unsealed(r.id, column, value)
-		if err != nil {
-			return err
-		}
-		part, err := deferred.ParseEntry(plain)
+		part, err := v.seal.OpenPart(column, r.id, value)
 		switch {
 		case err != nil:
 			return err

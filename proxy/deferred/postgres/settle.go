@@ -126,7 +126,7 @@ func (q *Queue) settled(group []*settling) (held []int64, err error) {
 			last, lastSize = q.last(id, s.Last), int64(len(s.Last.Error))
 		}
 		if r := s.Result; r != nil {
-			result, answer, answerSize = q.result(id, stripped(r)), q.result(id, r), int64(len(r.Head)+len(r.Body))
+			result, answer, answerSize = q.result(id, r.Brief()), q.result(id, r), int64(len(r.Head)+len(r.Body))
 		}
 		ids, tokens = append(ids, postgres.Place(id)), append(tokens, int64(s.Lease.Token))
 		numbers = append(numbers, int64(s.To), q.clock.there(s.Due), attempt, lastSize, answerSize, s.Keep.Microseconds())

@@ -24,29 +24,17 @@ const (
 	sealedResult  = "ra"
 )
 
-func (c codec) sealed(what string, e *deferred.Entry, id deferred.ID) string {
-	return string(c.seal.Seal(deferred.AppendEntry(nil, e), []byte(what+string(id[:]))))
-}
-
-func (c codec) opened(what, value string, id deferred.ID) (*deferred.Entry, error) {
-	plain, err := c.seal.Open([]byte(value), []byte(what+string(id[:])))
-	if err != nil {
-		return nil, err
-	}
-	return deferred.ParseEntry(plain)
-}
-
 // fixed encodes the parts of an entry that never change, without its request.
 func (c codec) fixed(e *deferred.Entry) string {
 	f := *e
 	f.Accepted, f.Expires, f.Due = time.Time{}, time.Time{}, time.Time{}
 	f.State, f.Attempts, f.Last, f.Result, f.Head, f.Body = deferred.Waiting, 0, deferred.Last{}, nil, nil, nil
-	return c.sealed(sealedFixed, &f, e.ID)
+	return string(c.seal.SealPart(sealedFixed, e.ID, &f))
 }
 
 // request encodes head and body of an entry.
 func (c codec) request(e *deferred.Entry) string {
-	return c.sealed(sealedRequest, &deferred.Entry{Head: e.Head, Body: e.Body}, e.ID)
+	return string(c.seal.SealPart(sealedRequest, e.ID, &deferred.Entry{Head: e.Head, Body: e.Body}))
 }
 
 // result encodes head and body of a result; it is empty if there are none.
@@ -54,7 +42,7 @@ func (c codec) result(r *deferred.Result, id deferred.ID) string {
 	if r == nil || len(r.Head)+len(r.Body) == 0 {
 		return ""
 	}
-	return c.sealed(sealedResult, &deferred.Entry{Result: &deferred.Result{Head: r.Head, Body: r.Body}}, id)
+	return string(c.seal.SealPart(sealedResult, id, &deferred.Entry{Result: &deferred.Result{Head: r.Head, Body: r.Body}}))
 }
 
 // key returns an identifier of the encryption key, or "" if there is none.
@@ -79,7 +67,7 @@ func (c codec) entry(id deferred.ID, values any) (*deferred.Entry, error) {
 	if seq == 0 || state >= int64(deferred.StatesCount) {
 		return nil, deferred.ErrNotFound // it was removed between two calls
 	}
-	e, err := c.opened(sealedFixed, fixed, id)
+	e, err := c.seal.OpenPart(sealedFixed, id, []byte(fixed))
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +81,14 @@ func (c codec) entry(id deferred.ID, values any) (*deferred.Entry, error) {
 // bodies reads request and result of an entry, if present.
 func (c codec) bodies(e *deferred.Entry, r *reader) error {
 	if request := r.text(); request != "" {
-		h, err := c.opened(sealedRequest, request, e.ID)
+		h, err := c.seal.OpenPart(sealedRequest, e.ID, []byte(request))
 		if err != nil {
 			return err
 		}
 		e.Head, e.Body = h.Head, h.Body
 	}
 	if result := r.text(); result != "" && e.Result != nil {
-		a, err := c.opened(sealedResult, result, e.ID)
+		a, err := c.seal.OpenPart(sealedResult, e.ID, []byte(result))
 		if err != nil {
 			return err
 		}

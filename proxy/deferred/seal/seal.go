@@ -76,6 +76,21 @@ func (s Sealer) Open(value []byte, name []byte) ([]byte, error) {
 	return plain, nil
 }
 
+// SealPart returns a part of an entry in the form in which it is stored: some of the entry's
+// fields, bound to its ID and to the name of the part.
+func (s Sealer) SealPart(name string, id deferred.ID, part *deferred.Entry) []byte {
+	return s.Seal(deferred.AppendEntry(nil, part), append([]byte(name), id[:]...))
+}
+
+// OpenPart is the inverse of SealPart.
+func (s Sealer) OpenPart(name string, id deferred.ID, value []byte) (*deferred.Entry, error) {
+	plain, err := s.Open(value, append([]byte(name), id[:]...))
+	if err != nil {
+		return nil, err
+	}
+	return deferred.ParseEntry(plain)
+}
+
 // A Name represents a text in tables and indexes. The zero Name means that there is none.
 type Name [16]byte
 
