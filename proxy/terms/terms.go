@@ -1,6 +1,7 @@
 package terms
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -54,7 +55,7 @@ const (
 
 // Usual returns the meaning of `defer: {}`.
 func Usual() Defer {
-	return Defer{For: 3600, PerKey: 1000, Reserve: 0.1, Attempts: 8, Backoff: Backoff{First: 1, Factor: 2, Max: 300},
+	return Defer{When: Prefer, Order: ByKey, Idempotency: Optional, For: 3600, PerKey: 1000, Reserve: 0.1, Attempts: 8, Backoff: Backoff{First: 1, Factor: 2, Max: 300},
 		RetryOn: []int{408, 425, 429, 500, 502, 503, 504}, Result: Result{Keep: 3600, Bytes: 65536}}
 }
 
@@ -122,61 +123,42 @@ func Callbacks() Defer {
 func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 // A When says which refused requests are stored.
-type When uint8
+type When string
 
 const (
-	Prefer When = iota // those with Prefer: respond-async
-	Always
+	Prefer When = "prefer" // those with Prefer: respond-async
+	Always When = "always"
 )
 
-// String returns the word used in rules.
-func (w When) String() string { return [...]string{"prefer", "always"}[w] }
-
-// MarshalText returns [When.String].
-func (w When) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
-
-// UnmarshalText parses that.
-func (w *When) UnmarshalText(text []byte) (err error) {
-	*w, err = strict.OneOf[When](text, "prefer", "always")
-	return err
-}
+// UnmarshalText parses one of these words.
+func (w *When) UnmarshalText(text []byte) error { return oneOf(w, text, Prefer, Always) }
 
 // An Order is the order of deliveries.
-type Order uint8
+type Order string
 
 const (
-	ByKey Order = iota // the requests of one key one after another, in the order of arrival
-	None
+	ByKey Order = "key" // the requests of one key one after another, in the order of arrival
+	None  Order = "none"
 )
 
-// String returns the word used in rules.
-func (o Order) String() string { return [...]string{"key", "none"}[o] }
-
-// MarshalText returns [Order.String].
-func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
-
-// UnmarshalText parses that.
-func (o *Order) UnmarshalText(text []byte) (err error) {
-	*o, err = strict.OneOf[Order](text, "key", "none")
-	return err
-}
+// UnmarshalText parses one of these words.
+func (o *Order) UnmarshalText(text []byte) error { return oneOf(o, text, ByKey, None) }
 
 // An Idempotency says whether requests need an Idempotency-Key to be stored.
-type Idempotency uint8
+type Idempotency string
 
 const (
-	Optional Idempotency = iota
-	Required
+	Optional Idempotency = "optional"
+	Required Idempotency = "required"
 )
 
-// String returns the word used in rules.
-func (i Idempotency) String() string { return [...]string{"optional", "required"}[i] }
+// UnmarshalText parses one of these words.
+func (i *Idempotency) UnmarshalText(text []byte) error { return oneOf(i, text, Optional, Required) }
 
-// MarshalText returns [Idempotency.String].
-func (i Idempotency) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
-
-// UnmarshalText parses that.
-func (i *Idempotency) UnmarshalText(text []byte) (err error) {
-	*i, err = strict.OneOf[Idempotency](text, "optional", "required")
-	return err
+// oneOf sets v to one of two words.
+func oneOf[T ~string](v *T, text []byte, a, b T) error {
+	if *v = T(text); *v != a && *v != b {
+		return fmt.Errorf("must be one of %s, %s, is %q", a, b, text)
+	}
+	return nil
 }
