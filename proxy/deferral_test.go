@@ -343,6 +343,7 @@ func TestDeferralTakeover(t *testing.T) {
 	next := launch(t, env)
 	old.Logged("INFO Proxy - Stopped")
 	next.Logged("INFO Deferred - Opened queue waiting=5")
+	testkit.Eventually(t, "the queue can be read", func() bool { status, _ := next.call("GET /config/deferred"); return status == 200 })
 	before := len(s.got())
 	next.goesOn(ids)
 	if got := s.got()[before:]; !slices.Equal(got, []string{"kept0", "kept1", "kept2", "kept3", "kept4"}) {
