@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"weir/advisor/policy"
 )
 
 // A report is a snapshot of one proxy, and the expected result.
@@ -182,5 +184,94 @@ func TestFleetBound(t *testing.T) {
 	}
 	if f.last("p7").IsZero() || f.last("one more").IsZero() {
 		t.Error("the wrong one made room")
+	}
+}
+
+// fleetOf lets proxies a and b report every 30 s for 5 minutes. It is a that ends rounds,
+// and b is the next to report.
+func fleetOf(t *testing.T, change func(*Snapshot)) (c *Core, report func(name string, after time.Duration, change func(*Snapshot)) Reply) {
+	t.Helper()
+	c = New(Tuning{})
+	report = func(name string, after time.Duration, change func(*Snapshot)) Reply {
+		s := snapAt(monday.Add(after))
+		s.Instance = name
+		if change != nil {
+			change(s)
+		}
+		r := c.Take(s)
+		if r.Result != Learned {
+			t.Fatalf("%s at %v: %v %v", name, after, r.Result, r.Err)
+		}
+		return r
+	}
+	for at := 30 * time.Second; at <= 5*time.Minute; at += 30 * time.Second {
+		report("a", at, change)
+		if at < 5*time.Minute {
+			report("b", at+time.Second, change)
+		}
+	}
+	return c, report
+}
+
+// A recommendation for another limit than the one in force is not used: the limit has been
+// changed since.
+func TestChangedSinceTheRound(t *testing.T) {
+	limit := func(l policy.Limit) func(*Snapshot) { return func(s *Snapshot) { s.Limit = l } }
+	for _, l := range []policy.Limit{
+		{Algorithm: policy.Fixed, Limit: 50, Window: 1}, {Algorithm: policy.Fixed, Limit: 500, Window: 1},
+		{Algorithm: policy.Token, Capacity: 10, FillRate: 200}, {Algorithm: policy.Off},
+	} {
+		_, report := fleetOf(t, nil)
+		if r := report("b", 5*time.Minute+time.Second, limit(l)); r.Limit != l {
+			t.Errorf("in force is %+v, and before the next round it is answered %+v", l, r.Limit)
+		}
+	}
+	_, report := fleetOf(t, limit(policy.Limit{Algorithm: policy.Off}))
+	on := policy.Limit{Algorithm: policy.Fixed, Limit: 50, Window: 1}
+	if r := report("b", 5*time.Minute+time.Second, limit(on)); r.Limit != on {
+		t.Errorf("in force is %+v, others are off, and it is answered %+v", on, r.Limit)
+	}
+}
+
+// While the store is unavailable each proxy enforces a whole limit. Afterwards they share
+// one, which is not the sum of those.
+func TestStoreIsBack(t *testing.T) {
+	_, report := fleetOf(t, func(s *Snapshot) { s.Unshared = true })
+	if r := report("b", 5*time.Minute+time.Second, nil); r.Limit.Limit != 200 {
+		t.Errorf("of a shared limit of 200/s it is answered %+v", r.Limit)
+	}
+}
+
+// A proxy that has reported every 2 s reports every 30 s again when its gate is idle.
+// Until then neither a new proxy takes its place nor a wrong clock the time.
+func TestAfterPressure(t *testing.T) {
+	pressed := func() (*Core, func(string, time.Duration, time.Duration) Reply) {
+		c := New(Tuning{})
+		report := func(name string, at, every time.Duration) Reply {
+			s := snapAt(monday.Add(at))
+			s.Instance, s.Interval = name, every
+			return c.Take(answered(s))
+		}
+		for at := 30 * time.Second; at <= 5*time.Minute; at += 30 * time.Second {
+			report("a", at, 30*time.Second)
+			report("b", at+time.Second, 30*time.Second)
+		}
+		for at := 303 * time.Second; at < 310*time.Second; at += 2 * time.Second {
+			report("b", at, 2*time.Second)
+		}
+		return c, report
+	}
+	c, report := pressed()
+	report("c", 320*time.Second, 10*time.Second)
+	report("a", 330*time.Second, 30*time.Second)
+	if n := len(c.now.Fleet.replaced()); n != 0 {
+		t.Errorf("%d proxies are taken to be replaced by one that was added", n)
+	}
+	c, report = pressed()
+	c.now.Fleet.Members = c.now.Fleet.Members[1:] // only b is of the current time
+	for at := 2*time.Hour + 310*time.Second; at < 2*time.Hour+330*time.Second; at += 2 * time.Second {
+		if r := report("c", at, 2*time.Second); r.Result != Ahead {
+			t.Fatalf("a wrong clock is believed while the other proxy's interval lasts: %v", r.Result)
+		}
 	}
 }
