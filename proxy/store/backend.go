@@ -52,6 +52,12 @@ type Backend interface {
 	Close()
 }
 
+// DocumentTimeout bounds a backend's call about documents of that many bytes: 2 s, and for large
+// ones the time that a link of 128 KiB per second needs.
+func DocumentTimeout(bytes int) time.Duration {
+	return 2*time.Second + time.Duration(bytes)*time.Second/(128<<10)
+}
+
 // A Batch is what a lane sends in one call.
 //
 // Owned by the caller of Decide, which fills in the results.

@@ -20,6 +20,9 @@ func (a *Args) add(oid uint32, value []byte) *Args {
 // Int8 adds an int8.
 func (a *Args) Int8(v int64) *Args { return a.add(oidInt8, int8Value(v)) }
 
+// Int4 adds an int4.
+func (a *Args) Int4(v int32) *Args { return a.add(oidInt4, int4Value(v)) }
+
 // Int8s adds an int8[].
 func (a *Args) Int8s(values []int64) *Args { return a.add(oidInt8Array, int8Array(values)) }
 
@@ -94,31 +97,25 @@ func (f *Fields) Bytes() []byte {
 	return value
 }
 
-// Int8 reads an int8; a null is 0.
-func (f *Fields) Int8() int64 {
-	b := f.Bytes()
-	if len(b) == 0 {
-		return 0
-	}
-	v, err := parseInt8(b)
-	if err != nil {
-		f.Err = err
+// read reads a value; a null is zero.
+func read[T any](f *Fields, parse func([]byte) (T, error)) (v T) {
+	if b := f.Bytes(); len(b) > 0 {
+		var err error
+		if v, err = parse(b); err != nil {
+			f.Err = err
+		}
 	}
 	return v
 }
 
-// Int8s reads an int8[].
-func (f *Fields) Int8s() []int64 {
-	b := f.Bytes()
-	if f.Err != nil || len(b) == 0 {
-		return nil
-	}
-	values, err := parseInt8Array(b)
-	if err != nil {
-		f.Err = err
-	}
-	return values
-}
+// Int8 reads an int8; a null is 0.
+func (f *Fields) Int8() int64 { return read(f, parseInt8) }
+
+// Int4 reads an int4; a null is 0.
+func (f *Fields) Int4() int32 { return read(f, parseInt4) }
+
+// Int8s reads an int8[]; a null is empty.
+func (f *Fields) Int8s() []int64 { return read(f, parseInt8Array) }
 
 // Bool reads a bool; a null is false.
 func (f *Fields) Bool() bool { b := f.Bytes(); return len(b) == 1 && b[0] == 1 }

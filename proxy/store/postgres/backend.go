@@ -15,12 +15,6 @@ import (
 )
 
 const (
-	// documentTimeout bounds an exchange about a small document. documentRate, in bytes per
-	// second, is the slowest link over which a large one can be transferred in time.
-	documentTimeout = 2 * time.Second
-	documentRate    = 128 << 10
-	// documentTimeoutMax bounds an exchange about the largest document.
-	documentTimeoutMax = documentTimeout + store.DocumentBytesMax/documentRate*time.Second
 	// migrationTimeout bounds creating the tables, or waiting for another proxy that creates them.
 	migrationTimeout = 30 * time.Second
 	// identifyPause is how long a function is called by statements before its OID is looked up
@@ -90,11 +84,7 @@ func (b *backend) Close() {
 
 // Decide gives back places in queues and decides groups; see [store.Backend].
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
-	var clock int64
-	if b.cfg.clock != nil {
-		clock = b.cfg.clock()
-	}
-	patience := max(1, int32(b.cfg.Timeout.Milliseconds()/2))
+	clock, patience := b.timing()
 	for _, call := range takes(b.cfg.KeyPrefix, batch) {
 		if _, err := b.take(ctx, call, clock, patience); err != nil {
 			b.counts.failed(err)
@@ -105,6 +95,15 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 			call.fail(err)
 		}
 	}
+}
+
+// timing returns the first arguments of functions that lock keys: the clock, 0 for the server's,
+// and for how many ms they wait for a lock.
+func (b *backend) timing() (clock int64, patience int32) {
+	if b.cfg.clock != nil {
+		clock = b.cfg.clock()
+	}
+	return clock, max(1, int32(b.cfg.Timeout.Milliseconds()/2))
 }
 
 // take calls the function that decides a call, and passes the result to its groups.
@@ -132,25 +131,21 @@ func (b *backend) job(ctx context.Context, f function, oid *atomic.Uint32, param
 	return &job{ctx: ctx, silent: b.pool.silent, function: oid, sql: f.sql(b.schema), types: functions[f].types, params: params}
 }
 
-// call executes sql, the name of a function with its arguments, and returns the first value of
-// the first row, or nil if there is none.
-func (b *backend) call(ctx context.Context, p *pool, sql string, types []uint32, params ...[]byte) ([]byte, error) {
+// call executes sql, the name of a function with its arguments, and returns the fields of the
+// row.
+func (b *backend) call(ctx context.Context, p *pool, sql string, args *Args) (*Fields, error) {
 	b.counts.commands.Inc()
-	result, err := p.query(ctx, "SELECT "+b.schema+sql, types, params...)
+	f, err := p.row(p.job(ctx, "SELECT "+b.schema+sql, args))
 	if err != nil {
 		b.counts.failed(err)
 		return nil, withAdvice(err)
 	}
-	if len(result.Rows) == 0 {
-		return nil, nil
-	}
-	return result.Rows[0][0], nil
+	return f, nil
 }
 
 // Forget removes a key; see [store.Backend].
 func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, error) {
-	base := appendBase(nil, b.cfg.KeyPrefix, rule, key)
-	n, err := b.edit(ctx, "forget_1($1,$2,$3,$4,$5)", []uint32{oidInt8, oidInt4, oidInt4, oidBytea, oidText}, base, b.edits())
+	n, err := b.edit(ctx, "forget_1($1,$2,$3,$4,$5)", b.key(rule, key).Text(b.cfg.KeyPrefix+editsName))
 	if err != nil {
 		return false, fmt.Errorf("forget a key of rule %s: %w", rule, err)
 	}
@@ -159,9 +154,7 @@ func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, er
 
 // Add gives a key n more permits; see [store.Backend].
 func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
-	base := appendBase(nil, b.cfg.KeyPrefix, rule, key)
-	changed, err := b.edit(ctx, "add_1($1,$2,$3,$4,$5,$6)", []uint32{oidInt8, oidInt4, oidInt4, oidBytea, oidInt8, oidText},
-		base, int8Value(min(n, exactMax)), b.edits())
+	changed, err := b.edit(ctx, "add_1($1,$2,$3,$4,$5,$6)", b.key(rule, key).Int8(min(n, exactMax)).Text(b.cfg.KeyPrefix+editsName))
 	if err == nil && changed < 0 {
 		err = errForeign
 	}
@@ -171,21 +164,21 @@ func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bo
 	return changed > 0, nil
 }
 
-// edits returns the name of the document whose version counts edits.
-func (b *backend) edits() []byte { return []byte(b.cfg.KeyPrefix + editsName) }
+// key returns the first arguments of functions that edit a key.
+func (b *backend) key(rule string, key []byte) *Args {
+	base := appendBase(nil, b.cfg.KeyPrefix, rule, key)
+	clock, patience := b.timing()
+	return new(Args).Int8(clock).Int4(patience).Int4(lockOf(base)).Bytes(base)
+}
 
 // edit calls a function that changes a key.
-func (b *backend) edit(ctx context.Context, sql string, types []uint32, base []byte, rest ...[]byte) (int32, error) {
-	var clock int64
-	if b.cfg.clock != nil {
-		clock = b.cfg.clock()
-	}
-	params := append([][]byte{int8Value(clock), int4Value(max(1, int32(b.cfg.Timeout.Milliseconds()/2))), int4Value(lockOf(base)), base}, rest...)
-	value, err := b.call(ctx, b.pool, sql, types, params...)
+func (b *backend) edit(ctx context.Context, sql string, args *Args) (int32, error) {
+	f, err := b.call(ctx, b.pool, sql, args)
 	if err != nil {
 		return 0, err
 	}
-	return parseInt4(value)
+	n := f.Int4()
+	return n, f.Err
 }
 
 // Edits returns a text that changes with every edit.
@@ -203,20 +196,17 @@ func (b *backend) Lease(ctx context.Context, name, owner string, ttl time.Durati
 }
 
 func (b *backend) lease(ctx context.Context, p *pool, name, owner string, ttl time.Duration) (bool, error) {
-	value, err := b.call(ctx, p, "lease_1($1,$2,$3)", []uint32{oidText, oidText, oidInt8},
-		[]byte(b.cfg.KeyPrefix+name), []byte(owner), int8Value(ttl.Milliseconds()))
-	if err == nil && len(value) != 1 {
-		err = errForm
-	}
+	f, err := b.call(ctx, p, "lease_1($1,$2,$3)", new(Args).Text(b.cfg.KeyPrefix+name).Text(owner).Int8(ttl.Milliseconds()))
 	if err != nil {
 		return false, fmt.Errorf("hold lease %s: %w", name, err)
 	}
-	return value[0] == 1, nil
+	held := f.Bool()
+	return held, f.Err
 }
 
 // Marks returns for each document a text that changes with the document.
 func (b *backend) Marks(ctx context.Context, names []string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(documentTimeout, b.cfg.silence))
+	ctx, cancel := context.WithTimeout(ctx, max(store.DocumentTimeout(0), b.cfg.silence))
 	defer cancel()
 	marks, err := b.marks(ctx, b.documents, names)
 	if err != nil {
@@ -230,7 +220,7 @@ func (b *backend) marks(ctx context.Context, p *pool, names []string) ([]string,
 	for i, name := range names {
 		full[i] = b.cfg.KeyPrefix + name
 	}
-	result, err := p.query(ctx, "SELECT "+b.schema+"marks_1($1)", []uint32{oidTextArray}, stringArray(oidText, full))
+	result, err := p.query(ctx, "SELECT "+b.schema+"marks_1($1)", new(Args).Texts(full))
 	if err != nil {
 		return nil, withAdvice(err)
 	}
@@ -246,34 +236,36 @@ func (b *backend) marks(ctx context.Context, p *pool, names []string) ([]string,
 
 // Read returns a document; see [store.Documents].
 func (b *backend) Read(ctx context.Context, name string) (store.Document, error) {
-	ctx, cancel := context.WithTimeout(ctx, documentTimeoutMax)
+	limit := store.DocumentTimeout(store.DocumentBytesMax)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	result, err := b.documents.run(&job{ctx: ctx, silent: documentTimeoutMax, sql: "SELECT * FROM " + b.schema + "document_1($1)",
-		types: []uint32{oidText}, params: [][]byte{[]byte(b.cfg.KeyPrefix + name)}})
+	j := b.documents.job(ctx, "SELECT * FROM "+b.schema+"document_1($1)", new(Args).Text(b.cfg.KeyPrefix+name))
+	j.silent = limit
+	result, err := b.documents.run(j)
 	if err != nil {
 		return store.Document{}, fmt.Errorf("read document %s: %w", name, withAdvice(err))
 	}
 	if len(result.Rows) == 0 {
 		return store.Document{}, nil
 	}
-	version, err := parseInt8(result.Rows[0][0])
-	return store.Document{Version: version, Body: result.Rows[0][1]}, err
+	f := NewFields(result.Rows[0])
+	doc := store.Document{Version: f.Int8(), Body: f.Bytes()}
+	return doc, f.Err
 }
 
 // CompareAndSet writes a document if it still has the given version; see [store.Backend].
 func (b *backend) CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error) {
-	limit := max(documentTimeout, b.cfg.silence) + time.Duration(len(body))*time.Second/documentRate
+	limit := max(store.DocumentTimeout(len(body)), b.cfg.silence)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	result, err := b.documents.run(&job{ctx: ctx, silent: limit, sql: "SELECT " + b.schema + "write_1($1,$2,$3)",
-		types: []uint32{oidText, oidInt8, oidBytea}, params: [][]byte{[]byte(b.cfg.KeyPrefix + name), int8Value(version), append([]byte{}, body...)}})
+	j := b.documents.job(ctx, "SELECT "+b.schema+"write_1($1,$2,$3)", new(Args).Text(b.cfg.KeyPrefix+name).Int8(version).Bytes(body))
+	j.silent = limit
+	f, err := b.documents.row(j)
 	if err != nil {
 		return 0, fmt.Errorf("write document %s: %w", name, withAdvice(err))
 	}
-	if len(result.Rows) != 1 {
-		return 0, errForm
-	}
-	return parseInt8(result.Rows[0][0])
+	written := f.Int8()
+	return written, f.Err
 }
 
 // Probe reports whether limits can be decided. The first time, and after a part of the schema was
@@ -300,7 +292,7 @@ func (b *backend) probe(ctx context.Context) error {
 	ctx, cancel = context.WithTimeout(ctx, max(b.cfg.silence, b.cfg.Timeout))
 	defer cancel()
 	probe := fmt.Sprintf("probe_1($1),%[1]stake_one_1(0,0,%[2]d,$1,0,0,0,1,0,0,0,'{}'),%[1]stake_many_1(0,0,'{}','{}','{}','{}','{}','{}','{0,0}')", b.schema, locksMax)
-	if _, err := b.call(ctx, b.pool, probe, []uint32{oidBytea}, []byte(b.cfg.KeyPrefix+probeName)); err != nil {
+	if _, err := b.call(ctx, b.pool, probe, new(Args).Bytes([]byte(b.cfg.KeyPrefix+probeName))); err != nil {
 		if code := codeOf(err); code == codeNoFunction || code == codeNoSchema || code == codeNoTable {
 			b.lacking = true // part of the schema was removed
 			b.ready.Store(false)
@@ -330,13 +322,12 @@ func (b *backend) identify(ctx context.Context) {
 	for f := range functions {
 		names[f] = b.schema + functions[f].name
 	}
-	result, err := b.pool.query(ctx, "SELECT to_regproc(name)::oid::int8 FROM unnest($1) name", []uint32{oidTextArray}, stringArray(oidText, names))
+	result, err := b.pool.query(ctx, "SELECT to_regproc(name)::oid::int8 FROM unnest($1) name", new(Args).Texts(names))
 	if err != nil || len(result.Rows) != len(oids) {
 		return
 	}
 	for f, row := range result.Rows {
-		oid, _ := parseInt8(row[0]) // 0 if there is none
-		oids[f] = uint32(oid)
+		oids[f] = uint32(NewFields(row).Int8()) // 0 if there is none
 	}
 	var tried atomic.Uint32
 	f, params := newTake("").call(0, 0)

@@ -50,12 +50,12 @@ func (c *Client) Close() { c.pool.close() }
 // [Classify]. If ctx has a deadline, the connection is closed soon after it. A call that was
 // certainly rolled back may be repeated.
 func (c *Client) Call(ctx context.Context, function string, args *Args) ([][]byte, error) {
-	silent := c.pool.silent
+	j := c.pool.job(ctx, "SELECT * FROM "+quoted(c.cfg.Schema)+"."+function+"("+places(len(args.values))+")", args)
 	if deadline, ok := ctx.Deadline(); ok {
-		silent = min(silent, time.Until(deadline))
+		j.silent = min(j.silent, time.Until(deadline))
 	}
-	result, err := c.pool.run(&job{ctx: ctx, silent: silent, limit: silent * 9 / 10, types: args.types, params: args.values,
-		sql: "SELECT * FROM " + quoted(c.cfg.Schema) + "." + function + "(" + places(len(args.values)) + ")"})
+	j.limit = j.silent * 9 / 10
+	result, err := c.pool.run(j)
 	if err != nil {
 		return nil, c.withAdvice(err)
 	}
@@ -168,15 +168,13 @@ func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int
 
 // version returns the version that is present, or 0.
 func (m *Migration) version(ctx context.Context, p *pool) (int32, error) {
-	result, err := p.query(ctx, "SELECT "+quoted(m.Schema)+"."+m.Function+"()", nil)
+	f, err := p.row(p.job(ctx, "SELECT "+quoted(m.Schema)+"."+m.Function+"()", nil))
 	if code := codeOf(err); code == codeNoFunction || code == codeNoSchema {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	if len(result.Rows) != 1 {
-		return 0, errForm
-	}
-	return parseInt4(result.Rows[0][0])
+	version := f.Int4()
+	return version, f.Err
 }

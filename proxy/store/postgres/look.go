@@ -121,18 +121,17 @@ func (b *backend) findHolder(stopping context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	result, err := b.documents.query(ctx, holderSQL, []uint32{oidText, oidInt8, oidInt4},
-		[]byte(b.schema+"keys"), int8Value(lockClass), int4Value(int32(longLock/time.Second)))
-	if err != nil || len(result.Rows) != 1 || len(result.Rows[0]) != 2 {
+	f, err := b.documents.row(b.documents.job(ctx, holderSQL, new(Args).Text(b.schema+"keys").Int8(lockClass).Int4(int32(longLock/time.Second))))
+	if err != nil {
 		return // the transaction has ended
 	}
-	pid, err := parseInt4(result.Rows[0][0])
-	if err != nil {
+	pid, n := f.Int4(), f.Int8()
+	if f.Err != nil {
 		return
 	}
 	b.lookout.held = time.Now()
-	age := "unknown" // without pg_read_all_stats
-	if n, err := parseInt8(result.Rows[0][1]); err == nil {
+	age := "unknown" // null, without pg_read_all_stats
+	if n > 0 {
 		age = (time.Duration(n) * time.Microsecond).Round(100 * time.Millisecond).String()
 	}
 	b.cfg.Log.Warn("Another transaction has locked keys, whose requests follow the failure mode", "pid", pid, "age", age,
@@ -141,7 +140,7 @@ func (b *backend) findHolder(stopping context.Context) {
 
 // look reads the state of the database, over the connection for documents.
 func (b *backend) look(ctx context.Context) (*sight, error) {
-	result, err := b.documents.query(ctx, lookSQL, []uint32{oidText, oidBool}, []byte(b.cfg.Schema), boolValue(!b.lookout.foul))
+	result, err := b.documents.query(ctx, lookSQL, new(Args).Text(b.cfg.Schema).Bool(!b.lookout.foul))
 	if err != nil {
 		return nil, withAdvice(err)
 	}
@@ -156,20 +155,11 @@ func parseSight(row [][]byte) (*sight, error) {
 	if len(row) != 6 {
 		return nil, errForm
 	}
-	s := &sight{visible: row[2] != nil, example: string(row[5])}
-	for i, dst := range map[int]*int64{0: &s.bytes, 1: &s.dead, 2: &s.oldest, 4: &s.others} {
-		if i == 2 && !s.visible {
-			continue
-		}
-		n, err := parseInt8(row[i])
-		if err != nil {
-			return nil, err
-		}
-		*dst = n
-	}
-	pid, err := parseInt4(row[3])
-	s.pid = pid
-	return s, err
+	f := NewFields(row)
+	s := &sight{visible: row[2] != nil}
+	s.bytes, s.dead, s.oldest = f.Int8(), f.Int8(), f.Int8()
+	s.pid, s.others, s.example = f.Int4(), f.Int8(), string(f.Bytes())
+	return s, f.Err
 }
 
 // warn logs conditions that make decisions slow: other tables once, a long transaction once a

@@ -74,9 +74,30 @@ func (p *pool) close() {
 	p.running.Wait()
 }
 
+// job returns a job that executes a statement. args may be nil.
+func (p *pool) job(ctx context.Context, sql string, args *Args) *job {
+	j := &job{ctx: ctx, silent: p.silent, sql: sql}
+	if args != nil {
+		j.types, j.params = args.types, args.values
+	}
+	return j
+}
+
 // query executes a statement and returns its result.
-func (p *pool) query(ctx context.Context, sql string, types []uint32, params ...[]byte) (*pgconn.Result, error) {
-	return p.run(&job{ctx: ctx, silent: p.silent, sql: sql, types: types, params: params})
+func (p *pool) query(ctx context.Context, sql string, args *Args) (*pgconn.Result, error) {
+	return p.run(p.job(ctx, sql, args))
+}
+
+// row runs a job and returns the fields of the row that it must result in.
+func (p *pool) row(j *job) (*Fields, error) {
+	result, err := p.run(j)
+	if err != nil {
+		return nil, err
+	}
+	if len(result.Rows) != 1 {
+		return nil, errForm
+	}
+	return NewFields(result.Rows[0]), nil
 }
 
 // run passes a job to a connection, and waits for it until its context ends.

@@ -40,13 +40,10 @@ func (b *backend) keepSweeping(stopping context.Context, owner string) {
 
 // sweep removes expired rows in a slice of a table, and returns where the next slice begins.
 func (b *backend) sweep(ctx context.Context, table string, start int64) (next int64, err error) {
-	result, err := b.documents.query(ctx, "SELECT next FROM "+b.schema+"sweep_1($1,$2,$3)", []uint32{oidText, oidInt8, oidInt8},
-		[]byte(table), int8Value(start), int8Value(sweepBlocks))
+	f, err := b.documents.row(b.documents.job(ctx, "SELECT next FROM "+b.schema+"sweep_1($1,$2,$3)", new(Args).Text(table).Int8(start).Int8(sweepBlocks)))
 	if err != nil {
 		return start, err
 	}
-	if len(result.Rows) != 1 {
-		return start, errForm
-	}
-	return parseInt8(result.Rows[0][0])
+	next = f.Int8()
+	return next, f.Err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -21,12 +20,6 @@ const (
 	valueBytesMax = store.DocumentBytesMax + wrapBytesMax
 	// versionDigitsMax is as in document.lua.
 	versionDigitsMax = 15
-	// documentTimeout bounds a call about documents. Large documents get more time, for a
-	// link of at least documentRate bytes per second.
-	documentTimeout = 2 * time.Second
-	documentRate    = 128 << 10
-	// documentTimeoutMax is the bound for the largest document.
-	documentTimeoutMax = documentTimeout + store.DocumentBytesMax/documentRate*time.Second
 )
 
 // A mark distinguishes the values of a document without reading them completely. It has the
@@ -146,8 +139,8 @@ func (c *client) documents(ctx context.Context) (rueidis.Client, error) {
 	}
 	if c.docConn == nil {
 		cfg := c.cfg
-		cfg.dialTimeout = documentTimeout
-		conn, err := cfg.connect(documentTimeoutMax)
+		cfg.dialTimeout = store.DocumentTimeout(0)
+		conn, err := cfg.connect(store.DocumentTimeout(store.DocumentBytesMax))
 		if err != nil {
 			return nil, fmt.Errorf("connect to redis for documents: %w", err)
 		}
@@ -158,5 +151,5 @@ func (c *client) documents(ctx context.Context) (rueidis.Client, error) {
 
 // forDocument returns the context of a call about a document of that many bytes.
 func forDocument(ctx context.Context, bytes int) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, documentTimeout+time.Duration(bytes)*time.Second/documentRate)
+	return context.WithTimeout(ctx, store.DocumentTimeout(bytes))
 }
