@@ -22,12 +22,10 @@ func Bears(authorization, token string) bool {
 // Loopback reports whether the value of a Host field names this machine. Any other name may have
 // been resolved to a loopback address by the page that makes the request (DNS rebinding).
 func Loopback(host string) bool {
-	if at, err := netip.ParseAddrPort(host); err == nil {
-		return at.Addr().Unmap().IsLoopback()
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && (strings.HasSuffix(host[:i], "]") || !strings.Contains(host[:i], ":")) {
+		host = host[:i] // without the port, which may be empty
 	}
-	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return addr.Unmap().IsLoopback()
-	}
-	name, _, _ := strings.Cut(host, ":")
-	return strings.EqualFold(name, "localhost")
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
 }
