@@ -136,14 +136,19 @@ func (s *Settings) Func(name, def, meaning, allowed string, set func(string) err
 		}})
 }
 
-// Word is Func for a choice of words that set converts.
+// Word registers a choice of words that set converts. It is called as that of Func.
 func (s *Settings) Word(name, def string, allowed []string, meaning string, set func(string) error) {
-	s.Func(name, def, meaning, strings.Join(allowed, ", "), func(word string) error {
-		if !slices.Contains(allowed, word) {
-			return errors.New("is unknown")
-		}
-		return set(word)
-	})
+	s.add(&setting{
+		name: name, def: def, meaning: meaning, allowed: strings.Join(allowed, ", "), always: true,
+		set: func(word string) (string, error) {
+			switch {
+			case word == "" && def == "":
+				return "", nil
+			case !slices.Contains(allowed, word):
+				return "", errors.New("is unknown")
+			}
+			return word, set(word)
+		}})
 }
 
 var errOutOfRange = errors.New("is out of range")

@@ -128,6 +128,7 @@ func TestParseRefuses(t *testing.T) {
 	f("", "REDIS_TIMEOUT=3s", `REDIS_TIMEOUT: "3s" is out of range; allowed: 1ms … 2s`)
 	f("", "TAKEOVER=yes", `TAKEOVER: "yes" is neither true nor false; allowed: true, false`)
 	f("", "TARGET_BALANCE=P2C", `TARGET_BALANCE: "P2C" is unknown; allowed: p2c, round_robin`)
+	f("-target-balance=", "", `TARGET_BALANCE: "" is unknown; allowed: p2c, round_robin`)
 	f("", "BODY_MAX=0", `BODY_MAX: "0" is out of range; allowed: 1 … 1GiB`)
 	f("", "BODY_MAX=1TiB", `BODY_MAX: "1TiB" is out of range; allowed: 1 … 1GiB`)
 	f("", "BODY_MAX=1EiB", `BODY_MAX: "1EiB" is not a number of bytes such as 65536, 64KiB or 1MB; allowed: 1 … 1GiB`)
