@@ -128,7 +128,7 @@ type nodeReader interface {
 type Word string
 
 func (d *decoder) fault(line int, at *place, format string, args ...any) {
-	d.add(Fault{line, join(d.Base, at.String()), fmt.Sprintf(format, args...)})
+	d.add(Fault{Line: line, Path: join(d.Base, at.String()), Message: fmt.Sprintf(format, args...)})
 }
 
 // value decodes n into v.
@@ -327,7 +327,7 @@ func (d *decoder) unknown(name Name, at *place, fields []field, twice bool) {
 	why := "unknown field; allowed: " + strings.Join(names, ", ")
 	switch {
 	case d.Unknown != nil:
-		d.Unknown(Fault{name.Line, at.String(), why})
+		d.Unknown(Fault{Line: name.Line, Path: at.String(), Message: why})
 	case twice:
 		d.fault(name.Line, at, "given twice")
 	default:

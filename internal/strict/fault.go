@@ -13,6 +13,8 @@ type Fault struct {
 	Line    int    `json:"line,omitempty"` // of the file, from 1; 0: not known
 	Path    string `json:"path,omitempty"` // such as rules[2].match.path; empty for the whole
 	Message string `json:"message"`        // what is allowed and what was found
+
+	further int // how many faults this one stands for, which were too many to list; else 0
 }
 
 // Error returns "line 7: path: message", without unknown parts.

@@ -39,7 +39,7 @@ type Reader struct {
 func (r *Reader) Fault(path, format string, args ...any) {
 	at := join(r.Base, path)
 	if path == "" || !slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Path == at }) {
-		r.add(Fault{r.line(path), at, fmt.Sprintf(format, args...)})
+		r.add(Fault{Line: r.line(path), Path: at, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -47,7 +47,9 @@ func (r *Reader) Fault(path, format string, args ...any) {
 func (r *Reader) Under(path string, err error) {
 	faults, ok := errors.AsType[Faults](err)
 	for _, f := range faults {
-		r.Fault(join(path, f.Path), "%s", f.Message)
+		if r.further += f.further; f.further == 0 {
+			r.Fault(join(path, f.Path), "%s", f.Message)
+		}
 	}
 	if err != nil && !ok {
 		r.Fault(path, "%v", err)
@@ -73,7 +75,7 @@ func (r *Reader) Filled(n *Node, path string, names ...string) {
 // Note adds a note about something without effect.
 func (r *Reader) Note(path, format string, args ...any) {
 	if len(r.notes) < faultsMax {
-		r.notes = append(r.notes, Fault{r.line(path), join(r.Base, path), fmt.Sprintf(format, args...)})
+		r.notes = append(r.notes, Fault{Line: r.line(path), Path: join(r.Base, path), Message: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -109,7 +111,7 @@ func (r *Reader) Err() error {
 	}
 	slices.SortStableFunc(r.faults, func(a, b Fault) int { return a.Line - b.Line })
 	if r.further > 0 {
-		r.faults = append(r.faults, Fault{Message: fmt.Sprintf("and %d more", r.further)})
+		r.faults = append(r.faults, Fault{Message: fmt.Sprintf("and %d more", r.further), further: r.further})
 	}
 	return r.faults
 }
@@ -146,7 +148,7 @@ func (r *Reader) Members(data []byte, bytesMax int, each func(name Name, value *
 		if err != nil {
 			r.add(s.lined(err))
 		} else {
-			r.add(Fault{n.Line, "", fmt.Sprintf("must be %v, is %v", Object, n)})
+			r.add(Fault{Line: n.Line, Message: fmt.Sprintf("must be %v, is %v", Object, n)})
 		}
 		return false
 	}

@@ -65,11 +65,11 @@ func (r *Reader) node(y *yaml.Node, path string, depth int) Node {
 	n := Node{Line: y.Line}
 	switch {
 	case depth > depthMax:
-		r.add(Fault{n.Line, path, fmt.Sprintf("nested deeper than %d levels", depthMax)})
+		r.add(Fault{Line: n.Line, Path: path, Message: fmt.Sprintf("nested deeper than %d levels", depthMax)})
 	case y.Kind == yaml.AliasNode:
-		r.add(Fault{n.Line, path, "aliases are not supported; a string that begins with * must be in quotes"})
+		r.add(Fault{Line: n.Line, Path: path, Message: "aliases are not supported; a string that begins with * must be in quotes"})
 	case y.Anchor != "" || y.Style&yaml.TaggedStyle != 0:
-		r.add(Fault{n.Line, path, "must be a plain value, a list or an object; " + unsupported})
+		r.add(Fault{Line: n.Line, Path: path, Message: "must be a plain value, a list or an object; " + unsupported})
 	case y.Kind == yaml.MappingNode:
 		n.Kind = Object
 		for i := 0; i < len(y.Content); i += 2 {
@@ -90,7 +90,7 @@ func (r *Reader) node(y *yaml.Node, path string, depth int) Node {
 func (r *Reader) member(n *Node, pair [2]*yaml.Node, path string, depth int) {
 	key := pair[0]
 	if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Anchor != "" || key.Style&yaml.TaggedStyle != 0 {
-		r.add(Fault{key.Line, path, "a name must be a plain string; " + unsupported})
+		r.add(Fault{Line: key.Line, Path: path, Message: "a name must be a plain string; " + unsupported})
 		return
 	}
 	n.Names = append(n.Names, Name{[]byte(key.Value), key.Line})

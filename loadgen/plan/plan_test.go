@@ -304,3 +304,13 @@ func parse(t *testing.T, config string) *Plan {
 	}
 	return p
 }
+
+// Faults that are too many to list are counted.
+func TestManyFaults(t *testing.T) {
+	steps := strings.Repeat(`{"rps":-1,"duration":1},`, 1000)
+	text := `{"limiterUrl":"http://x/","duration":60,"profile":{"type":"steps","params":{"steps":[` + strings.TrimSuffix(steps, ",") + `]}}}`
+	_, err := Parse(now, []byte(text), "")
+	if err == nil || !strings.HasSuffix(err.Error(), "and 900 more") {
+		t.Errorf("have %v", err)
+	}
+}
