@@ -19,7 +19,7 @@
 //   - Without free descriptors, or at ConnectionsMax, new connections are refused; open ones
 //     are not affected.
 //   - PerAddressMax holds exactly; addresses without connections take no memory.
-//   - Closing a Listener whose socket another process has (Listener.File, Serve) does not
+//   - Closing a Listener whose socket another process has (Listener.SyscallConn, Serve) does not
 //     affect clients in the accept queue.
 //   - All of this holds for TLS connections too (Serve, DialSecure). Two goroutines each copy
 //     plaintext between crypto/tls and the loop; a close_notify is the end of one

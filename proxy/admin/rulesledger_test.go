@@ -52,7 +52,9 @@ func (m *ruleMember) do(now time.Time, words []string) (known bool, err error) {
 const newerRules = `{"updatedAt":"2026-01-19T16:40:00Z","document":{"rules":[{"id":"9","match":{"path":"/a","color":"red"},"limit":{"algorithm":"fixed","limit":5,"window":1,"shape":1},"note":"x"}],"more":1},"by":"me"}`
 
 func newRuleFleet(t *testing.T, names ...string) *fleet[*ruleMember] {
-	return fleetOf(t, func(k *link) *ruleMember { return &ruleMember{peer: peer{link: k}} }, names)
+	f := fleetOf(t, func(k *link) *ruleMember { return &ruleMember{peer: peer{link: k}} }, names)
+	f.lazy = true // as document.Share does
+	return f
 }
 
 // Rules and store come together as limits do, and unreadable rules are told apart.

@@ -165,7 +165,9 @@ func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool
 	case routeJSON:
 		s.limited.Take(index, ans)
 	default:
-		s.part(index, ans)
+		if !s.gone {
+			s.part(index, ans)
+		}
 	}
 	switch {
 	case s.waits > 0:

@@ -9,7 +9,8 @@ import (
 	"weir/proxy/store"
 )
 
-// Effects is what the carrier must do after a Handle call, in the order of the fields.
+// Effects is what the carrier must do after a Handle call, in the order of the fields, except
+// for what is only counted.
 // Slices are borrowed until the next Handle call on any exchange of the same Env. Pointers
 // are nil if there is nothing to do.
 type Effects struct {

@@ -75,6 +75,7 @@ func (c *client) store(now time.Time, k *exchange.Kept) {
 			c.apply(now)
 		})
 	})
+	*k = exchange.Kept{} // else it would keep the request in memory until the next one is stored
 }
 
 // askForDelivery is like ask, for deliveries. While the shared store is unavailable and admits

@@ -74,16 +74,17 @@ func (r *rig) waiting(n int) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("%d requests are at the targets or wait for them", n), func() bool {
 		sum := 0
-		for _, n := range gather(r.sides, func(s *side, _ time.Time) int {
+		all := gather(r.sides, func(s *side, _ time.Time) int {
 			n := s.line.Len()
 			for _, at := range s.targets.Targets() {
 				n += at.Value.pool.InFlight()
 			}
 			return n
-		}) {
+		})
+		for _, n := range all {
 			sum += n
 		}
-		return sum == n
+		return len(all) == len(r.sides) && sum == n
 	})
 }
 

@@ -14,9 +14,13 @@ import (
 // Decide lets a master give back places in queues and decide groups; see [store.Backend].
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	var q question
+	from := 0 // the first release of q
 	for i := range batch.Releases {
 		b.fit(ctx, &q, sizeOf(&batch.Releases[i].Counter), 0)
-		q.releases = append(q.releases, batch.Releases[i])
+		if len(q.releases) == 0 {
+			from = i
+		}
+		q.releases = batch.Releases[from : i+1]
 	}
 	for _, g := range batch.Groups {
 		switch n, states := sizeOfGroup(g); {
