@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -28,6 +29,8 @@ const (
 	calm = time.Second
 	// grace is how much longer than its timeout an attacker may stay connected.
 	grace = 2 * time.Second
+	// canaryWait is how long the request after an attack may take.
+	canaryWait = 2 * time.Second
 	// attackersMax bounds the attackers at the same time, if descriptors allow.
 	attackersMax = 10_000
 )
@@ -200,6 +203,9 @@ func (r *row) awaitCalm(ctx context.Context, v *rig.Proxy, c *fleet) {
 		}
 		_ = rig.Wait(ctx, 20*time.Millisecond)
 	}
+	ctx, cancel := context.WithTimeout(ctx, canaryWait)
+	defer cancel()
+	http.DefaultClient.CloseIdleConnections() // the canary is a new client
 	if _, err := rig.Get(ctx, "http://"+v.Addr+"/api/test"); err != nil {
 		r.canary = err.Error()
 	}

@@ -118,9 +118,6 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: a body of %d bytes, want %d, %v", name, len(body), len(want), err)
 		}
 	}
-	if n := strings.Count(strings.Repeat(message(usual), 7), "GET /api/test "); n != 7 {
-		t.Errorf("a pipeline of %d", n)
-	}
 	if text := texts["empty-lines"]; strings.TrimLeft(text, "\r\n") != message(usual) || len(text) != 4000+len(message(usual)) {
 		t.Errorf("empty lines: %q", text)
 	}

@@ -182,7 +182,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A peer must end without an error. One that is behind is killed, as a whole.
+// A peer must end without an error. One that is behind is killed.
 func TestPeer(t *testing.T) {
 	for _, c := range []struct {
 		command string

@@ -197,14 +197,13 @@ func (r *Rig) Stop() (err error) {
 // URL returns the URL of the target's service through a proxy.
 func (r *Rig) URL(proxy int) string { return "http://" + r.ProxyAddrs[proxy] + "/api/test" }
 
-// Get asks a program on a new connection and returns its answer. A status other than 200 is an
-// error that contains the answer.
+// Get asks a program and returns its answer. A status other than 200 is an error that contains the
+// answer.
 func Get(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	req.Close = true
 	return do(req)
 }
 
