@@ -9,8 +9,8 @@ import (
 	"weir/proxy/store"
 )
 
-// Effects is what the carrier must do after a Handle call, in the order of the fields, except
-// for what is only counted.
+// Effects is what the carrier must do after a Handle call: count and note, then write, release and
+// close, then acquire, and read on last.
 // Slices are borrowed until the next Handle call on any exchange of the same Env. Pointers
 // are nil if there is nothing to do.
 type Effects struct {

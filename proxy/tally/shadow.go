@@ -8,7 +8,7 @@ import (
 	"weir/proxy/store"
 )
 
-// Matched counts a request by the rules that apply to it, before the store is asked.
+// Matched counts a request by the rules that apply to it.
 func (b *Shard) Matched(now time.Time, m *decide.Case) {
 	switch {
 	case m.Lacks != nil:

@@ -10,8 +10,7 @@ import (
 	"weir/proxy/upstream"
 )
 
-// matched counts the matching rules of a request before the store is asked, and notes the
-// request's route.
+// matched counts the matching rules of a request, and notes the request's route.
 func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 	s.tally.Matched(now, m)
 	switch {
