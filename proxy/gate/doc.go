@@ -51,17 +51,18 @@
 //
 // # Bursts
 //
-// While the limit does not bind, it is one and a half times the most that was in flight
+// While the limit does not bind, it is a fifth more than the most that was in flight
 // in the last minute, so that a burst passes. If a queue lasts nevertheless, another proxy's
 // gate is the only one that holds requests back, and the limit falls. The price is the first
 // second after a target has become much slower: its queue is then as long as that limit,
-// which falls by no more than half in a window.
+// which falls by no more than three quarters in a window.
 //
 // Of steady traffic at 90 % of a target's capacity, the gate needlessly sheds less than one
 // request in 10,000 where answer times are about exponential or workers are many: a request
-// that would have been answered in time without a gate. It sheds up to three in 1,000 where the
+// that would have been answered in time without a gate. It sheds up to four in 1,000 where the
 // standard deviation of answer times is two or three times their mean, workers are few or
-// requests come in bursts: there queues last as long as those of an overload.
+// requests come in bursts: there queues last as long as those of an overload. Where answer times
+// suddenly vary much less at the same mean, it sheds one to two percent for some seconds.
 //
 // Nothing here reads a clock. Every target has one gate, which all loops share.
 package gate

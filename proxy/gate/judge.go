@@ -15,6 +15,9 @@ const (
 	// part is how much of the way to its new value the limit goes in one window, so that an
 	// estimate that is wrong by chance does not move it all the way.
 	part = .7
+	// fallMost is the part of itself by which the limit falls at most in one window. A long
+	// queue makes what is worked on look small.
+	fallMost = .75
 	// burst is how long a queue must last before the limit falls. Shorter ones pass by
 	// themselves, and a lower limit would only shed requests that can be answered.
 	burst = 200 * time.Millisecond
@@ -127,7 +130,7 @@ func (g *Gate) judgeFirst(now time.Time, r *reading) {
 	g.first = false
 	g.learn(r)
 	g.room.most = max(float64(g.window.peak), r.mean)
-	g.set(crowd*g.room.most + crowdMin)
+	g.set(crowdFirst*g.room.most + crowdMin)
 	g.probe.last, g.probe.period = now, probeMin
 	// The first to be answered are the fast ones: Little's law tells what others take.
 	takes := r.mean / r.rate * float64(time.Second)
@@ -154,7 +157,7 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	to := max(r.atWork+math.Sqrt(r.atWork), g.proven())
 	switch {
 	case sure && (g.places > g.cfg.Min || now.Sub(g.bound) < leastLong):
-		g.fall(now, min(g.limit, max(to, g.limit/2)), Latency)
+		g.fall(now, min(g.limit, max(to, (1-fallMost)*g.limit)), Latency)
 		return true
 	case r.waiting < queueLeast:
 		g.set(g.limit + part*(max(to, growth*g.limit)-g.limit))

@@ -259,7 +259,7 @@ var calms = map[string]struct {
 	"90 %, deviation twice the mean":  {1e-3, func(w *gatetest.World) { w.CV = 2 }},
 	"90 %, deviation thrice the mean": {2e-3, func(w *gatetest.World) { w.CV = 3 }},
 	"90 %, four workers":              {4e-3, func(w *gatetest.World) { w.Workers, w.Stages = 4, []gatetest.Stage{{Load: 360}} }},
-	"90 %, a slow route":              {3.5e-3, func(w *gatetest.World) { w.Slow, w.SlowBy, w.Stages = .01, 50, []gatetest.Stage{{Load: 900}} }},
+	"90 %, a slow route":              {5e-3, func(w *gatetest.World) { w.Slow, w.SlowBy, w.Stages = .01, 50, []gatetest.Stage{{Load: 900}} }},
 	"60 %, crowds":                    {2e-4, func(w *gatetest.World) { w.Crowd, w.Stages = 3, []gatetest.Stage{{Load: 900}} }},
 	"90 %, crowds":                    {3e-3, func(w *gatetest.World) { w.Crowd = 3 }},
 	"one request a second":            {0, func(w *gatetest.World) { w.Length, w.Stages = 1000*sec, []gatetest.Stage{{Load: 1}} }},
@@ -271,14 +271,14 @@ var calms = map[string]struct {
 		w.Warm, w.Length, w.InTime, w.Workers, w.Service, w.CV = 0, 300*sec, 120*sec, 64, 10*sec, .2
 		w.Stages = []gatetest.Stage{{Load: 5.8}}
 	}},
-	"60 %, ten seconds on average, from the start": {1e-2, func(w *gatetest.World) {
+	"60 %, ten seconds on average, from the start": {15e-3, func(w *gatetest.World) {
 		w.Warm, w.Length, w.InTime, w.Workers, w.Service = 0, 300*sec, 120*sec, 64, 10*sec
 		w.Stages = []gatetest.Stage{{Load: 3.8}}
 	}},
 	"three and a half times slower, as much capacity": {5e-4, func(w *gatetest.World) {
 		w.Workers, w.Stages = 20, []gatetest.Stage{{Load: 1800}, {From: 10 * sec, Speed: 1 / 3.5, Workers: 70}}
 	}},
-	"80 %, times that hardly vary any longer": {5e-3, func(w *gatetest.World) { w.Stages = []gatetest.Stage{{Load: 1200}, {From: 10 * sec, CV: .1}} }},
+	"80 %, times that hardly vary any longer": {25e-3, func(w *gatetest.World) { w.Stages = []gatetest.Stage{{Load: 1200}, {From: 10 * sec, CV: .1}} }},
 	"a third of the answers are errors":       {2e-3, func(w *gatetest.World) { w.Stages = []gatetest.Stage{{Load: 1200}, {From: 5 * sec, Errors: .3}} }},
 }
 
