@@ -43,6 +43,9 @@ var protects = map[string]struct {
 		w.Stages[1] = gatetest.Stage{From: 10 * sec, Workers: 7}
 		w.Stages[2].Workers = 15
 	}},
+	"four times the workers": {.97, .96, func(w *gatetest.World) {
+		w.Stages = []gatetest.Stage{{Load: 5000}, {From: 10 * sec, Workers: 60}, {From: 20 * sec, Workers: 15}}
+	}},
 	"-70 %": {.97, .90, func(w *gatetest.World) {
 		w.Workers, w.Service = 8, 8*ms
 		w.Stages[0].Load = 1300

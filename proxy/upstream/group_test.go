@@ -355,3 +355,34 @@ func TestBalanceWords(t *testing.T) {
 		}
 	}
 }
+
+// Requests go to a target with room as long as there is one that is up, with every balance, and
+// to any target otherwise.
+func TestGroupRoom(t *testing.T) {
+	for _, b := range []Balance{P2C, RoundRobin, LeastInFlight} {
+		for _, test := range []struct {
+			name    string
+			full    []int
+			ejected []int
+			shares  []int // 0: never chosen
+		}{
+			{"one has room, and most in flight", []int{0, 1}, nil, []int{0, 0, 1}},
+			{"two have room", []int{1}, nil, []int{1, 0, 1}},
+			{"none has room", []int{0, 1, 2}, nil, []int{1, 1, 1}},
+			{"the one with room is ejected", []int{0, 1}, []int{2}, []int{1, 1, 0}},
+			{"all are ejected", []int{0, 2}, []int{0, 1, 2}, []int{0, 1, 0}},
+		} {
+			inFlight := []int{1, 1, 1}
+			if len(test.full) == 2 && test.ejected == nil {
+				inFlight[2] = 9
+			}
+			g := without(group(b, 1, inFlight...), test.ejected, nil)
+			g.Bound(func(n *node) bool { return !slices.Contains(test.full, n.name) })
+			for i, count := range spread(g, 3, 300) {
+				if (count > 0) != (test.shares[i] > 0) {
+					t.Errorf("%v, %s: target %d was chosen %d times of 300", b, test.name, i, count)
+				}
+			}
+		}
+	}
+}
