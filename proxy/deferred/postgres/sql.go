@@ -3,6 +3,8 @@ package postgres
 import (
 	"embed"
 	"strings"
+
+	"weir/proxy/store/postgres"
 )
 
 //go:embed sql
@@ -15,13 +17,6 @@ const schemaVersion = 3
 // operator with the rights to run it. It may be run again, and the schema may also contain the
 // tables for limits.
 func Schema(name string) string {
-	var all []string
-	for _, file := range []string{"schema", "put_1", "claim_3", "settle_1", "rest_1"} { // each needs those before it
-		text, err := sql.ReadFile("sql/" + file + ".sql")
-		if err != nil {
-			panic("bug: " + err.Error())
-		}
-		all = append(all, string(text))
-	}
-	return strings.ReplaceAll(strings.Join(all, "\n"), "@schema@", `"`+name+`"`)
+	script := postgres.Script(sql, "schema", "put_1", "claim_3", "settle_1", "rest_1")
+	return strings.ReplaceAll(script, "@schema@", `"`+name+`"`)
 }

@@ -49,14 +49,7 @@ type scripts struct {
 }
 
 func newScripts() scripts {
-	source := func(name string) string {
-		text, err := lua.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			panic("bug: " + err.Error())
-		}
-		return string(text)
-	}
-	with := func(name string) *redis.Script { return redis.NewScript(source("common") + source(name)) }
+	with := func(name string) *redis.Script { return redis.NewScript(redis.Source(lua, "common", name)) }
 	return scripts{
 		put: with("put"), claim: with("claim"), settle: with("settle"), renew: with("renew"), edit: with("edit"),
 		pause: with("pause"), read: with("read"), list: with("list"), stats: with("stats"),

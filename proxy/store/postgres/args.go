@@ -1,8 +1,6 @@
 package postgres
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // Args are the arguments of a function, in PostgreSQL's binary format.
 //
@@ -27,7 +25,13 @@ func (a *Args) Int4(v int32) *Args { return a.add(oidInt4, int4Value(v)) }
 func (a *Args) Int8s(values []int64) *Args { return a.add(oidInt8Array, int8Array(values)) }
 
 // Bool adds a bool.
-func (a *Args) Bool(v bool) *Args { return a.add(oidBool, boolValue(v)) }
+func (a *Args) Bool(v bool) *Args {
+	value := []byte{0}
+	if v {
+		value[0] = 1
+	}
+	return a.add(oidBool, value)
+}
 
 // Text adds a text.
 func (a *Args) Text(v string) *Args { return a.add(oidText, append([]byte{}, v...)) }
@@ -40,19 +44,16 @@ func (a *Args) Bytes(v []byte) *Args { return a.add(oidBytea, append([]byte{}, v
 
 // BytesList adds a bytea[], in which nil is null.
 func (a *Args) BytesList(values [][]byte) *Args {
-	size := arrayHead
+	size := 0
 	for _, v := range values {
-		size += 4 + len(v)
+		size += len(v)
 	}
-	dst := appendArray(make([]byte, 0, size), oidBytea, len(values))
-	for _, v := range values {
-		n := int32(len(v))
+	return a.add(oidByteaArray, arrayOf(oidBytea, size, values, func(dst, v []byte) []byte {
 		if v == nil {
-			n = -1
+			return nil
 		}
-		dst = append(binary.BigEndian.AppendUint32(dst, uint32(n)), v...)
-	}
-	return a.add(oidByteaArray, dst)
+		return append(dst, v...)
+	}))
 }
 
 // A Place is 16 bytes, sent as a uuid.
@@ -63,15 +64,12 @@ func (a *Args) Place(v Place) *Args { return a.add(oidUUID, v[:]) }
 
 // Places adds a uuid[], in which the zero Place is null.
 func (a *Args) Places(values []Place) *Args {
-	dst := appendArray(make([]byte, 0, arrayHead+20*len(values)), oidUUID, len(values))
-	for _, v := range values {
+	return a.add(oidUUIDArray, arrayOf(oidUUID, 16*len(values), values, func(dst []byte, v Place) []byte {
 		if v == (Place{}) {
-			dst = binary.BigEndian.AppendUint32(dst, 1<<32-1)
-			continue
+			return nil
 		}
-		dst = append(binary.BigEndian.AppendUint32(dst, uint32(len(v))), v[:]...)
-	}
-	return a.add(oidUUIDArray, dst)
+		return append(dst, v[:]...)
+	}))
 }
 
 // Fields reads the fields of a row or of a composite value one after another. If a field does not

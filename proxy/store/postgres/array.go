@@ -25,12 +25,24 @@ const arrayHead = 20 // bytes: dimensions, whether there are nulls, type; length
 // errForm is the error of an answer that does not have the form of its function's result.
 var errForm = errors.New("the answer has another form")
 
-// appendArray appends the head of an array of n elements in PostgreSQL's binary format.
-func appendArray(dst []byte, oid, n int) []byte {
-	dimensions := 1
-	if n == 0 {
-		dimensions = 0
+// arrayOf returns values as an array in PostgreSQL's binary format. add appends one value, or
+// returns nil for a null; size is about the length of all, in bytes.
+func arrayOf[T any](oid, size int, values []T, add func(dst []byte, v T) []byte) []byte {
+	dst := appendArray(make([]byte, 0, arrayHead+4*len(values)+size), oid, len(values))
+	for _, v := range values {
+		at := len(dst)
+		dst = append(dst, 0xff, 0xff, 0xff, 0xff) // the length of a null
+		if more := add(dst, v); more != nil {
+			dst = more
+			binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
+		}
 	}
+	return dst
+}
+
+// appendArray appends the head of an array of n elements.
+func appendArray(dst []byte, oid, n int) []byte {
+	dimensions := min(n, 1)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(dimensions))
 	dst = binary.BigEndian.AppendUint32(dst, 0)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(oid))
@@ -41,46 +53,21 @@ func appendArray(dst []byte, oid, n int) []byte {
 	return dst
 }
 
-// int8Array returns numbers as an int8[].
-func int8Array(values []int64) []byte {
-	dst := appendArray(make([]byte, 0, arrayHead+12*len(values)), oidInt8, len(values))
-	for _, v := range values {
-		dst = binary.BigEndian.AppendUint32(dst, 8)
-		dst = binary.BigEndian.AppendUint64(dst, uint64(v))
-	}
-	return dst
-}
+func appendInt8(dst []byte, v int64) []byte { return binary.BigEndian.AppendUint64(dst, uint64(v)) }
 
-// int4Array returns numbers as an int4[].
-func int4Array(values []int32) []byte {
-	dst := appendArray(make([]byte, 0, arrayHead+8*len(values)), oidInt4, len(values))
-	for _, v := range values {
-		dst = binary.BigEndian.AppendUint32(dst, 4)
-		dst = binary.BigEndian.AppendUint32(dst, uint32(v))
-	}
-	return dst
-}
+func appendInt4(dst []byte, v int32) []byte { return binary.BigEndian.AppendUint32(dst, uint32(v)) }
 
-// stringArray returns strings as an array of texts or of bytes.
-func stringArray(oid int, values []string) []byte {
-	dst := appendArray(nil, oid, len(values))
-	for _, v := range values {
-		dst = binary.BigEndian.AppendUint32(dst, uint32(len(v)))
-		dst = append(dst, v...)
-	}
-	return dst
-}
+func appendText(dst []byte, v string) []byte { return append(dst, v...) }
 
-func int8Value(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
+func int8Array(values []int64) []byte { return arrayOf(oidInt8, 8*len(values), values, appendInt8) }
 
-func int4Value(v int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(v)) }
+func int4Array(values []int32) []byte { return arrayOf(oidInt4, 4*len(values), values, appendInt4) }
 
-func boolValue(v bool) []byte {
-	if v {
-		return []byte{1}
-	}
-	return []byte{0}
-}
+func stringArray(oid int, values []string) []byte { return arrayOf(oid, 0, values, appendText) }
+
+func int8Value(v int64) []byte { return appendInt8(nil, v) }
+
+func int4Value(v int32) []byte { return appendInt4(nil, v) }
 
 // parseInt8 reads an int8.
 func parseInt8(b []byte) (int64, error) {

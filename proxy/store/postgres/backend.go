@@ -146,10 +146,7 @@ func (b *backend) call(ctx context.Context, p *pool, sql string, args *Args) (*F
 // Forget removes a key; see [store.Backend].
 func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, error) {
 	n, err := b.edit(ctx, "forget_1($1,$2,$3,$4,$5)", b.key(rule, key).Text(b.cfg.KeyPrefix+editsName))
-	if err != nil {
-		return false, fmt.Errorf("forget a key of rule %s: %w", rule, err)
-	}
-	return n > 0, nil
+	return n > 0, err
 }
 
 // Add gives a key n more permits; see [store.Backend].
@@ -158,10 +155,7 @@ func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bo
 	if err == nil && changed < 0 {
 		err = errForeign
 	}
-	if err != nil {
-		return false, fmt.Errorf("give to a key of rule %s: %w", rule, err)
-	}
-	return changed > 0, nil
+	return changed > 0, err
 }
 
 // key returns the first arguments of functions that edit a key.
@@ -198,7 +192,7 @@ func (b *backend) Lease(ctx context.Context, name, owner string, ttl time.Durati
 func (b *backend) lease(ctx context.Context, p *pool, name, owner string, ttl time.Duration) (bool, error) {
 	f, err := b.call(ctx, p, "lease_1($1,$2,$3)", new(Args).Text(b.cfg.KeyPrefix+name).Text(owner).Int8(ttl.Milliseconds()))
 	if err != nil {
-		return false, fmt.Errorf("hold lease %s: %w", name, err)
+		return false, err
 	}
 	held := f.Bool()
 	return held, f.Err
@@ -236,36 +230,39 @@ func (b *backend) marks(ctx context.Context, p *pool, names []string) ([]string,
 
 // Read returns a document; see [store.Documents].
 func (b *backend) Read(ctx context.Context, name string) (store.Document, error) {
-	limit := store.DocumentTimeout(store.DocumentBytesMax)
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	j := b.documents.job(ctx, "SELECT * FROM "+b.schema+"document_1($1)", new(Args).Text(b.cfg.KeyPrefix+name))
-	j.silent = limit
-	result, err := b.documents.run(j)
-	if err != nil {
-		return store.Document{}, fmt.Errorf("read document %s: %w", name, withAdvice(err))
+	row, err := b.document(ctx, store.DocumentBytesMax, "document_1($1)", new(Args).Text(b.cfg.KeyPrefix+name))
+	if err != nil || row == nil {
+		return store.Document{}, err
 	}
-	if len(result.Rows) == 0 {
-		return store.Document{}, nil
-	}
-	f := NewFields(result.Rows[0])
+	f := NewFields(row)
 	doc := store.Document{Version: f.Int8(), Body: f.Bytes()}
 	return doc, f.Err
 }
 
 // CompareAndSet writes a document if it still has the given version; see [store.Backend].
 func (b *backend) CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error) {
-	limit := max(store.DocumentTimeout(len(body)), b.cfg.silence)
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	j := b.documents.job(ctx, "SELECT "+b.schema+"write_1($1,$2,$3)", new(Args).Text(b.cfg.KeyPrefix+name).Int8(version).Bytes(body))
-	j.silent = limit
-	f, err := b.documents.row(j)
+	row, err := b.document(ctx, len(body), "write_1($1,$2,$3)", new(Args).Text(b.cfg.KeyPrefix+name).Int8(version).Bytes(body))
 	if err != nil {
-		return 0, fmt.Errorf("write document %s: %w", name, withAdvice(err))
+		return 0, err
 	}
+	f := NewFields(row)
 	written := f.Int8()
 	return written, f.Err
+}
+
+// document calls a function about a document of up to that many bytes, and returns its row, or
+// nil if there is none.
+func (b *backend) document(ctx context.Context, bytes int, sql string, args *Args) ([][]byte, error) {
+	limit := max(store.DocumentTimeout(bytes), b.cfg.silence)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	j := b.documents.job(ctx, "SELECT * FROM "+b.schema+sql, args)
+	j.silent = limit
+	result, err := b.documents.run(j)
+	if err != nil || len(result.Rows) == 0 {
+		return nil, withAdvice(err)
+	}
+	return result.Rows[0], nil
 }
 
 // Probe reports whether limits can be decided. The first time, and after a part of the schema was

@@ -1,24 +1,25 @@
 package postgres
 
 import (
-	_ "embed" // the schema
+	"embed"
 	"strings"
 )
 
-//go:embed sql/schema.sql
-var schemaSQL string
+//go:embed sql
+var sql embed.FS
 
-//go:embed sql/state.sql
-var stateSQL string
-
-//go:embed sql/take_1.sql
-var takeSQL string
-
-//go:embed sql/take_many_1.sql
-var takeManySQL string
-
-//go:embed sql/rest_1.sql
-var restSQL string
+// Script returns files of folder sql one after another; each needs those before it.
+func Script(sql embed.FS, files ...string) string {
+	all := make([]string, len(files))
+	for i, file := range files {
+		text, err := sql.ReadFile("sql/" + file + ".sql")
+		if err != nil {
+			panic("bug: " + err.Error())
+		}
+		all[i] = string(text)
+	}
+	return strings.Join(all, "\n")
+}
 
 // schemaVersion is the version of the schema that this program needs. The names of functions
 // contain the version that introduced them, so that programs of different versions can run at the
@@ -35,7 +36,7 @@ func Schema(name string, durable bool) string {
 		unlogged, async = "", "PERFORM set_config('synchronous_commit', 'off', true);"
 	}
 	r := strings.NewReplacer("@schema@", quoted(name), "@unlogged@", unlogged, "@durable@", async)
-	return r.Replace(schemaSQL + "\n" + stateSQL + "\n" + takeSQL + "\n" + takeManySQL + "\n" + restSQL)
+	return r.Replace(Script(sql, "schema", "state", "take_1", "take_many_1", "rest_1"))
 }
 
 // quoted returns an identifier in quotes. Names consist of lower-case letters, digits and _, and

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -290,20 +289,13 @@ func parseTaken(r *pgconn.Result) (res taken, err error) {
 	if err != nil || len(row) != 6 && len(row) != 9 {
 		return res, errForm
 	}
-	waits, err1 := parseInt4(row[1])
-	given, err2 := parseInt4(row[2])
-	res.waits, res.given = int64(waits), int64(given)
-	err = cmp.Or(err1, err2)
+	f := NewFields(row)
+	res.instant, res.waits, res.given = f.Int8(), int64(f.Int4()), int64(f.Int4())
 	lists := [...]*[]int64{&res.granted, &res.states, &res.entries, &res.places, &res.ats, &res.aheads}
-	for i, field := range row[3:] {
-		if *lists[i], err1 = parseInt8Array(field); err == nil {
-			err = err1
-		}
+	for _, list := range lists[:len(row)-3] {
+		*list = f.Int8s()
 	}
-	if res.instant, err1 = parseInt8(row[0]); err == nil {
-		err = err1
-	}
-	return res, err
+	return res, f.Err
 }
 
 // deliver passes the answers to the groups.

@@ -2,38 +2,15 @@ package redis
 
 import (
 	"crypto/sha1"
-	_ "embed" // the scripts
+	"embed"
 	"encoding/hex"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
 
-//go:embed lua/state.lua
-var stateLua string
-
-//go:embed lua/log.lua
-var logLua string
-
-//go:embed lua/take.lua
-var takeLua string
-
-//go:embed lua/give.lua
-var giveLua string
-
-//go:embed lua/add.lua
-var addLua string
-
-//go:embed lua/kinds.lua
-var kindsLua string
-
-//go:embed lua/document.lua
-var documentLua string
-
-//go:embed lua/lease.lua
-var leaseLua string
-
-//go:embed lua/probe.lua
-var probeLua string
+//go:embed lua
+var lua embed.FS
 
 // A script is a Lua script with its SHA-1, by which Redis knows it after its first run.
 //
@@ -48,6 +25,19 @@ func newScript(source string) *script {
 	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
+// Source returns files of folder lua one after another.
+func Source(lua embed.FS, files ...string) string {
+	var all strings.Builder
+	for _, file := range files {
+		text, err := lua.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			panic("bug: " + err.Error())
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
 // scripts are the scripts of a client.
 //
 // Immutable after New.
@@ -56,14 +46,10 @@ type scripts struct {
 }
 
 func newScripts() scripts {
+	of := func(files ...string) *script { return newScript(Source(lua, files...)) }
 	return scripts{
-		take:     newScript(stateLua + logLua + takeLua),
-		give:     newScript(stateLua + logLua + giveLua),
-		add:      newScript(stateLua + logLua + addLua),
-		kinds:    newScript(kindsLua),
-		document: newScript(documentLua),
-		lease:    newScript(leaseLua),
-		probe:    newScript(probeLua),
+		take: of("state", "log", "take"), give: of("state", "log", "give"), add: of("state", "log", "add"), kinds: of("kinds"),
+		document: of("document"), lease: of("lease"), probe: of("probe"),
 	}
 }
 

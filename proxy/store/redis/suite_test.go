@@ -29,17 +29,17 @@ const (
 // clocked are the scripts with a clock that the test turns, and states that outlive
 // a test in which that clock stands still.
 func clocked(t testing.TB, clock string) scripts {
-	source := stateLua + logLua
-	for _, change := range [][2]string{{`call('TIME')`, clock}, {`local MARGIN = 1000`, `local MARGIN = 3601000`}} {
-		if strings.Count(source, change[0]) != 1 {
-			t.Fatalf("%q is not once in state.lua", change[0])
-		}
-		source = strings.Replace(source, change[0], change[1], 1)
-	}
 	s := newScripts()
-	s.take = newScript(source + takeLua)
-	s.give = newScript(source + giveLua)
-	s.add = newScript(source + addLua)
+	for _, one := range []**script{&s.take, &s.give, &s.add} {
+		source := (*one).source
+		for _, change := range [][2]string{{`call('TIME')`, clock}, {`local MARGIN = 1000`, `local MARGIN = 3601000`}} {
+			if strings.Count(source, change[0]) != 1 {
+				t.Fatalf("%q is not once in the scripts of a counter", change[0])
+			}
+			source = strings.Replace(source, change[0], change[1], 1)
+		}
+		*one = newScript(source)
+	}
 	return s
 }
 
