@@ -32,6 +32,9 @@ type Entry[T any] struct {
 	linked     bool
 }
 
+// At returns the deadline, and false if there is none.
+func (e *Entry[T]) At() (time.Duration, bool) { return e.at, e.linked && e.at != never }
+
 // A Queue holds deadlines with a resolution of one step: an entry expires in the first
 // call of Expire at or after its time, which is rounded up to a whole step.
 //

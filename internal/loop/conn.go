@@ -255,6 +255,14 @@ func (c *Conn) SetDeadline(at time.Time) {
 	c.setDeadline(at)
 }
 
+// Deadline returns the deadline, or the zero time without one.
+func (c *Conn) Deadline() time.Time {
+	if at, ok := c.deadline.At(); ok {
+		return c.loop.epoch.Add(at)
+	}
+	return time.Time{}
+}
+
 func (c *Conn) setDeadline(at time.Time) {
 	l := c.loop
 	d := l.since(at)

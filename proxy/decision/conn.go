@@ -115,11 +115,7 @@ type conn struct {
 	side    *side
 	net     *loop.Conn
 	session *check.Session
-	// armed is the deadline set at the loop, or zero. It may be earlier than the
-	// session's, so that a request need not change it.
-	armed time.Time
-	// due is the deadline of the current exchange, or zero without edits.
-	due time.Time
+	due     time.Time // deadline of the current exchange; zero: it has no edits
 }
 
 // Data implements loop.Handler.
@@ -134,7 +130,6 @@ func (c *conn) Data(now time.Time, b []byte) int {
 
 // Expired implements loop.Handler.
 func (c *conn) Expired(now time.Time) {
-	c.armed = time.Time{}
 	c.session.HandleExpired(now)
 	c.flush()
 }
@@ -157,17 +152,13 @@ func (c *conn) flush() {
 	if len(e.Out) > 0 {
 		c.net.Write(e.Out)
 	}
-	how := e.Close
-	e.Reset()
-	switch how {
+	switch e.Close {
 	case cycle.CloseDrained:
 		c.net.CloseDrained()
 	case cycle.CloseLinger:
 		c.net.CloseLinger()
 	default:
-		if until := c.session.Deadline(); !until.IsZero() && (c.armed.IsZero() || until.Before(c.armed)) {
-			c.armed = until
-			c.net.SetDeadline(until)
-		}
+		c.net.SetDeadline(c.session.Deadline())
 	}
+	e.Reset()
 }

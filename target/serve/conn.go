@@ -18,16 +18,13 @@ type conn struct {
 	net     *loop.Conn
 	session *session.Session
 	ticket  model.Ticket // of the request in the model
-	// armed is the deadline set at the loop, or zero. It may be earlier than the session's, so
-	// that a request need not change it.
-	armed  time.Time
-	closed bool
+	closed  bool
 }
 
 // newConn returns the conn of an accepted connection, with a new session.
 func newConn(now time.Time, r *shard, lc *loop.Conn) *conn {
 	c := &conn{shard: r, net: lc, session: session.New(now, &r.shared)}
-	c.arm()
+	lc.SetDeadline(c.session.Deadline())
 	return c
 }
 
@@ -43,7 +40,6 @@ func (c *conn) Data(now time.Time, b []byte) int {
 
 // Expired implements loop.Handler.
 func (c *conn) Expired(now time.Time) {
-	c.armed = time.Time{}
 	c.session.HandleExpired(now)
 	c.flush()
 }
@@ -54,7 +50,6 @@ func (c *conn) Closed(time.Time, error) {
 	if c.ticket != (model.Ticket{}) {
 		c.shard.server.station.cancel(c.ticket)
 	}
-	c.shard.server.left()
 }
 
 // serve starts to answer the session's request, and reports whether it was answered at once.
@@ -147,23 +142,13 @@ func (c *conn) flush() {
 	if len(shared.Out) > 0 {
 		c.net.Write(shared.Out)
 	}
-	how := shared.Close
-	shared.Reset()
-	switch how {
+	switch shared.Close {
 	case cycle.CloseDrained:
 		c.net.CloseDrained()
 	case cycle.CloseLinger:
 		c.net.CloseLinger()
 	default:
-		c.arm()
+		c.net.SetDeadline(c.session.Deadline())
 	}
-}
-
-// arm sets the session's deadline at the loop.
-func (c *conn) arm() {
-	until := c.session.Deadline()
-	if !until.IsZero() && (c.armed.IsZero() || until.Before(c.armed)) {
-		c.armed = until
-		c.net.SetDeadline(until)
-	}
+	shared.Reset()
 }

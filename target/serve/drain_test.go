@@ -19,7 +19,7 @@ func (r *rig) drain() <-chan struct{} {
 		defer close(done)
 		r.Drain()
 	}()
-	r.until("draining", r.draining.Load)
+	r.until("draining", func() bool { return !r.env.Health.Ready() })
 	return done
 }
 

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir/internal/admit"
@@ -24,8 +23,7 @@ const (
 
 // A Server is a running target.
 //
-// Safe for concurrent use: the fields are set before the first connection, open
-// and draining are atomic.
+// Safe for concurrent use: the fields are set before the first connection.
 type Server struct {
 	env        *service.Env
 	cfg        Config
@@ -36,10 +34,6 @@ type Server struct {
 	histograms *histograms
 	desk       *service.Desk
 	changing   sync.Mutex // held from reading the model's behaviour until its change
-
-	draining atomic.Bool
-	open     atomic.Int64  // connections with a session
-	empty    chan struct{} // receives when open becomes 0
 }
 
 // Run serves until ctx ends, and then at most for cfg.DrainTimeout until the requests in progress
@@ -64,7 +58,7 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the model: %w", err)
 	}
-	s := &Server{env: e, cfg: cfg, station: station, empty: make(chan struct{}, 1)}
+	s := &Server{env: e, cfg: cfg, station: station}
 	log := e.Logger("Target")
 	s.group, err = loop.Start(loop.Config{
 		Loops:          cfg.Loops,
@@ -98,52 +92,20 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // answered, cuts those that take longer than the DrainTimeout, and ends the Server.
 func (s *Server) Drain() {
 	s.env.Health.SetReady(false)
-	s.draining.Store(true)
-	s.listener.Close()
+	s.listener.Close() // all that were accepted have a session then
 	for _, r := range s.shards {
 		r.loop.Post(r.drain)
 	}
-	if cut := s.wait(); cut > 0 {
+	if cut := s.group.Emptied(context.Background(), s.cfg.DrainTimeout); cut > 0 {
 		s.env.Logger("Target").Warn("Requests cut: not answered in time", "timeout", s.cfg.DrainTimeout, "count", cut)
 	}
 	s.group.Stop()
 	s.desk.Close()
 }
 
-// wait waits until no connection is left, at most for the DrainTimeout, and returns how many are
-// left.
-func (s *Server) wait() int64 {
-	timeout := time.NewTimer(s.cfg.DrainTimeout)
-	defer timeout.Stop()
-	for s.open.Load() > 0 {
-		select {
-		case <-s.empty:
-		case <-timeout.C:
-			return s.open.Load()
-		}
-	}
-	return 0
-}
-
 // accept handles a new connection; it is a loop.AcceptFunc.
 func (s *Server) accept(now time.Time, lc *loop.Conn) loop.Handler {
-	s.open.Add(1)
-	if s.draining.Load() { // the session would not be drained
-		s.left()
-		return nil
-	}
 	return newConn(now, s.shards[lc.Loop().Index()], lc)
-}
-
-// left handles the close of a connection.
-func (s *Server) left() {
-	if s.open.Add(-1) > 0 {
-		return
-	}
-	select {
-	case s.empty <- struct{}{}:
-	default: // already signalled
-	}
 }
 
 // registerMetrics registers the metrics other than those of histograms.
