@@ -4,15 +4,11 @@ import (
 	"container/heap"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"weir/proxy/gate"
 	"weir/proxy/upstream"
 )
-
-// refusalTime is how long the target takes to refuse a request.
-const refusalTime = time.Millisecond
 
 // start is the time at which worlds begin.
 var start = time.Unix(1_000_000_000, 0)
@@ -21,8 +17,12 @@ var start = time.Unix(1_000_000_000, 0)
 type request struct {
 	arrived, sent time.Duration
 	takes         time.Duration // of a worker
-	class         int
+	class, source int
 	on            *lane
+	at            *view // of the target that it was sent to, or was meant for
+	tried         upstream.Tried
+	mark          upstream.Mark
+	gone          bool // its client has left
 	answer        gate.Answer
 	could         bool // a queue without a gate would have answered it in time
 	wait          upstream.Waiter[*request]
@@ -47,24 +47,24 @@ func (h *events) Pop() any {
 
 // A run is a world under way.
 type run struct {
-	w      *World
-	rng    *rand.Rand
-	now    time.Duration
-	events events
-	stage  Stage
-	stages []Stage // to come
-	sides  []*side
-	busy   int
-	queue  []*request
-	free   []time.Duration  // when each worker of a queue without a gate would be free
-	stall  [2]time.Duration // the next pause of the machine begins and ends
-	hot    bool             // a crowd comes
-	hotBy  time.Duration    // until then it does, or does not
-	res    Result
+	w           *World
+	rng, chance *rand.Rand // chance: of balancing
+	now         time.Duration
+	events      events
+	stage       Stage
+	stages      []Stage // to come
+	sides       []*side
+	targets     []*target
+	parts       []float64        // of the sources
+	shift       time.Duration    // of the clock
+	stall       [2]time.Duration // the next pause of the machine begins and ends
+	hot         bool             // a crowd comes
+	hotBy       time.Duration    // until then it does, or does not
+	res         Result
 }
 
 // clock is now as a time of day.
-func (r *run) clock() time.Time { return start.Add(r.now) }
+func (r *run) clock() time.Time { return start.Add(r.now + r.shift) }
 
 func (r *run) push(at time.Duration, do func()) { heap.Push(&r.events, event{at, do}) }
 
@@ -98,24 +98,16 @@ func (r *run) awake(at time.Duration) time.Duration {
 // as come, but for those that fail.
 func (r *run) spend(to time.Duration) {
 	c := r.slice(to)
+	c.limit = r.sides[0].ports[0].places.Limit()
 	c.ideal += (to - r.now).Seconds() * min(r.stage.Load, r.capacity()) * (1 - r.stage.Errors)
 	r.now = to
 }
 
-func (r *run) capacity() float64 {
-	if r.stage.Down {
-		return 0
+func (r *run) capacity() (sum float64) {
+	for _, t := range r.targets {
+		sum += t.capacity()
 	}
-	mean := r.w.Service.Seconds() / r.stage.Speed * (1 + r.w.Slow*(max(1, r.w.SlowBy)-1))
-	most := 0.0
-	for n := 1; n <= r.stage.Workers; n++ {
-		most = max(most, float64(n)/(mean*(1+r.w.Share*float64(n-1))))
-		if r.w.Share == 0 {
-			most = float64(r.stage.Workers) / mean
-			break
-		}
-	}
-	return most
+	return sum
 }
 
 func (r *run) slice(at time.Duration) *count {
@@ -130,24 +122,26 @@ func (r *run) enter() {
 	for len(r.stages) > 0 && r.stages[0].From <= r.now {
 		s := r.stages[0]
 		r.stages = r.stages[1:]
+		r.shift += s.Clock
+		if s.Parts != nil {
+			r.parts = s.Parts
+		}
 		if s.Load > 0 {
 			r.stage.Load = s.Load
 		}
-		if s.Workers > 0 {
-			r.stage.Workers = s.Workers
-		}
-		if s.Speed > 0 {
+		if s.Speed > 0 && s.Target == 0 {
 			r.stage.Speed = s.Speed
 		}
 		if s.CV > 0 {
 			r.stage.CV = s.CV
 		}
-		r.stage.Errors, r.stage.Down = s.Errors, s.Down
+		r.stage.Errors = s.Errors
+		for i, t := range r.targets {
+			if s.Target == 0 || s.Target == i+1 {
+				t.enter(&s)
+			}
+		}
 	}
-	for len(r.free) < r.stage.Workers {
-		r.free = append(r.free, r.now)
-	}
-	r.work()
 }
 
 // arrive brings a request and says when the next one comes.
@@ -168,26 +162,42 @@ func (r *run) burst() {
 // come brings a request.
 func (r *run) come() {
 	q := &request{arrived: r.now, on: r.lane()}
-	if r.w.Slow > 0 && r.rng.Float64() < r.w.Slow {
-		q.class = 1
-	}
-	q.takes = r.draw(q.class)
+	q.takes = r.draw(r.kind(q))
 	q.could = r.could(q)
 	if r.now >= r.w.Warm {
 		r.res.Offered++
+		r.count(q).Offered++
 	}
 	l := q.on
-	if l.free() > 0 && l.line.Len() == 0 && l.line.Rival(q.wait.Rank(), anyLoop) < 0 {
+	r.choose(q)
+	s := r.source(q)
+	if s.Upload {
+		r.upload(q)
+		return
+	}
+	if s.Leaves > 0 {
+		r.push(r.now+seconds(s.Leaves.Seconds()*r.rng.ExpFloat64()), func() { r.leave(q) })
+	}
+	if q.at.vacant() > 0 && l.line.Rival(q.wait.Rank(), q.at.open) < 0 && l.line.Admits(r.clock(), &q.wait) {
 		r.send(q, false)
 		return
 	}
+	r.await(q)
+}
+
+// await makes a request wait for a place at any target.
+func (r *run) await(q *request) {
+	l := q.on
+	q.at.Abandoned(q.mark)
+	q.tried.Undo()
 	q.wait.Value = q
 	if out := l.line.Join(r.clock(), &q.wait); out != nil {
 		r.shed(out.Value)
 	}
 	l.line.Ask(true)
 	r.push(r.now+r.w.Wait, func() { r.giveUp(q) })
-	r.admit(l)
+	r.admitAny(l)
+	r.lookAfter(l)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -212,11 +222,9 @@ func (r *run) rate() float64 {
 	return r.stage.Load * (1 - share*r.w.Crowd) / (1 - share)
 }
 
-func (r *run) draw(class int) time.Duration {
-	mean := r.w.Service.Seconds() / r.stage.Speed
-	if class == 1 {
-		mean *= r.w.SlowBy
-	}
+// draw draws how long a request takes that takes so many times as long as usual.
+func (r *run) draw(slower float64) time.Duration {
+	mean := r.w.Service.Seconds() / r.stage.Speed * slower
 	switch cv := r.stage.CV; cv {
 	case 0:
 		return seconds(mean)
@@ -230,24 +238,31 @@ func (r *run) draw(class int) time.Duration {
 
 // could reports whether a queue of ten seconds without a gate would answer in time.
 func (r *run) could(q *request) bool {
-	workers := r.free[:r.stage.Workers]
-	first := slices.Index(workers, slices.Min(workers))
-	begin := max(r.now, workers[first])
-	if begin-r.now > 10*time.Second {
+	var best *target
+	worker, done := 0, time.Duration(0)
+	for _, t := range r.targets {
+		if len(r.targets) > 1 && t.capacity() == 0 {
+			continue
+		}
+		if w, d := t.soonest(q); best == nil || d < done {
+			best, worker, done = t, w, d
+		}
+	}
+	if best == nil || max(r.now, best.free[worker])-r.now > 10*time.Second {
 		return false
 	}
-	workers[first] = begin + q.takes
-	return workers[first]-r.now <= r.w.InTime
+	best.free[worker] = done
+	return done-r.now <= r.w.InTime
 }
 
 // send sends a request to the target.
 func (r *run) send(q *request, waited bool) {
-	l := q.on
 	q.sent = r.now
-	l.inFlight++
-	l.line.Take(r.clock(), &q.wait)
-	q.answer = gate.Answer{Sent: r.clock(), Class: q.class, InFlight: l.inFlight, Full: waited || l.free() <= 0}
-	r.travel(func() { r.reach(q) })
+	q.at.uses(1, 0)
+	q.on.line.Take(r.clock(), &q.wait)
+	_, atTarget := q.at.places.Now()
+	q.answer = gate.Answer{Sent: r.clock(), Class: q.class, InFlight: atTarget, Full: waited || q.at.vacant() <= 0}
+	r.travel(func() { q.at.reach(q) })
 }
 
 // travel calls do when a message between proxy and target has arrived.
@@ -259,58 +274,35 @@ func (r *run) travel(do func()) {
 	r.push(r.now+seconds(r.w.Trip.Seconds()*r.rng.ExpFloat64()), do)
 }
 
-// reach is told that a request has arrived at the target.
-func (r *run) reach(q *request) {
-	if r.stage.Down || r.busy >= r.stage.Workers && len(r.queue) >= r.w.Queue {
-		q.answer.Refused = true
-		r.push(r.now+refusalTime, func() { r.travel(func() { r.answered(q) }) })
-		return
-	}
-	r.queue = append(r.queue, q)
-	r.work()
-}
-
-// work gives requests to free workers.
-func (r *run) work() {
-	for r.busy < r.stage.Workers && len(r.queue) > 0 {
-		q := r.queue[0]
-		r.queue = r.queue[1:]
-		takes := float64(q.takes) * (1 + r.w.Share*float64(r.busy))
-		r.busy++
-		r.push(r.now+time.Duration(takes), func() {
-			r.busy--
-			r.work()
-			q.answer.Refused = r.rng.Float64() < r.stage.Errors
-			r.travel(func() { r.answered(q) })
-		})
-	}
-}
-
 // answered is told that the target has answered.
 func (r *run) answered(q *request) {
-	l := q.on
-	l.inFlight--
-	l.line.Give(r.clock(), &q.wait)
-	if l.gate != nil {
-		l.gate.Answered(r.clock(), &q.answer)
+	if q.gone {
+		return
 	}
+	q.gone = true
+	r.healthy(q)
+	r.end(q)
 	if !q.answer.Refused {
 		r.res.took = append(r.res.took, r.now-q.arrived)
 	}
+	c := r.count(q)
 	switch {
 	case q.answer.Refused:
 		r.res.Failed++
+		c.Failed++
 	case r.now-q.arrived > r.w.InTime:
 		r.res.Late++
+		c.Late++
 	default:
 		r.res.InTime++
-		r.res.ByGate[l.index]++
-		if l == l.lanes[0] {
+		c.InTime++
+		r.res.ByGate[q.on.index]++
+		if q.on == q.on.lanes[0] {
 			r.res.First++
 		}
 		r.slice(r.now).inTime++
 	}
-	r.admit(l)
+	r.admit(q.at)
 }
 
 // giveUp sheds a request that still waits.
@@ -319,7 +311,7 @@ func (r *run) giveUp(q *request) {
 		return
 	}
 	if until, ok := q.on.line.Late(r.clock(), &q.wait, r.w.Wait); ok {
-		r.push(until.Sub(start), func() { r.giveUp(q) })
+		r.push(r.now+until.Sub(r.clock()), func() { r.giveUp(q) })
 		return
 	}
 	r.shed(q)
@@ -331,6 +323,7 @@ func (r *run) shed(q *request) {
 		return
 	}
 	r.res.Shed++
+	r.count(q).Shed++
 	if q.could {
 		r.res.Needless++
 	}

@@ -3,24 +3,24 @@
 package gatetest
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
-
-	"weir/proxy/gate"
-	"weir/proxy/upstream"
 )
 
 // A Stage is how target and traffic are from some time on. What is 0 stays as it was.
 type Stage struct {
 	From    time.Duration
-	Load    float64 // arrivals per second
+	Target  int       // of the targets the only one that changes; 0: all do
+	Load    float64   // arrivals per second
+	Parts   []float64 // of the sources
 	Workers int
-	Speed   float64 // of a worker; 1: as in World.Service
-	CV      float64 // as in World
-	Errors  float64 // share of requests answered 503, whatever the load
-	Down    bool    // everything is answered 503 at once
+	Speed   float64       // of a worker; 1: as in World.Service
+	CV      float64       // as in World
+	Errors  float64       // share of requests answered 503, whatever the load
+	Down    bool          // everything is answered 503 at once
+	Mute    bool          // nothing that comes is answered
+	Clock   time.Duration // the clock is set forward
 }
 
 // A Burst is what comes besides the load: every so often Size requests, evenly in a span
@@ -42,28 +42,33 @@ type Stall struct {
 // served, its traffic, and the proxies in front of it. Times to answer are exponential
 // (CV 1), constant (CV 0) or log-normal.
 type World struct {
-	Seed    uint64
-	Warm    time.Duration // before, nothing is counted but in Ratio
-	Length  time.Duration
-	InTime  time.Duration // counted from the arrival
-	Workers int
-	Service time.Duration // mean
-	CV      float64       // deviation ÷ mean
-	Queue   int           // places; beyond, the target answers 503 after a millisecond
-	Crowd   float64       // 0: Poisson arrivals; else a twentieth of the time they come so many times as often
-	Burst   Burst
-	Stall   Stall
-	Slow    float64 // share of requests of another class, which take SlowBy as long
-	SlowBy  float64
-	Trip    time.Duration // mean time of a message between proxy and target, exponential
-	Share   float64       // a request takes so much longer for each other one at work (processor sharing, contention)
-	Stages  []Stage
+	Seed       uint64
+	Warm       time.Duration // before, nothing is counted but in Ratio
+	Length     time.Duration
+	InTime     time.Duration // counted from the arrival
+	Workers    int
+	Service    time.Duration // mean
+	CV         float64       // deviation ÷ mean
+	Queue      int           // places; beyond, the target answers 503 after a millisecond
+	Crowd      float64       // 0: Poisson arrivals; else a twentieth of the time they come so many times as often
+	Burst      Burst
+	Stall      Stall
+	Slow       float64 // share of requests of another class, which take SlowBy as long
+	SlowBy     float64
+	Trip       time.Duration // mean time of a message between proxy and target, exponential
+	Share      float64       // a request takes so much longer for each other one at work (contention)
+	Processors bool          // the workers are processors that all requests at the target share equally: none waits
+	Timeout    time.Duration // a proxy waits no longer for an answer that does not come
+	Sources    []Source      // of the requests; nil: one
+	Targets    int           // each with so many workers and a gate of its own; 0: one
+	Stages     []Stage
 
 	Gates int           // proxies, each with a gate of its own; 0: one without a gate
 	Loops int           // of a proxy, which share its gate; 0: one
 	First float64       // share of a proxy's requests that come to its first loop; 0: as many as to each of the others
 	Limit int           // fixed; 0: what the gate says
 	Wait  time.Duration // longest wait for a place while a queue stands
+	SLO   time.Duration // as the gates are told
 }
 
 // lineMost is how many wait for a place at most: more than come while one waits.
@@ -78,6 +83,7 @@ type Result struct {
 	Shed                          int
 	Needless                      int // shed, though a queue without a gate would have answered in time
 	ByGate                        []int
+	Sources                       []Count         // of requests that came after World.Warm
 	First                         int             // in time, of those that came to first loops
 	took                          []time.Duration // from the arrival of each answer that is no refusal
 	slices                        []count
@@ -87,6 +93,7 @@ type Result struct {
 type count struct {
 	ideal  float64
 	inTime int
+	limit  int // of the first gate for the first target, at the end
 }
 
 // Ratio is answered in time ÷ what the target could have answered, in a span.
@@ -109,25 +116,29 @@ func (r *Result) Quantile(share float64) time.Duration {
 	return r.took[int(share*float64(len(r.took)-1))]
 }
 
+// Limit is the limit of the first gate for the first target, on average over a span.
+func (r *Result) Limit(from, to time.Duration) float64 {
+	sum, spans := 0, r.slices[from/slice:to/slice]
+	for i := range spans {
+		sum += spans[i].limit
+	}
+	return float64(sum) / float64(len(spans))
+}
+
 // Play plays a world. The same world has the same result.
 func Play(w World) *Result {
-	r := &run{w: &w, rng: rand.New(rand.NewPCG(w.Seed, 7)), stage: Stage{Workers: w.Workers, Speed: 1, CV: w.CV}, stages: w.Stages}
+	r := &run{w: &w, rng: rand.New(rand.NewPCG(w.Seed, 7)), chance: rand.New(rand.NewPCG(w.Seed, 8)), stage: Stage{Speed: 1, CV: w.CV}, stages: w.Stages}
+	for i := range max(1, w.Targets) {
+		r.targets = append(r.targets, &target{run: r, index: i, workers: w.Workers, speed: 1, free: make([]time.Duration, w.Workers)})
+	}
 	for range max(1, w.Gates) {
-		s := &side{index: len(r.sides)}
-		loops := max(1, w.Loops)
-		if w.Gates > 0 {
-			s.gate = gate.New(gate.Config{Min: cmp.Or(w.Limit, 2), Max: cmp.Or(w.Limit, 1024)})
-		}
-		lines := upstream.NewLines(loops)
-		for i := range loops {
-			l := &lane{side: s, line: upstream.NewLine[*request](lineMost, func(time.Time) int { return s.free() })}
-			l.line.Among(lines, i)
-			s.lanes = append(s.lanes, l)
-		}
-		r.sides = append(r.sides, s)
+		r.sides = append(r.sides, r.newSide())
 	}
 	r.res.ByGate = make([]int, len(r.sides))
-	r.free = make([]time.Duration, w.Workers)
+	r.res.Sources = make([]Count, max(1, len(w.Sources)))
+	for i := range w.Sources {
+		r.parts = append(r.parts, w.Sources[i].Part)
+	}
 	r.enter()
 	r.push(0, r.arrive)
 	if w.Burst.Every > 0 {

@@ -1,0 +1,171 @@
+package gatetest
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// refusalTime is how long a target takes to refuse a request.
+const refusalTime = time.Millisecond
+
+// A target is one of those that requests are sent to.
+type target struct {
+	*run
+	index   int
+	workers int
+	speed   float64 // besides that of all targets
+	down    bool
+	mute    bool
+	busy    int
+	queue   []*request
+	shared  processors
+	free    []time.Duration // when each worker of a queue without a gate would be free
+}
+
+// capacity is how many requests per second the target can answer.
+func (t *target) capacity() float64 {
+	if t.down || t.mute {
+		return 0
+	}
+	mean := t.w.Service.Seconds() / t.stage.Speed / t.speed * t.slowness()
+	most := 0.0
+	for n := 1; n <= t.workers; n++ {
+		most = max(most, float64(n)/(mean*(1+t.w.Share*float64(n-1))))
+		if t.w.Share == 0 {
+			most = float64(t.workers) / mean
+			break
+		}
+	}
+	return most
+}
+
+// soonest returns the worker of a queue without a gate that would begin a request first, and
+// when it would have answered.
+func (t *target) soonest(q *request) (worker int, done time.Duration) {
+	workers := t.free[:t.workers]
+	worker = slices.Index(workers, slices.Min(workers))
+	return worker, max(t.now, workers[worker]) + time.Duration(float64(q.takes)/t.speed)
+}
+
+// enter begins a stage.
+func (t *target) enter(s *Stage) {
+	t.shared.pass(t)
+	if s.Workers > 0 {
+		t.workers = s.Workers
+	}
+	if s.Speed > 0 && s.Target > 0 {
+		t.speed = s.Speed
+	}
+	t.down, t.mute = s.Down, s.Mute
+	for len(t.free) < t.workers {
+		t.free = append(t.free, t.now)
+	}
+	t.work()
+	t.shared.plan(t)
+}
+
+// reach is told that a request has arrived.
+func (t *target) reach(q *request) {
+	switch {
+	case t.mute:
+		t.push(t.now+t.w.Timeout, func() { t.refused(q) })
+	case t.down || t.busy >= t.workers && len(t.queue) >= t.w.Queue || t.w.Processors && t.busy >= t.workers+t.w.Queue:
+		t.push(t.now+refusalTime, func() { t.travel(func() { t.refused(q) }) })
+	case t.w.Processors:
+		t.busy++
+		t.shared.add(t, q)
+	default:
+		t.queue = append(t.queue, q)
+		t.work()
+	}
+}
+
+func (t *target) refused(q *request) {
+	q.answer.Refused = true
+	t.answered(q)
+}
+
+// work gives requests to free workers.
+func (t *target) work() {
+	for t.busy < t.workers && len(t.queue) > 0 {
+		q := t.queue[0]
+		t.queue = t.queue[1:]
+		takes := float64(q.takes) * (1 + t.w.Share*float64(t.busy)) / t.speed
+		t.busy++
+		t.push(t.now+time.Duration(takes), func() { t.done(q) })
+	}
+}
+
+// done is told that a request has been worked on.
+func (t *target) done(q *request) {
+	t.busy--
+	t.work()
+	q.answer.Refused = t.rng.Float64() < t.stage.Errors
+	t.travel(func() { t.answered(q) })
+}
+
+// processors share themselves equally among all requests at work: each of n has 1/n of them,
+// but no more than one.
+type processors struct {
+	given   float64       // work that a request has had since the beginning, ns
+	at      time.Duration // as of
+	waits   jobs
+	planned int // serial number of the plan in force
+}
+
+// A job is done when so much work was given to each.
+type job struct {
+	until float64
+	q     *request
+}
+
+type jobs []job
+
+func (h jobs) Len() int           { return len(h) }
+func (h jobs) Less(i, j int) bool { return h[i].until < h[j].until }
+func (h jobs) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *jobs) Push(x any)        { *h = append(*h, x.(job)) }
+func (h *jobs) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func (p *processors) add(t *target, q *request) {
+	p.pass(t)
+	heap.Push(&p.waits, job{p.given + float64(q.takes), q})
+	p.plan(t)
+}
+
+// pace is how fast each request proceeds.
+func (p *processors) pace(t *target) float64 {
+	return t.speed * min(1, float64(t.workers)/float64(len(p.waits)))
+}
+
+// pass gives work for the time since the last call.
+func (p *processors) pass(t *target) {
+	if len(p.waits) > 0 {
+		p.given += float64(t.now-p.at) * p.pace(t)
+	}
+	p.at = t.now
+}
+
+// plan looks again when the next request is done, unless there is another plan before that.
+func (p *processors) plan(t *target) {
+	p.planned++
+	if len(p.waits) == 0 {
+		return
+	}
+	plan := p.planned
+	t.push(t.now+time.Duration(max(0, p.waits[0].until-p.given)/p.pace(t))+1, func() {
+		if plan != p.planned {
+			return
+		}
+		p.pass(t)
+		for len(p.waits) > 0 && p.waits[0].until <= p.given {
+			t.done(heap.Pop(&p.waits).(job).q)
+		}
+		p.plan(t)
+	})
+}
