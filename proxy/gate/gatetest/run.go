@@ -188,6 +188,9 @@ func (r *run) come() {
 // await makes a request wait for a place at any target.
 func (r *run) await(q *request) {
 	l := q.on
+	if l.vacant(r.clock()) > 0 {
+		r.res.Detained++
+	}
 	q.at.Abandoned(q.mark)
 	q.tried.Undo()
 	q.wait.Value = q

@@ -82,6 +82,7 @@ type Result struct {
 	Offered, InTime, Late, Failed int
 	Shed                          int
 	Needless                      int // shed, though a queue without a gate would have answered in time
+	Detained                      int // had to wait though a target in use had a place
 	ByGate                        []int
 	Sources                       []Count         // of requests that came after World.Warm
 	First                         int             // in time, of those that came to first loops

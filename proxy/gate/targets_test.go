@@ -1,0 +1,54 @@
+package gate_test
+
+import (
+	"fmt"
+	"testing"
+
+	"weir/proxy/gate/gatetest"
+)
+
+// Of three targets, each with a gate, one becomes slow, smaller, dead or mute for ten seconds.
+// Then the others get what it cannot take, nothing waits while one of them has a place, and
+// nothing is shed as long as they can take everything. Without gates .02 to .08 of what is too
+// much for the others is answered in time.
+func TestThreeTargets(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		load  float64 // per second; the three can do 1,500 together
+		stage gatetest.Stage
+		calm  bool // nothing is shed
+		want  float64
+	}{
+		{"all well", 1350, gatetest.Stage{}, true, .98},
+		{"slow", 1000, gatetest.Stage{Speed: .3}, true, .95},
+		{"slow, too much for the others", 1400, gatetest.Stage{Speed: .3}, false, .95},
+		{"smaller", 1000, gatetest.Stage{Workers: 2}, true, .97},
+		{"dead", 900, gatetest.Stage{Down: true}, true, .96},
+		{"dead, too much for the others", 1400, gatetest.Stage{Down: true}, false, .95},
+		{"mute", 900, gatetest.Stage{Mute: true}, true, .95},
+		{"mute, too much for the others", 1400, gatetest.Stage{Mute: true}, false, .94},
+		{"slow, too much for all", 2000, gatetest.Stage{Speed: .3}, false, .95},
+	} {
+		for _, loops := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, %d loops", c.name, loops), func(t *testing.T) {
+				t.Parallel()
+				for seed := range seeds {
+					w := usual()
+					w.Seed, w.Warm, w.Length, w.Targets, w.Workers, w.Timeout, w.Loops = seed, 2*sec, 20*sec, 3, 5, 5*sec, loops
+					c.stage.Target, c.stage.From = 2, 8*sec
+					w.Stages = []gatetest.Stage{{Load: c.load}, c.stage, {Target: 2, From: 18 * sec, Speed: 1, Workers: 5}}
+					r := gatetest.Play(w)
+					if got := r.Ratio(8*sec, 18*sec); got < c.want {
+						t.Errorf("seed %d: answered in time ÷ possible: %.3f, want %.2f", seed, got, c.want)
+					}
+					if c.calm && r.Shed > 0 {
+						t.Errorf("seed %d: of %d requests %d are shed", seed, r.Offered, r.Shed)
+					}
+					if loops == 1 && r.Detained > 0 { // a place may be meant for another loop
+						t.Errorf("seed %d: %d requests wait though a target has a place", seed, r.Detained)
+					}
+				}
+			})
+		}
+	}
+}
