@@ -20,7 +20,7 @@ const probeName = namespace + "probe"
 
 // A client is the [lane.Backend] of a store in Redis.
 //
-// Safe for concurrent use: what changes is atomic, or guarded by mu or docMu.
+// Safe for concurrent use: what changes is atomic, or guarded by mu; documents is safe itself.
 type client struct {
 	cfg     Config
 	scripts scripts
@@ -32,8 +32,7 @@ type client struct {
 	mu      sync.Mutex
 	suspect string // the name that the last error was about; in a Cluster only its node may be unavailable
 
-	docMu   sync.Mutex
-	docConn rueidis.Client // see documents; nil until needed
+	documents *Link // separate from conn, so that documents do not delay decisions
 }
 
 // New connects to Redis and returns a store. If Redis is unavailable, the store starts in the
@@ -51,13 +50,16 @@ func open(cfg Config, scripts scripts) (*lane.Store, *client, error) {
 	cfg.Config = cfg.Config.WithDefaults()
 	cfg.dialTimeout = cmp.Or(cfg.dialTimeout, dialDefault)
 	c := &client{cfg: cfg, scripts: scripts, counts: counts{exchanges: metric.NewHistogram(metric.Latency())}}
-	s, err := lane.New(c, cfg.Config)
+	cfg.dialTimeout = store.DocumentTimeout(0)
+	c.documents = &Link{cfg: cfg, unanswered: store.DocumentTimeout(store.DocumentBytesMax)}
+	s, err := lane.New(c, c.cfg.Config)
 	return s, c, err
 }
 
 // Close closes the connections.
 func (c *client) Close() {
 	c.disconnect()
+	c.documents.Close()
 }
 
 // disconnect closes the connections, if there are any.
@@ -65,12 +67,7 @@ func (c *client) disconnect() {
 	if conn := c.conn.Swap(nil); conn != nil {
 		(*conn).Close()
 	}
-	c.docMu.Lock()
-	defer c.docMu.Unlock()
-	if c.docConn != nil {
-		c.docConn.Close()
-		c.docConn = nil
-	}
+	c.documents.disconnect()
 }
 
 // Probe connects if there is no connection, and checks whether Redis decides. If a single

@@ -57,7 +57,7 @@ func (c *client) Marks(ctx context.Context, names []string) ([]string, error) {
 
 // marks reads the marks of documents by their full names.
 func (c *client) marks(ctx context.Context, names []string) ([]mark, error) {
-	conn, err := c.documents(ctx)
+	conn, err := c.documents.connected()
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (c *client) fetch(ctx context.Context, name string, m mark) (store.Document
 	case m.length == int64(len(m.head)):
 		return documentOf([]byte(m.head)), nil
 	}
-	conn, err := c.documents(ctx)
+	conn, err := c.documents.connected()
 	if err != nil {
 		return store.Document{}, err
 	}
@@ -118,7 +118,7 @@ func documentOf(raw []byte) store.Document {
 
 // CompareAndSet runs document.lua.
 func (c *client) CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error) {
-	conn, err := c.documents(ctx)
+	conn, err := c.documents.connected()
 	if err != nil {
 		return 0, err
 	}
@@ -128,25 +128,6 @@ func (c *client) CompareAndSet(ctx context.Context, name string, version int64, 
 		args: []string{strconv.FormatInt(version, 10), string(body), strconv.Itoa(valueBytesMax)}}
 	// The full script is sent: it is short, and the body must not be sent twice.
 	return conn.Do(ctx, set.command(conn.B(), true)).AsInt64()
-}
-
-// documents returns the connection for documents, which is separate from that for decisions.
-func (c *client) documents(ctx context.Context) (rueidis.Client, error) {
-	c.docMu.Lock()
-	defer c.docMu.Unlock()
-	if ctx.Err() != nil { // after Close nothing would close the connection
-		return nil, errUnavailable
-	}
-	if c.docConn == nil {
-		cfg := c.cfg
-		cfg.dialTimeout = store.DocumentTimeout(0)
-		conn, err := cfg.connect(store.DocumentTimeout(store.DocumentBytesMax))
-		if err != nil {
-			return nil, fmt.Errorf("connect to redis for documents: %w", err)
-		}
-		c.docConn = conn
-	}
-	return c.docConn, nil
 }
 
 // forDocument returns the context of a call about a document of that many bytes.

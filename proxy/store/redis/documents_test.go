@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,10 +10,19 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/redis/redistest"
+	"weir/proxy/store/storetest"
 )
 
 const docName = "ratelimiter:config"
 
+func TestSharedState(t *testing.T) {
+	t.Parallel()
+	_, c, _ := newWorld(t)
+	storetest.Documents(t, c)
+	storetest.Leases(t, c)
+}
+
+// What others write over a document is noticed, and may be replaced.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	s, c, _ := newWorld(t)
@@ -72,57 +80,13 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-func TestDocumentBound(t *testing.T) {
-	t.Parallel()
-	_, c, _ := newWorld(t)
-	for size, ok := range map[int]bool{store.DocumentBytesMax: true, store.DocumentBytesMax + 1: false} {
-		body := bytes.Repeat([]byte("1"), size)
-		doc, written, err := c.CompareAndSet(fmt.Sprint(size), 0, body)
-		if written != ok || (err == nil) != ok || ok && !bytes.Equal(doc.Body, body) {
-			t.Errorf("%d bytes: written %v, %v", size, written, err)
-		}
-	}
-}
-
 // Nothing is connected once the client is closed.
 func TestDocumentsAfterClose(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, config(redistest.Start(t)))
 	c.Close()
-	if _, err := c.Read(docName); err == nil || c.back.docConn != nil {
-		t.Errorf("read after Close: %v, connected %v", err, c.back.docConn != nil)
-	}
-}
-
-// Of many writers who know the same version one is first.
-func TestDocumentWriters(t *testing.T) {
-	t.Parallel()
-	_, c, _ := newWorld(t)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for added := 0; added < 20; {
-				doc, err := c.Read("count")
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				n := 0
-				fmt.Sscan(string(doc.Body), &n)
-				_, written, err := c.CompareAndSet("count", doc.Version, fmt.Append(nil, n+1))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if written {
-					added++
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if doc, _ := c.Read("count"); string(doc.Body) != "160" || doc.Version != 160 {
-		t.Errorf("the count is %s in version %d, want 160", doc.Body, doc.Version)
+	if _, err := c.Read(docName); err == nil || c.back.documents.conn != nil {
+		t.Errorf("read after Close: %v, connected %v", err, c.back.documents.conn != nil)
 	}
 }
 

@@ -3,8 +3,6 @@ package redis
 import (
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,40 +57,6 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// A lease that nobody renews ends, and somebody else has it then.
-func TestLeaseEnds(t *testing.T) {
-	t.Parallel()
-	_, c, _ := newWorld(t)
-	if held, err := c.Lease(leaseName, "a", 20*time.Millisecond); !held || err != nil {
-		t.Fatal(held, err)
-	}
-	testkit.Eventually(t, "another has the lease", func() bool {
-		held, err := c.Lease(leaseName, "b", long)
-		return held && err == nil
-	})
-}
-
-// Of many that ask at once one has it.
-func TestLeaseHasOneHolder(t *testing.T) {
-	t.Parallel()
-	_, c, _ := newWorld(t)
-	var holders atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 16 {
-		wg.Go(func() {
-			if held, err := c.Lease(leaseName, strings.Repeat("x", i+1), long); err != nil {
-				t.Error(err)
-			} else if held {
-				holders.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	if holders.Load() != 1 {
-		t.Errorf("%d hold the lease", holders.Load())
-	}
 }
 
 func TestLeaseWhileRedisIsAway(t *testing.T) {

@@ -153,8 +153,16 @@ func (l *Link) Fault(err error) store.Fault {
 // Close closes the connection.
 func (l *Link) Close() {
 	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.disconnect()
+}
+
+// disconnect closes the connection, if there is one; the next run connects again.
+func (l *Link) disconnect() {
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed = true; l.conn != nil {
+	if l.conn != nil {
 		l.conn.Close()
 		l.conn = nil
 	}
