@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -78,7 +77,7 @@ func (q *Queue) copyTo(path string, src *bbolt.DB, was seal.Sealer, damaged bool
 }
 
 func (q *Queue) copyAll(dst, src *bbolt.DB, was seal.Sealer, damaged bool) error {
-	c := &copier{dst: dst, to: q.seal, from: was}
+	c := &copier{dst: dst, to: q.seal, from: was, forget: q.now.Add(q.cfg.Limits.DeadKeep).UnixMicro()}
 	if err := c.begin(); err != nil {
 		return err
 	}
@@ -118,6 +117,7 @@ type copier struct {
 	bytes    int
 	copied   int    // number of values
 	last     uint64 // the largest sequence number seen
+	forget   int64  // µs: when dead letters are deleted
 	err      error  // of a write
 }
 
@@ -250,13 +250,17 @@ func (c *copier) adopt() {
 			continue
 		}
 		e.Last.Error = "what had become of it cannot be read any more"
-		r := newRow(e)
 		if e.Keyed() {
-			c.records().put(bucketOpen, seq, r.append(nil))
-			continue
+			c.records().put(bucketOpen, seq, newRow(e).append(nil))
+		} else {
+			c.deadLetter(seq, e)
 		}
-		r.State = deferred.Unknown
-		r.forget = e.Expires.Add(7 * 24 * time.Hour).UnixMicro()
-		c.records().putFinal(r, seq)
 	}
+}
+
+// deadLetter writes the row of a request of which it is unknown whether it was sent.
+func (c *copier) deadLetter(seq uint64, e *deferred.Entry) {
+	r := newRow(e)
+	r.State, r.forget = deferred.Unknown, c.forget
+	c.records().putFinal(r, seq)
 }

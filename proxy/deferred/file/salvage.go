@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"weir/proxy/deferred"
 )
@@ -41,32 +40,20 @@ func (q *Queue) salvage(c *copier) (found int, err error) {
 			return
 		}
 		e, err := deferred.ParseEntry(plain)
-		if err != nil || e.Rule == "" || settled[binary.BigEndian.Uint64(key)] {
-			return
+		if err != nil || e.Rule == "" || settled[binary.BigEndian.Uint64(key)] || c.err != nil || !e.Expires.After(q.now) || c.tx.Bucket(bucketIDs).Get(e.ID[:]) != nil {
+			return // it is none, or delivered, expired, or found already
 		}
-		if c.deadLetter(q.now, e, q.cfg.Limits.DeadKeep) {
-			found++
-			q.state.Lock()
-			q.givenUp[deferred.Loss{Rule: e.Rule, To: deferred.Unknown}]++
-			q.state.Unlock()
-		}
+		c.last++
+		e.Last.Error = "found in a damaged file: it may have been delivered"
+		c.records().put(bucketRequests, c.last, deferred.AppendEntry(nil, e))
+		c.deadLetter(c.last, e)
+		c.wrote(len(e.Head) + len(e.Body))
+		found++
+		q.state.Lock()
+		q.givenUp[deferred.Loss{Rule: e.Rule, To: deferred.Unknown}]++
+		q.state.Unlock()
 	})
 	return found, errors.Join(err, c.err)
-}
-
-// deadLetter writes an entry as a dead letter, unless it has expired or is already there.
-func (c *copier) deadLetter(now time.Time, e *deferred.Entry, keep time.Duration) bool {
-	if c.err != nil || !e.Expires.After(now) || c.tx.Bucket(bucketIDs).Get(e.ID[:]) != nil {
-		return false
-	}
-	c.last++
-	e.Last.Error = "found in a damaged file: it may have been delivered"
-	c.records().put(bucketRequests, c.last, deferred.AppendEntry(nil, e))
-	r := newRow(e)
-	r.State, r.forget = deferred.Unknown, now.Add(keep).UnixMicro()
-	c.records().putFinal(r, c.last)
-	c.wrote(len(e.Head) + len(e.Body))
-	return true
 }
 
 // The format of a page of bbolt: u64 number, u16 flags, u16 elements, u32 further pages; and of

@@ -159,13 +159,7 @@ func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
 		l.head = i
 	}
 	l.tail = i
-	l.entries++
-	l.bytes += int64(it.Size)
-	if it.client != 0 {
-		c := x.clients.at(it.client)
-		c.entries++
-		c.bytes += int64(it.Size)
-	}
+	x.charge(it, 1, int64(it.Size))
 	x.byID.add(i)
 	if e.Keyed() {
 		it.scope = hashScope(e.Scope)
@@ -243,10 +237,8 @@ func (x *Index) Unlink(i uint32, e *deferred.Entry) {
 		l.tail = it.prev
 	}
 	x.leaveGap(it)
-	l.entries--
-	l.bytes -= int64(it.Size)
 	x.byScope.remove(i)
-	x.leave(it)
+	x.charge(it, -1, -int64(it.Size))
 	x.schedule(it.line)
 	if l.entries == 0 {
 		x.byLine.remove(it.line)
@@ -254,14 +246,17 @@ func (x *Index) Unlink(i uint32, e *deferred.Entry) {
 	}
 }
 
-// leave removes an item from the counts of its client.
-func (x *Index) leave(it *Item) {
+// charge adds entries and bytes to the counts of an item's line and client.
+func (x *Index) charge(it *Item, entries int32, bytes int64) {
+	l := x.lines.at(it.line)
+	l.entries += entries
+	l.bytes += bytes
 	if it.client == 0 {
 		return
 	}
 	c := x.clients.at(it.client)
-	c.entries--
-	c.bytes -= int64(it.Size)
+	c.entries += entries
+	c.bytes += bytes
 	if c.entries == 0 {
 		x.byClient.remove(it.client)
 		x.clients.remove(it.client)
@@ -359,15 +354,10 @@ func before(gaps []uint32, head, nth uint32) int {
 func (x *Index) Update(now int64, i uint32, e *deferred.Entry, size int64) {
 	x.Count(e, size, 1)
 	it := x.items.at(i)
-	l := x.lines.at(it.line)
-	grown := size - int64(it.Size)
-	l.bytes += grown
-	if it.client != 0 {
-		x.clients.at(it.client).bytes += grown
-	}
+	x.charge(it, 0, size-int64(it.Size))
 	it.Size = uint32(size)
 	it.Wake, it.Delivering = wake(e), e.State == deferred.Delivering
-	l.served = now
+	x.lines.at(it.line).served = now
 	x.schedule(it.line)
 }
 

@@ -53,13 +53,9 @@ func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.P
 	return page, nil
 }
 
-// Actions of edit.lua.
-const (
-	editCancel = iota
-	editRetry
-	editDrop
-	editWithdraw
-)
+// editWithdraw is the action of edit.lua that removes waiting entries; the others are those of
+// [deferred.Action].
+const editWithdraw = 3
 
 // Results of edit.lua for an entry.
 const (
@@ -69,16 +65,11 @@ const (
 	editLost
 )
 
-// editOf maps actions to those of edit.lua.
-func editOf(a deferred.Action) int {
-	return [...]int{deferred.Cancel: editCancel, deferred.Retry: editRetry, deferred.Drop: editDrop}[a]
-}
-
 // Edit implements deferred.Queue. An Edit of many is done in several calls.
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
 	return deferred.EditEach(ctx, q, e, func(ids []deferred.ID) (refused []error, err error) {
 		for some := range slices.Chunk(ids, callMax) {
-			results, err := q.edit(ctx, now, editOf(e.Action), some)
+			results, err := q.edit(ctx, now, int(e.Action), some)
 			if err != nil {
 				return refused, err
 			}
