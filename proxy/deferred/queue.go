@@ -12,7 +12,8 @@ import (
 // A Queue stores entries. Put and Settle do not block and may be called on an event loop; the
 // result is passed to Done on a goroutine of the queue, which Done must not block. All other
 // methods wait for a disk or a network, so they are called by goroutines other than the loops.
-// They return when ctx ends, and soon after Close. Times passed as now may step back.
+// They return when ctx ends, unless they wait for a disk of this machine, and soon after Close.
+// Times passed as now may step back.
 //
 // Safe for concurrent use.
 type Queue interface {

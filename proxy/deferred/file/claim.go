@@ -4,56 +4,14 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"weir/proxy/deferred"
 )
 
-// A lease is the right to deliver an entry.
-type lease struct {
-	token   uint64
-	expired bool // the entry must be settled as expired; its row says that it waits
-}
-
-// leases are the leases of all claimed entries. They are in memory only, and none expires: the
-// file belongs to one proxy, and deliveries in progress when it ended were cut off. If leases
-// expired, an entry would be delivered twice when the clock is set forward.
-//
-// Guarded by Queue.state.
-type leases struct {
-	byID  map[deferred.ID]lease
-	token uint64
-}
-
-// add adds a lease.
-func (ls *leases) add(id deferred.ID, expired bool) deferred.Lease {
-	ls.token++
-	ls.byID[id] = lease{ls.token, expired}
-	return deferred.Lease{ID: id, Token: ls.token}
-}
-
-// has returns a lease, and whether it is valid.
-func (ls *leases) has(l deferred.Lease) (lease, bool) {
-	have, ok := ls.byID[l.ID]
-	return have, ok && have.token == l.Token
-}
-
-// holds reports whether a lease is valid.
-func (ls *leases) holds(l deferred.Lease) bool {
-	_, ok := ls.has(l)
-	return ok
-}
-
-// remove ends a lease, unless there is a newer one for the entry.
-func (ls *leases) remove(l deferred.Lease) {
-	if ls.holds(l) {
-		delete(ls.byID, l.ID)
-	}
-}
-
-// Claim implements deferred.Queue.
-func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
+// Claim implements deferred.Queue. It waits for the disk even if ctx ends, so that a claim always
+// has somebody who delivers or returns its entries.
+func (q *Queue) Claim(_ context.Context, now time.Time, n int, except ...string) (claimed []deferred.Claimed, next time.Time, err error) {
 	if err := q.box.Err(); err != nil {
 		return nil, now.Add(retryAfter), err
 	}
@@ -61,23 +19,10 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 	if !due || n < 1 {
 		return nil, next, nil
 	}
-	c := &claim{q: q, now: now, except: except, answered: make(chan error, 1)}
-	err := q.box.Add(&op{run: func(t *turn) { c.run(t, n) }, done: c.done}, 0)
-	if err != nil {
-		return nil, next, err
-	}
-	select {
-	case err = <-c.answered:
-	case <-ctx.Done():
-		if c.left.CompareAndSwap(false, true) {
-			return nil, next, ctx.Err()
-		}
-		err = <-c.answered
-	}
-	if err != nil {
+	if err := q.do(context.Background(), func(t *turn) { claimed, next = t.claims(now, n, except) }); err != nil {
 		return nil, now.Add(retryAfter), err
 	}
-	return c.claimed, c.next, nil
+	return claimed, next, nil
 }
 
 // due reports whether Claim has something to do now, or otherwise when it will.
@@ -105,53 +50,24 @@ func (q *Queue) next(except []string) time.Time {
 	return time.UnixMicro(next)
 }
 
-// A claim is one call of Claim.
-type claim struct {
-	q        *Queue
-	now      time.Time
-	except   []string // rules
-	claimed  []deferred.Claimed
-	next     time.Time
-	left     atomic.Bool // set by done, or by a caller that stops waiting, whichever comes first
-	answered chan error
-}
-
-// run claims entries as part of a turn.
-func (c *claim) run(t *turn, n int) {
-	c.claimed = nil
-	t.see(c.now)
-	us := c.now.UnixMicro()
+// claims claims n entries.
+func (t *turn) claims(now time.Time, n int, except []string) (claimed []deferred.Claimed, next time.Time) {
+	t.see(now)
+	us := now.UnixMicro()
 	t.sweep(us)
-	for len(c.claimed) < n {
-		i := t.index.Pick(us, c.except)
+	for len(claimed) < n {
+		i := t.index.Pick(us, except)
 		if i == 0 {
 			break
 		}
-		if e, expired := t.claim(c.now, i); e != nil {
-			c.claimed = append(c.claimed, deferred.Claimed{Lease: t.leases.add(e.ID, expired), Entry: e})
+		if e, expired := t.claim(now, i); e != nil {
+			t.q.tokens++
+			l := deferred.Lease{ID: e.ID, Token: t.q.tokens}
+			t.leased[l] = expired
+			claimed = append(claimed, deferred.Claimed{Lease: l, Entry: e})
 		}
 	}
-	c.next = c.q.next(c.except)
-}
-
-// done ends the claim. If the caller has stopped waiting, the entries are given back.
-func (c *claim) done(err error) {
-	if err != nil { // the caller does not get these leases
-		c.q.state.Lock()
-		for _, cl := range c.claimed {
-			c.q.leases.remove(cl.Lease)
-		}
-		c.q.state.Unlock()
-	}
-	if c.left.CompareAndSwap(false, true) {
-		c.answered <- err
-		return
-	}
-	for _, cl := range c.claimed {
-		if err == nil {
-			c.q.Settle(c.now, &deferred.Settlement{Lease: cl.Lease, To: deferred.Waiting, Due: cl.Entry.Due})
-		}
-	}
+	return claimed, t.q.next(except)
 }
 
 // claim marks item number i as delivering. It returns nil if the entry cannot be read.

@@ -83,6 +83,6 @@ func (t *turn) retry(now time.Time, row *row, p place) error {
 	t.drop(row, p)
 	e.Accepted, e.Due, e.Expires = now, now, now.Add(row.Expires.Sub(row.Accepted))
 	e.Last = row.Last
-	t.add(e)
+	t.add(newRow(e), e)
 	return nil
 }

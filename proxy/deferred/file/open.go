@@ -55,7 +55,7 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
 	q := &Queue{
 		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: inbox.New[*op](), ended: make(chan struct{}),
-		leases: leases{byID: make(map[deferred.ID]lease)}, givenUp: make(deferred.Losses),
+		leases: make(map[deferred.Lease]bool), givenUp: make(deferred.Losses),
 	}
 	var err error
 	if q.seal, err = seal.New(cfg.Key); err != nil {

@@ -35,13 +35,13 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 		return deferred.Stored{Outcome: deferred.Full, Bound: b, Due: t.index.Due(&e)}
 	}
 	s := storedOf(deferred.Accepted, row.Entry)
-	s.Position = t.add(&e)
+	s.Position = t.add(row, &e)
 	return s
 }
 
-// add appends a complete entry to its line and returns its position there.
-func (t *turn) add(e *deferred.Entry) (position int) {
-	row, seq := newRow(e), t.index.Last+1
+// add appends a complete entry with its row to its line, and returns its position there.
+func (t *turn) add(row *row, e *deferred.Entry) (position int) {
+	seq := t.index.Last + 1
 	t.put(bucketOpen, seq, row.append(nil))
 	t.put(bucketRequests, seq, deferred.AppendEntry(nil, e))
 	return t.index.Add(row.Entry, row.size(), seq)

@@ -50,8 +50,13 @@ type Queue struct {
 
 	state   sync.Mutex
 	index   *index
-	leases  leases
 	givenUp deferred.Losses
+	// leases are those of all claimed entries; true says that the entry has expired and its row that
+	// it waits. They are in memory only, and none ends by time: the file belongs to one proxy, and
+	// deliveries in progress when it ended were cut off. Otherwise an entry would be delivered twice
+	// when the clock is set forward.
+	leases map[deferred.Lease]bool
+	tokens uint64 // the number of leases so far
 
 	reading sync.RWMutex // held for writing while db is replaced
 	db      *bbolt.DB    // nil: reopening has failed

@@ -18,14 +18,14 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 		if written = true; !again { // in a repetition, now is out of date
 			t.see(now)
 		}
-		if lost = t.settle(now, s); again && t.leases.holds(s.Lease) {
+		if lost = t.settle(now, s); again && t.q.holds(s.Lease) {
 			lost = nil // the failed commit may have been durable
 		}
 	}
 	o.done = func(err error) {
 		if err == nil {
 			q.state.Lock()
-			q.leases.remove(s.Lease)
+			delete(q.leases, s.Lease)
 			q.state.Unlock()
 			err = lost
 		}
@@ -40,13 +40,13 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 
 // settle writes the outcome of a claimed entry.
 func (t *turn) settle(now time.Time, s *deferred.Settlement) error {
-	l, ok := t.leases.has(s.Lease)
+	expired, ok := t.q.leases[s.Lease]
 	i := t.index.Find(s.Lease.ID)
 	if !ok || i == 0 {
 		return deferred.ErrLease
 	}
 	counted := deferred.Delivering
-	if l.expired {
+	if expired {
 		counted = deferred.Waiting
 	}
 	row := t.open(i, counted)
@@ -106,9 +106,15 @@ func (q *Queue) Renew(_ context.Context, _ time.Time, renewed []deferred.Lease) 
 	q.state.Lock()
 	defer q.state.Unlock()
 	for _, l := range renewed {
-		if !q.leases.holds(l) {
+		if !q.holds(l) {
 			lost = append(lost, l)
 		}
 	}
 	return lost, nil
+}
+
+// holds reports whether a lease is valid. The caller holds state.
+func (q *Queue) holds(l deferred.Lease) bool {
+	_, ok := q.leases[l]
+	return ok
 }

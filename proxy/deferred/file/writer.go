@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
 	"time"
@@ -22,9 +23,9 @@ type turn struct {
 	records
 	q        *Queue
 	index    *index
-	leases   *leases
-	unlinked []uint32        // items to remove from the index when the transaction is durable
-	givenUp  []deferred.Loss // counted when the transaction is durable
+	leased   map[deferred.Lease]bool // leases that begin when the transaction is durable
+	unlinked []uint32                // items to remove from the index when the transaction is durable
+	givenUp  []deferred.Loss         // counted when the transaction is durable
 }
 
 // write is the writer's goroutine: it commits groups until the queue is closed.
@@ -32,25 +33,15 @@ func (q *Queue) write() {
 	defer close(q.ended)
 	retry := time.NewTicker(q.cfg.hooks.retry)
 	defer retry.Stop()
-	for {
-		select {
-		case <-q.box.Wake():
-		case <-retry.C:
-		}
-		switch {
-		case q.box.Broken() == nil:
-			q.drain()
-		case !q.box.Closed():
-			q.repair()
-		}
-		if q.finish() {
-			return
-		}
-	}
+	q.box.Run(retry.C, q.drain, q.repair)
+	q.finish()
 }
 
-// drain commits all pending ops.
+// drain commits all pending ops, unless the file cannot be written.
 func (q *Queue) drain() {
+	if q.box.Broken() != nil {
+		return
+	}
 	for group := q.box.Take(groupMax, groupBytesMax); len(group) > 0; group = q.box.Take(groupMax, groupBytesMax) {
 		if err := q.commit(group); err != nil {
 			q.fail(group, err)
@@ -75,7 +66,7 @@ func (q *Queue) commit(group []*op) error {
 // bbolt, is returned as an error.
 func (q *Queue) transact(run func(t *turn)) error {
 	var tx *bbolt.Tx
-	t := &turn{q: q, index: q.index, leases: &q.leases}
+	t := &turn{q: q, index: q.index, leased: make(map[deferred.Lease]bool)}
 	err := guarded(func() (err error) {
 		if tx, err = q.db.Begin(true); err != nil {
 			return err
@@ -115,6 +106,7 @@ func (q *Queue) transact(run func(t *turn)) error {
 	for _, l := range t.givenUp {
 		q.givenUp[l]++
 	}
+	maps.Copy(q.leases, t.leased)
 	return nil
 }
 
@@ -211,8 +203,12 @@ func (t *turn) correct(doubtful []deferred.ID) {
 	for _, id := range doubtful {
 		t.takeOut(id)
 	}
+	leased := make(map[deferred.ID]bool)
+	for l := range t.q.leases {
+		leased[l.ID] = true
+	}
 	for _, i := range t.index.Delivering() {
-		if _, leased := t.leases.byID[t.index.At(i).ID]; leased {
+		if leased[t.index.At(i).ID] {
 			continue
 		}
 		if row := t.open(i, deferred.Delivering); row != nil {
@@ -239,11 +235,8 @@ func (t *turn) takeOut(id deferred.ID) {
 	t.unlinked = append(t.unlinked, i)
 }
 
-// finish ends the queue if it is closed, and reports whether it is.
-func (q *Queue) finish() bool {
-	if !q.box.Closed() {
-		return false
-	}
+// finish ends the queue when it is closed.
+func (q *Queue) finish() {
 	for _, o := range q.box.All() {
 		o.done(deferred.ErrClosed)
 	}
@@ -251,5 +244,4 @@ func (q *Queue) finish() bool {
 	defer q.reading.Unlock()
 	q.shut()
 	q.lock.close()
-	return true
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"weir/proxy/deferred"
 )
@@ -155,6 +156,21 @@ func (b *Box[T]) Break(why error) (before error) {
 func (b *Box[T]) Mend() {
 	_ = b.Break(nil) // the previous reason is known
 	b.Ring()
+}
+
+// Run calls write whenever something was added, and after Mend, until the box is closed. While the
+// queue cannot be written, it calls mend at each tick.
+func (b *Box[T]) Run(ticks <-chan time.Time, write, mend func()) {
+	for !b.Closed() {
+		select {
+		case <-b.wake:
+		case <-ticks:
+			if b.Broken() != nil {
+				mend()
+			}
+		}
+		write()
+	}
 }
 
 // Close prevents further additions, wakes the writer, and reports whether the box was open.

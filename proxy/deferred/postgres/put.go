@@ -33,12 +33,16 @@ func (q *Queue) Put(now time.Time, p *deferred.Put) {
 
 // keepStoring stores puts in groups until the queue is closed.
 func (q *Queue) keepStoring() {
-	for closed := false; !closed; {
-		<-q.puts.Wake()
-		closed = q.puts.Closed()
-		for group := q.puts.Take(groupMax, groupBytesMax); len(group) > 0; group = q.puts.Take(groupMax, groupBytesMax) {
-			q.store(group)
-		}
+	retry := time.NewTicker(retryEvery)
+	defer retry.Stop()
+	q.puts.Run(retry.C, q.storeAll, q.mend)
+	q.storeAll() // answers the others
+}
+
+// storeAll stores what is pending.
+func (q *Queue) storeAll() {
+	for group := q.puts.Take(groupMax, groupBytesMax); len(group) > 0; group = q.puts.Take(groupMax, groupBytesMax) {
+		q.store(group)
 	}
 }
 
@@ -96,7 +100,7 @@ func (q *Queue) doubt(group []*putting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, p := range group {
-		q.doubtful = append(q.doubtful, p.Entry.ID)
+		q.doubtful = append(q.doubtful, postgres.Place(p.Entry.ID))
 	}
 }
 
@@ -203,13 +207,7 @@ func (q *Queue) outcomeOf(p *putting, r *postgres.Fields) deferred.Stored {
 
 // withdraw removes entries that were answered Unstored and may be stored.
 func (q *Queue) withdraw() error {
-	q.mu.Lock()
-	ids := make([]postgres.Place, 0, len(q.doubtful))
-	for _, id := range q.doubtful {
-		ids = append(ids, postgres.Place(id))
-	}
-	q.mu.Unlock()
-	for some := range slices.Chunk(ids, groupMax) {
+	for some := range slices.Chunk(q.doubtful, groupMax) {
 		f, err := q.insist(q.ctx, "deferred_bar_1", new(postgres.Args).Int8(0).Int8(barredFor.Microseconds()).Places(some))
 		if err == nil && f.Int8() > 0 {
 			_, err = q.edit(q.ctx, time.Now(), edit{action: actionWithdraw, ids: some})
@@ -219,8 +217,8 @@ func (q *Queue) withdraw() error {
 		}
 	}
 	q.mu.Lock()
-	q.doubtful = q.doubtful[len(ids):]
-	q.mu.Unlock()
+	defer q.mu.Unlock()
+	q.doubtful = nil
 	return nil
 }
 

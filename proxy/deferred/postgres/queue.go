@@ -39,6 +39,8 @@ const (
 	silenceMax = 3 * time.Second
 	// openWithin is how long opening may take, including making tables.
 	openWithin = 30 * time.Second
+	// retryEvery is how often a server that has failed is tried again.
+	retryEvery = 250 * time.Millisecond
 	// lookEvery is how often at least a claim asks the server, as other proxies put entries too.
 	lookEvery = time.Second
 	// slots is how many proxies have their own counters; further ones may wait for each other's commits.
@@ -63,15 +65,13 @@ type Queue struct {
 	lost    lostClaims
 
 	mu       sync.Mutex
-	mends    int           // how often the queue was made usable again
-	doubtful []deferred.ID // puts that were answered Unstored and may be stored
+	mends    int              // how often the queue was made usable again
+	doubtful []postgres.Place // puts that were answered Unstored and may be stored; only changed by the goroutine of keepStoring
 	stats    deferred.Stats
 	except   []string // rules that the last claim excluded
 
-	trouble  chan struct{} // has room for one: broken is set
 	ctx      context.Context
 	stop     context.CancelFunc
-	running  sync.WaitGroup // of keepProbing
 	claiming sync.WaitGroup // of claims
 	writing  sync.WaitGroup // of keepStoring and keepSettling
 	finished chan struct{}  // closed when Close has ended
@@ -93,7 +93,7 @@ func open(cfg Config) (*Queue, error) {
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)
 	q := &Queue{
 		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: inbox.New[*putting](), settles: inbox.New[*settling](),
-		trouble: make(chan struct{}, 1), finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.Losses)},
+		finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.Losses)},
 	}
 	var err error
 	if q.seal, err = seal.New(cfg.Key); err != nil {
@@ -127,7 +127,6 @@ func open(cfg Config) (*Queue, error) {
 		waiting, dead := s.Held()
 		q.log.Info("Opened queue", "waiting", waiting, "dead", dead, "durability", s.Durability)
 	}
-	q.running.Go(q.keepProbing)
 	q.writing.Go(q.keepStoring)
 	q.writing.Go(q.keepSettling)
 	return q, nil
@@ -220,51 +219,17 @@ func (q *Queue) mendedTimes() int {
 	return q.mends
 }
 
-// fail makes the queue unusable, and has it probed.
+// fail makes the queue unusable until mend succeeds.
 func (q *Queue) fail(err error) {
 	if q.puts.Break(err) == nil {
 		q.log.Error("Queue cannot be written, refusing instead", "reason", err)
 	}
-	select {
-	case q.trouble <- struct{}{}:
-	default:
-	}
 }
 
-const (
-	probeFirst = 50 * time.Millisecond
-	probeMax   = time.Second
-)
-
-// keepProbing waits until the queue is unusable, and then until it is usable again.
-func (q *Queue) keepProbing() {
-	for {
-		select {
-		case <-q.ctx.Done():
-			return
-		case <-q.trouble:
-		}
-		for pause := probeFirst; !q.mended(); pause = min(2*pause, probeMax) {
-			select {
-			case <-q.ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-		}
-	}
-}
-
-// mended makes the queue usable if the server is, and reports whether it is.
-func (q *Queue) mended() bool {
-	if q.puts.Err() == nil {
-		return true
-	}
-	err := q.prepare()
-	if err == nil {
-		err = q.withdraw()
-	}
-	if err != nil {
-		return false
+// mend makes the queue usable if the server is.
+func (q *Queue) mend() {
+	if q.prepare() != nil || q.withdraw() != nil {
+		return
 	}
 	q.mu.Lock()
 	q.mends++
@@ -273,7 +238,6 @@ func (q *Queue) mended() bool {
 	q.log.Info("Queue writes again")
 	q.wakeAt.Store(math.MinInt64)
 	q.settles.Ring()
-	return true
 }
 
 // Stats implements deferred.Queue.
@@ -301,7 +265,6 @@ func (q *Queue) Close() error {
 	q.settles.Close()
 	q.writing.Wait()
 	q.disconnect()
-	q.running.Wait()
 	close(q.finished)
 	return nil
 }

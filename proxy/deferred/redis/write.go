@@ -34,26 +34,13 @@ func (q *Queue) write() {
 	defer q.cancel()
 	retry := time.NewTicker(retryEvery)
 	defer retry.Stop()
-	for {
-		select {
-		case <-q.box.Wake():
-		case <-retry.C:
-			q.retry()
-		case <-q.ctx.Done():
-		}
-		if q.unavailable() == nil || q.box.Closed() {
-			q.drain()
-		}
-		if q.box.Closed() {
-			q.giveUp()
-			return
-		}
-	}
+	q.box.Run(retry.C, q.drain, q.retry)
+	q.giveUp()
 }
 
-// drain writes what is pending.
+// drain writes what is pending, unless the server is unavailable.
 func (q *Queue) drain() {
-	for q.ctx.Err() == nil {
+	for q.ctx.Err() == nil && (q.unavailable() == nil || q.box.Closed()) {
 		group := q.box.Take(groupMax, groupBytesMax)
 		if len(group) == 0 || !q.writeGroup(group) {
 			return
@@ -229,9 +216,6 @@ func (q *Queue) probe() error {
 // retry tries a server that has failed. When it answers again, puts that were answered Unstored
 // but may have been stored are removed.
 func (q *Queue) retry() {
-	if q.box.Broken() == nil || q.box.Closed() {
-		return
-	}
 	if err := q.probe(); err != nil {
 		q.broken(q.faultOf(err))
 		return
