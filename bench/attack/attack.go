@@ -146,7 +146,7 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 			c.open(opening, attacking)
 		}
 	})
-	r.load, err = rig.Load{URL: "http://" + v.Addr + "/api/test", Rate: rate, For: span, Connections: connections}.Run(ctx, nil)
+	r.load, err = rig.Load{URL: "http://" + v.Addr + "/api/test", Rate: rate, For: span, Connections: connections}.Run(ctx)
 	enough()
 	if err == nil {
 		r.usage, err = watched()

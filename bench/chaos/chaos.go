@@ -59,62 +59,53 @@ type run struct {
 }
 
 // Run plays 10^6 exchanges, or the number in args. The error says what failed.
-func Run(ctx context.Context, args []string, out io.Writer) (err error) {
+func Run(ctx context.Context, args []string, out io.Writer) error {
 	n, err := rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast, Most: math.MaxInt32}.Read(args)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual), target: &target{addr: "127.0.0.1:0", resat: make(map[string]bool)}}
-	if err := r.start(); err != nil {
-		return err
-	}
-	defer func() { r.target.sockets.Stop() }() // those after the last restart
-	defer r.proxy.Kill()
+	l := &rig.Lab{Out: out}
+	return l.Run(ctx, func() {
+		ctx, cancel := context.WithCancel(l.Ctx)
+		r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual), target: &target{addr: "127.0.0.1:0", resat: make(map[string]bool)}}
+		rig.Check(r.target.listen())
+		l.Keep(func() { r.target.sockets.Stop() }) // those after the last restart
+		r.proxy = l.StartApart(0, append([]string{"TARGET_URL=http://" + r.target.addr}, settings...)...)
+		for i := range clients {
+			r.clients = append(r.clients, &client{run: r, number: i, mayLeave: i%4 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
+		}
+		r.play(out, n)
+	})
+}
+
+// play plays n exchanges and judges.
+func (r *run) play(out io.Writer, n int) {
 	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n, clients, r.restarts, limitChanges, seed)
 	began := time.Now()
 	stop := r.printProgress(out, n, began)
-	base, err := r.part(n/warmUp, func(h resources) bool { return h.Clients+h.Targets+h.InFlight == 0 })
-	var end resources
-	if err == nil {
-		var disturbing sync.WaitGroup
-		disturbing.Go(func() { r.disturb(n/warmUp, n) })
-		end, err = r.part(n-n/warmUp, func(h resources) bool { return len(h.grown(base)) == 0 })
-		if err != nil {
-			cancel()
-		}
-		disturbing.Wait()
-	}
+	var base, end resources
+	err := rig.Try(func() {
+		base = r.part(n/warmUp, func(h resources) bool { return h.Clients+h.Targets+h.InFlight == 0 })
+		rig.Together(2, func(i int) {
+			if i == 0 {
+				r.disturb(n/warmUp, n)
+			} else {
+				end = r.part(n-n/warmUp, func(h resources) bool { return len(h.grown(base)) == 0 })
+			}
+		})
+	})
 	stop()
 	if len(r.failures()) >= problemsMax {
-		return judge(out, r.failures(), nil)
+		rig.Check(judge(out, r.failures(), nil))
 	}
-	if err != nil {
-		return err
-	}
-	b, err := r.collect()
-	if b == nil {
-		return err
-	}
-	return errors.Join(r.report(out, b, [2]resources{base, end}, time.Since(began)), err)
-}
-
-func (r *run) start() (err error) {
-	if err := r.target.listen(); err != nil {
-		return err
-	}
-	if r.proxy, err = rig.StartApart(r.ctx, 0, append([]string{"TARGET_URL=http://" + r.target.addr}, settings...)); err != nil {
-		return err
-	}
-	for i := range clients {
-		r.clients = append(r.clients, &client{run: r, number: i, mayLeave: i%4 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
-	}
-	return nil
+	rig.Check(err)
+	b := r.collect()
+	stopped := r.proxy.Stop()
+	rig.Check(errors.Join(r.report(out, b, [2]resources{base, end}, time.Since(began)), stopped))
 }
 
 // part plays n exchanges, waits until the proxy is idle and returns what it holds then.
-func (r *run) part(n int, idle func(resources) bool) (resources, error) {
+func (r *run) part(n int, idle func(resources) bool) resources {
 	var all sync.WaitGroup
 	for i, c := range r.clients {
 		share := (i+1)*n/clients - i*n/clients
@@ -128,9 +119,7 @@ func (r *run) part(n int, idle func(resources) bool) (resources, error) {
 		})
 	}
 	all.Wait()
-	if r.ctx.Err() != nil {
-		return resources{}, r.ctx.Err()
-	}
+	rig.Check(r.ctx.Err())
 	return r.settle(idle)
 }
 
@@ -155,42 +144,31 @@ func (r *run) failures() []string {
 
 // settle waits until idle is true of the proxy's resources, and still is after a second, in which
 // what belongs to the connections is released, too. It returns the resources then, or after settleMax.
-func (r *run) settle(idle func(resources) bool) (h resources, err error) {
+func (r *run) settle(idle func(resources) bool) resources {
 	pause := 100 * time.Millisecond
 	for end := time.Now().Add(settleMax); ; {
-		if h, err = r.resources(); err != nil || time.Now().After(end) {
-			return h, err
+		h := r.resources()
+		quiet := idle(h)
+		if time.Now().After(end) || quiet && pause == time.Second {
+			return h
 		}
-		switch {
-		case !idle(h):
-			pause = 100 * time.Millisecond
-		case pause == time.Second:
-			return h, nil
-		default:
+		if pause = 100 * time.Millisecond; quiet {
 			pause = time.Second
 		}
-		if err := rig.Wait(r.ctx, pause); err != nil {
-			return h, err
-		}
+		rig.Check(rig.Wait(r.ctx, pause))
 	}
 }
 
 // resources returns what the proxy holds now.
-func (r *run) resources() (h resources, err error) {
+func (r *run) resources() (h resources) {
 	if ended, how := r.proxy.Ended(); ended {
-		return h, fmt.Errorf("the proxy ended (%w):\n%s", how, r.proxy.Output())
+		rig.Check(fmt.Errorf("the proxy ended (%w):\n%s", how, r.proxy.Output()))
 	}
-	m, err := rig.Scrape(r.ctx, r.proxy.Admin)
-	if err != nil {
-		return h, err
-	}
+	m := rig.Must(rig.Scrape(r.ctx, r.proxy.Admin))
 	h.Goroutines, h.Clients = int(m.Sum("go_goroutines")), int(m.Sum("ratelimiter_client_connections"))
 	h.Targets, h.InFlight = int(m.Sum("ratelimiter_upstream_connections")), int(m.Sum("ratelimiter_upstream_in_flight"))
-	if h.Descriptors, err = rig.Descriptors(r.proxy.Pid()); err != nil {
-		return h, err
-	}
-	h.RSS, err = rig.RSS(r.proxy.Pid())
-	return h, err
+	h.Descriptors, h.RSS = rig.Must(rig.Descriptors(r.proxy.Pid())), rig.Must(rig.RSS(r.proxy.Pid()))
+	return h
 }
 
 // disturb restarts the target and changes the limit after shares of the exchanges.
@@ -240,13 +218,9 @@ func (r *run) printProgress(out io.Writer, n int, began time.Time) (stop func())
 	return func() { cancel(); printing.Wait() }
 }
 
-// collect stops the proxy and returns the counts of all sides.
-func (r *run) collect() (*counts, error) {
-	m, err := rig.Scrape(r.ctx, r.proxy.Admin)
-	if err != nil {
-		return nil, err
-	}
-	b := &counts{proxy: m, seen: r.target.seen.Load(), served: r.target.served.Load(), malformed: r.target.malformed.Load()}
+// collect returns the counts of all sides.
+func (r *run) collect() *counts {
+	b := &counts{proxy: rig.Must(rig.Scrape(r.ctx, r.proxy.Admin)), seen: r.target.seen.Load(), served: r.target.served.Load(), malformed: r.target.malformed.Load()}
 	for _, c := range r.clients {
 		for status, n := range c.tally.byStatus {
 			b.clients.byStatus[status] += n
@@ -254,7 +228,7 @@ func (r *run) collect() (*counts, error) {
 		b.clients.cut += c.tally.cut
 		b.clients.lost += c.tally.lost
 	}
-	return b, r.proxy.Stop()
+	return b
 }
 
 // report prints the counts and resources, and concludes.

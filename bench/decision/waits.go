@@ -31,7 +31,7 @@ func (l *lab) pace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	loaded, err := load(url(m), paceRate, paceTime).Run(ctx, nil)
+	loaded, err := load(url(m), paceRate, paceTime).Run(ctx)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (l *lab) frozen(ctx context.Context) error {
 	one := load(url(m), frozenRate, frozenTime)
 	one.StartAt = time.Now().Add(500 * time.Millisecond)
 	var watched rig.Usage
-	loaded, err := rig.During(ctx, nil, func(ctx context.Context) (err error) {
+	loaded, err := rig.During(ctx, func(ctx context.Context) (err error) {
 		watched, err = l.stopped(ctx, redis, m.Process, one.StartAt)
 		return err
 	}, one)

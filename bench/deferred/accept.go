@@ -47,7 +47,7 @@ func (l *lab) accept(ctx context.Context) error {
 		return err
 	}
 	load := rig.Load{URL: r.URL(0) + "?shop={{counter}}", Rate: shops, For: time.Second, Body: fmt.Sprintf("%q", strings.Repeat("x", bodyBytes-2)), Outcomes: true}
-	if _, err = load.Run(ctx, nil); err != nil { // all that the limits admit
+	if _, err = load.Run(ctx); err != nil { // all that the limits admit
 		return err
 	}
 	stop, measured := make(chan struct{}), make(chan error, 1)
@@ -58,7 +58,7 @@ func (l *lab) accept(ctx context.Context) error {
 		measured <- err
 	}()
 	load.URL, load.Rate, load.For = fmt.Sprintf("%s?shop={{random 1 %d}}", r.URL(0), shops), acceptRate, acceptTime
-	loaded, err := load.Run(ctx, nil)
+	loaded, err := load.Run(ctx)
 	close(stop)
 	if err := errors.Join(err, <-measured); err != nil {
 		return err

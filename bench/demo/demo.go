@@ -4,7 +4,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -38,51 +37,49 @@ func phases() (ps []phase) {
 
 // Run plays the demo and prints to out. The error is report.ErrMissed if a figure is wrong, or
 // that of ctx.
-func Run(ctx context.Context, out io.Writer) (err error) {
-	fmt.Fprintf(out, "Weir demo: a limit of %d requests per second in front of a target that can serve %.0f, GATE=off\n\n", limit,
+func Run(ctx context.Context, out io.Writer) error {
+	all := phases()
+	l := &rig.Lab{Out: out}
+	if err := l.Run(ctx, func() { playAll(l, all) }); err != nil {
+		return err
+	}
+	return show(out, all)
+}
+
+func playAll(l *rig.Lab, all []phase) {
+	fmt.Fprintf(l.Out, "Weir demo: a limit of %d requests per second in front of a target that can serve %.0f, GATE=off\n\n", limit,
 		targetWorkers/targetDelay.Seconds())
-	r, err := rig.Topology{
+	r := l.Rig(rig.Topology{
 		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", targetWorkers), "TARGET_DELAY=" + targetDelay.String()},
 		// Windows admit bursts that overload the target, and the gate would shed part of them.
 		// The figures should show the limit alone.
 		Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=fixed", fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
 			fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)},
-	}.Start(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Stop()) }()
-	fmt.Fprintf(out, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddrs[0], r.TargetAddr)
-
-	all := phases()
+	})
+	fmt.Fprintf(l.Out, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddrs[0], r.TargetAddr)
 	algorithm := "fixed"
 	for i := range all {
 		p := &all[i]
 		if p.algorithm != algorithm {
 			algorithm = p.algorithm
-			if _, err := rig.Post(ctx, "http://"+r.ProxyAddrs[0]+"/config/algorithm", fmt.Sprintf(`{"algorithm":%q}`, algorithm)); err != nil {
-				return fmt.Errorf("switch the algorithm: %w", err)
-			}
-			fmt.Fprintf(out, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
+			rig.In("switch the algorithm", func() {
+				rig.Must(rig.Post(l.Ctx, "http://"+r.ProxyAddrs[0]+"/config/algorithm", fmt.Sprintf(`{"algorithm":%q}`, algorithm)))
+			})
+			fmt.Fprintf(l.Out, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
 		}
-		fmt.Fprintf(out, "▶ %d of %d: %s, %d requests/s for %d s\n", i+1, len(all), p.algorithm, p.rate, p.seconds)
-		if err := p.play(ctx, r, out); err != nil {
-			return err
-		}
+		fmt.Fprintf(l.Out, "▶ %d of %d: %s, %d requests/s for %d s\n", i+1, len(all), p.algorithm, p.rate, p.seconds)
+		p.play(l, r)
 	}
-	return show(out, all)
 }
 
 // play plays a phase until the generator keeps its schedule.
-func (p *phase) play(ctx context.Context, r *rig.Rig, out io.Writer) error {
+func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 	for try := 1; ; try++ {
-		if err := p.playOnce(ctx, r, out); err != nil || p.load.Verdict != "INVALID" || try == tries {
-			return err
+		if p.playOnce(l, r); p.load.Verdict != "INVALID" || try == tries {
+			return
 		}
-		fmt.Fprintf(out, "  this machine was too busy for the schedule (%s); repeating\n", strings.Join(p.load.Reasons, "; "))
-		if err := rig.Wait(ctx, refill); err != nil {
-			return err
-		}
+		fmt.Fprintf(l.Out, "  this machine was too busy for the schedule (%s); repeating\n", strings.Join(p.load.Reasons, "; "))
+		l.Wait(time.Now().Add(refill))
 	}
 }
 
@@ -90,23 +87,13 @@ func (p *phase) play(ctx context.Context, r *rig.Rig, out io.Writer) error {
 // starts with a full one.
 const refill = 1500 * time.Millisecond
 
-func (p *phase) playOnce(ctx context.Context, r *rig.Rig, out io.Writer) error {
-	before, err := rig.Scrape(ctx, r.TargetAddr)
-	if err != nil {
-		return err
-	}
-	p.load, err = rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second}.Run(ctx, rig.Echo(out))
-	if err != nil {
-		return err
-	}
-	after, err := rig.Scrape(ctx, r.TargetAddr)
-	if err != nil {
-		return err
-	}
+func (p *phase) playOnce(l *rig.Lab, r *rig.Rig) {
+	before := l.Scrape(r.TargetAddr)
+	p.load = l.Load(rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second, Progress: l.Out})[0]
+	after := l.Scrape(r.TargetAddr)
 	grown := func(name string) float64 { return after.Since(before, name, `uri="/api/test"`, `status="200"`) }
 	served := grown("http_server_requests_seconds_count")
 	p.served, p.busyTime = uint64(served), grown("http_server_requests_seconds_sum")/max(served, 1)
-	return nil
 }
 
 // problem describes what is wrong with a phase; empty if nothing is.

@@ -101,7 +101,7 @@ func ours(shards int, process pace.Process) func(context.Context, string, int, t
 		for i := range loads {
 			loads[i] = rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i, Shards: shards, Arrivals: process.String()}
 		}
-		results, err := rig.RunAll(ctx, nil, loads...)
+		results, err := rig.RunAll(ctx, loads...)
 		if err != nil {
 			return o, err
 		}

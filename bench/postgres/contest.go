@@ -252,7 +252,7 @@ func (c *contest) play(ctx context.Context, name string, compress float64) (o *o
 	for i, addr := range s.addrs {
 		loads[i] = rig.Load{URL: "http://" + addr + s.path, For: time.Duration(float64(2*calm+storm) / compress), Profile: profile(compress), Seed: int64(i + 1)}
 	}
-	if o.loads, err = rig.RunAll(ctx, nil, loads...); err != nil {
+	if o.loads, err = rig.RunAll(ctx, loads...); err != nil {
 		return nil, err
 	}
 	for _, l := range o.loads {

@@ -93,19 +93,15 @@ func (s *Situation) maxconn() int {
 }
 
 // front starts one proxy of a side in front of the target.
-func (st *stage) front(ctx context.Context) (addr string, err error) {
-	var p *rig.Process
-	defer func() { err = st.keep(p, err) }()
-	if st.side.env != nil {
-		p, addr, err = rig.StartProxy(ctx, append([]string{"TARGET_URL=http://" + st.target}, st.env...))
-		return addr, err
+func (st *stage) front() (addr string) {
+	switch {
+	case st.side.env != nil:
+		_, addr = st.Start("proxy", append([]string{"TARGET_URL=http://" + st.target}, st.env...)...)
+	case st.side.Name == "haproxy":
+		_, addr = st.StartPeer(rig.HAProxy(haproxyConfig), (st.s.InTime / 5).Milliseconds(), st.target, st.s.maxconn())
+	default:
+		addr = rig.Must(freeport.Addr())
+		st.StartForeign("failsafe", addr, filepath.Join(st.tools, "failsafe"), addr, st.target)
 	}
-	if st.side.Name == "haproxy" {
-		p, addr, err = rig.HAProxy(haproxyConfig).Start(ctx, st.dir, (st.s.InTime / 5).Milliseconds(), st.target, st.s.maxconn())
-		return addr, err
-	}
-	if addr, err = freeport.Addr(); err == nil {
-		p, err = rig.StartPeer(ctx, "failsafe", addr, filepath.Join(st.tools, "failsafe"), addr, st.target)
-	}
-	return addr, err
+	return addr
 }

@@ -4,11 +4,11 @@
 package protect
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"time"
+
+	"weir/bench/rig"
 )
 
 // A Phase is a part of a situation in which nothing changes.
@@ -166,13 +166,12 @@ func (s *Situation) outage() (from, to time.Duration) {
 	return 0, 0
 }
 
-// profile returns a share of the load as a profile for the load generator.
-func (s *Situation) profile(share float64) string {
-	var steps []string
+// steps returns a share of the load.
+func (s *Situation) steps(share float64) (list []rig.Step) {
 	for _, p := range s.Phases {
-		steps = append(steps, fmt.Sprintf(`{"rps":%g,"duration":%g}`, p.Rate*share, p.For.Seconds()))
+		list = append(list, rig.Step{For: p.For, Rate: p.Rate * share})
 	}
-	return `{"type":"steps","arrivals":"poisson","params":{"steps":[` + strings.Join(steps, ",") + `]}}`
+	return list
 }
 
 // draw returns a random service time with the given mean.

@@ -5,7 +5,6 @@ package restart
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -58,58 +57,43 @@ func newRun(addr, target string) *run {
 
 // Run restarts the proxy 20 times, or the number of times in args. It fails if a client
 // noticed.
-func Run(ctx context.Context, args []string, out io.Writer) (err error) {
+func Run(ctx context.Context, args []string, out io.Writer) error {
 	n, err := rig.Number{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	addr, err1 := freeport.Addr()
-	served, err2 := freeport.Addr()
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	r := newRun(addr, served)
-	var target sync.WaitGroup
-	target.Go(func() { _ = rig.Serve(ctx, r.target, rig.Misbehaviour()) })
-	defer target.Wait()
-	defer cancel()
-	first, err := r.launch(0)
-	if err != nil {
-		return err
-	}
-	if err := first.AwaitPort(ctx, r.addr); err != nil {
-		first.Kill()
-		return err
-	}
-	fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old one drains\n\n", n, calm)
-	working, enough := context.WithCancel(ctx)
-	workers := r.startWorkers(working)
-	last, err := r.replace(ctx, first, n, out)
-	if err == nil {
-		err = rig.Wait(ctx, calm)
-	}
-	enough()
-	if err != nil {
-		cancel() // workers may be waiting
-	}
-	workers.Wait()
-	if err != nil {
-		last.Kill()
-		return err
-	}
-	if err := last.Stop(); err != nil {
-		return err
-	}
-	return r.show(out)
+	l := &rig.Lab{Out: out}
+	return l.Run(ctx, func() {
+		r := newRun(rig.Must(freeport.Addr()), rig.Must(freeport.Addr()))
+		serving := l.Ctx
+		var target sync.WaitGroup
+		target.Go(func() { _ = rig.Serve(serving, r.target, rig.Misbehaviour()) })
+		l.Keep(target.Wait)
+		first := r.launch(l, 0)
+		rig.Check(first.AwaitPort(l.Ctx, r.addr))
+		fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old one drains\n\n", n, calm)
+		working, enough := context.WithCancel(l.Ctx)
+		workers := r.startWorkers(working)
+		last := first
+		err := rig.Try(func() {
+			last = r.replace(l, first, n)
+			l.Wait(time.Now().Add(calm))
+		})
+		enough()
+		rig.Check(err) // workers may be waiting
+		workers.Wait()
+		rig.Check(last.Stop())
+		rig.Check(r.show(out))
+	})
 }
 
 // launch starts the proxy of a generation, named by it in Via; all but the first take over the
 // port.
-func (r *run) launch(generation int) (*rig.Process, error) {
-	return rig.Launch("proxy", r.addr, 0, []string{"TARGET_URL=http://" + r.target, "RATE_LIMIT_LIMIT=1000000000",
-		fmt.Sprintf("VIA_NAME=%s%d", viaPrefix, generation), fmt.Sprintf("TAKEOVER=%t", generation > 0)})
+func (r *run) launch(l *rig.Lab, generation int) *rig.Process {
+	p := rig.Must(rig.Launch("proxy", r.addr, 0, []string{"TARGET_URL=http://" + r.target, "RATE_LIMIT_LIMIT=1000000000",
+		fmt.Sprintf("VIA_NAME=%s%d", viaPrefix, generation), fmt.Sprintf("TAKEOVER=%t", generation > 0)}))
+	l.Keep(p.Kill)
+	return p
 }
 
 // viaPrefix is followed by the generation in the name of a proxy.
@@ -125,26 +109,19 @@ func (r *run) startWorkers(ctx context.Context) *sync.WaitGroup {
 	return all
 }
 
-// replace replaces the proxy n times. It returns when all but the last one have ended.
-func (r *run) replace(ctx context.Context, current *rig.Process, n int, out io.Writer) (last *rig.Process, err error) {
+// replace replaces the proxy n times. It returns the last one when all others have ended.
+func (r *run) replace(l *rig.Lab, current *rig.Process, n int) *rig.Process {
 	var drains sync.WaitGroup
 	defer drains.Wait()
+	ctx := l.Ctx
 	r.changes = make([]change, n)
 	for i := range r.changes {
 		c := &r.changes[i]
 		c.number = i + 1
-		if err := rig.Wait(ctx, calm); err != nil {
-			return current, err
-		}
+		l.Wait(time.Now().Add(calm))
 		began := time.Now()
-		next, err := r.launch(c.number)
-		if err != nil {
-			return current, err
-		}
-		if err := r.awaitAnswer(ctx, next, c.number); err != nil {
-			next.Kill()
-			return current, err
-		}
+		next := r.launch(l, c.number)
+		rig.Check(r.awaitAnswer(ctx, next, c.number))
 		handed := time.Now()
 		c.handed = handed.Sub(began)
 		old := current
@@ -156,9 +133,9 @@ func (r *run) replace(ctx context.Context, current *rig.Process, n int, out io.W
 			c.drained = time.Since(handed)
 		})
 		current = next
-		fmt.Fprintf(out, "  restart %2d: handed over in %3.0f ms; %d failures so far\n", c.number, 1e3*c.handed.Seconds(), r.failures())
+		fmt.Fprintf(l.Out, "  restart %2d: handed over in %3.0f ms; %d failures so far\n", c.number, 1e3*c.handed.Seconds(), r.failures())
 	}
-	return current, nil
+	return current
 }
 
 // awaitAnswer waits until an answer has come through p, the proxy of a generation.

@@ -8,28 +8,41 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/bench/report"
+	"weir/internal/freeport"
 	"weir/internal/service"
 )
 
-// A Lab is one run of an experiment that has parts: its output, its expectations, and what
-// the current part must clean up.
+// A Lab is one run of an experiment: its output, its expectations, and what the current part
+// must clean up. Its methods end the part if they fail, like those of a testing.T.
 //
 // Owned by one goroutine.
 type Lab struct {
 	report.Expectations
 	Out   io.Writer
-	Dir   string    // for files of the experiment; Each creates and removes it
-	Loads []*Loaded // whose verdicts decide whether the run is conclusive
+	Ctx   context.Context // of the current part; ends with it
+	Dir   string          // for files of the current part, with which it is removed
+	Loads []*Loaded       // whose verdicts decide whether the run is conclusive
 
-	ends []func()
+	ends []func() error
 }
 
 // A Part is a part of an experiment. Its context ends with it.
 type Part struct {
 	Name string
 	Play func(ctx context.Context) error
+}
+
+// Play runs parts with Each and judges the expectations; good is the conclusion if all are
+// met. The error says which were not.
+func (l *Lab) Play(ctx context.Context, parts []Part, good string) error {
+	if err := l.Each(ctx, parts); err != nil {
+		return err
+	}
+	fmt.Fprintf(l.Out, "\n%s", l.Table())
+	return l.Conclude(l.Out, good, Inconclusive(l.Loads...))
 }
 
 // Choose returns the parts named by args in the order of all, or all parts if args is empty.
@@ -50,43 +63,81 @@ func Choose(experiment string, all []Part, args []string) (chosen []Part, err er
 	return chosen, nil
 }
 
-// Play runs parts with Each and judges the expectations; good is the conclusion if all are
-// met. The error says which were not.
-func (l *Lab) Play(ctx context.Context, parts []Part, good string) error {
-	if err := l.Each(ctx, parts); err != nil {
-		return err
-	}
-	fmt.Fprintf(l.Out, "\n%s", l.Table())
-	return l.Conclude(l.Out, good, Inconclusive(l.Loads...))
-}
-
-// Each runs parts one after the other.
-func (l *Lab) Each(ctx context.Context, parts []Part) (err error) {
-	if l.Dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(l.Dir)) }()
+// Each plays parts one after the other. The first that fails is the last.
+func (l *Lab) Each(ctx context.Context, parts []Part) error {
 	for _, p := range parts {
-		ctx, cancel := context.WithCancel(ctx)
-		err := p.Play(ctx)
-		cancel()
-		l.End()
-		if err != nil {
+		if err := l.Run(ctx, func() { Check(p.Play(l.Ctx)) }); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
 	return nil
 }
 
-// Keep registers end to be called by the next End, at the latest when the current part ends.
-func (l *Lab) Keep(end func()) { l.ends = append(l.ends, end) }
+// Run plays a part and cleans up after it.
+func (l *Lab) Run(ctx context.Context, play func()) (err error) {
+	if l.Dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	l.Ctx = ctx
+	err = Try(play)
+	cancel()
+	return errors.Join(err, Try(l.End), os.RemoveAll(l.Dir))
+}
 
-// End calls the functions registered with Keep, the last one first.
-func (l *Lab) End() {
-	for _, end := range slices.Backward(l.ends) {
+// Keep registers end to be called by the next End, at the latest when the current part ends.
+func (l *Lab) Keep(end func()) {
+	l.ends = append(l.ends, func() error {
 		end()
+		return nil
+	})
+}
+
+// End calls what was registered, the last first.
+func (l *Lab) End() {
+	var err error
+	for _, end := range slices.Backward(l.ends) {
+		err = errors.Join(err, end())
 	}
 	l.ends = nil
+	Check(err)
+}
+
+// keep registers a program to be stopped by the next End, which fails if one of ours ends with an
+// error. It need not be running then.
+func (l *Lab) keep(p *Process) *Process {
+	l.ends = append(l.ends, func() error {
+		if p.Foreign {
+			p.Kill()
+			return nil
+		}
+		return p.Stop()
+	})
+	return p
+}
+
+// Start starts one of our programs at a free address and waits until it answers. It ends with the
+// current part.
+func (l *Lab) Start(name string, env ...string) (*Process, string) {
+	addr := Must(freeport.Addr())
+	return l.StartAt(name, addr, env...), addr
+}
+
+// StartAt is Start at an address.
+func (l *Lab) StartAt(name, addr string, env ...string) *Process {
+	p := l.keep(Must(Launch(name, addr, 0, env)))
+	Check(p.AwaitPort(l.Ctx, addr))
+	return p
+}
+
+// StartForeign starts a third-party program, which ends with the current part, and waits until it
+// listens on addr.
+func (l *Lab) StartForeign(name, addr string, command ...string) *Process {
+	p := Must(Start(name, nil, command...))
+	p.Foreign = true
+	l.keep(p)
+	Check(p.AwaitPort(l.Ctx, addr))
+	return p
 }
 
 // Kept registers a program to be killed like with Keep, unless it could not be started.
@@ -114,3 +165,9 @@ func (l *Lab) Redis(ctx context.Context) (*Redis, error) {
 	}
 	return r, err
 }
+
+// Wait waits for an instant.
+func (l *Lab) Wait(until time.Time) { Check(Wait(l.Ctx, time.Until(until))) }
+
+// Scrape reads the metrics of the program at addr.
+func (l *Lab) Scrape(addr string) Samples { return Must(Scrape(l.Ctx, addr)) }

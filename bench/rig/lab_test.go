@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-json"
+
 	"weir/bench/report"
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 )
 
@@ -54,6 +57,60 @@ func TestPlay(t *testing.T) {
 	broken := errors.New("broken")
 	if err := l.Play(t.Context(), []Part{part("a", broken), part("b", nil)}, ""); !errors.Is(err, broken) || err.Error() != "a: broken" {
 		t.Errorf("ends with %v", err)
+	}
+}
+
+// The error of a step ends a part and says where it was; what runs beside it ends before.
+func TestFailures(t *testing.T) {
+	broken := errors.New("broken")
+	reached := false
+	err := Try(func() {
+		In("outer", func() {
+			Together(3, func(i int) {
+				if i > 0 {
+					In(fmt.Sprint("inner ", i), func() { Must(0, broken) })
+				}
+			})
+			reached = true
+		})
+	})
+	if !errors.Is(err, broken) || err.Error() != "outer: inner 1: broken\ninner 2: broken" || reached {
+		t.Errorf("ends with %v, went on: %t", err, reached)
+	}
+	if v := Must(7, nil); v != 7 {
+		t.Errorf("got %d", v)
+	}
+	defer func() {
+		if got := recover(); got != "bug: x" {
+			t.Errorf("a defect ends as %v", got)
+		}
+	}()
+	_ = Try(func() { panic("bug: x") })
+}
+
+// A load that fails ends what is done beside it, and the other way round.
+func TestDuring(t *testing.T) {
+	var l Lab
+	noLoadgen := l.Run(t.Context(), func() {
+		l.During(func() { l.Wait(time.Now().Add(time.Hour)) }, Load{})
+	})
+	if noLoadgen == nil || !strings.Contains(noLoadgen.Error(), "run make build first") {
+		t.Errorf("a load that cannot run: %v", noLoadgen)
+	}
+	broken := errors.New("broken")
+	if err := l.Run(t.Context(), func() { l.During(func() { Check(broken) }) }); !errors.Is(err, broken) {
+		t.Errorf("what is done beside fails: %v", err)
+	}
+}
+
+// The steps of a load are its whole length.
+func TestSteps(t *testing.T) {
+	plan := Load{Steps: []Step{{15 * time.Second, 1000}, {500 * time.Millisecond, 2.5}}, Arrivals: "poisson"}.plan()
+	text := string(testkit.Must(json.Marshal(plan))(t))
+	for _, want := range []string{`"duration":15.5,`, `"arrivals":"poisson"`, `"type":"steps"`, `{"duration":15,"rps":1000},{"duration":0.5,"rps":2.5}`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
 	}
 }
 

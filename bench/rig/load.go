@@ -29,6 +29,8 @@ type Load struct {
 	// Profile is the JSON of the field profile of a test configuration. Empty: constant at
 	// Rate.
 	Profile string
+	// Steps are rates one after the other; none: Rate for For.
+	Steps []Step
 	// Connections is the number of connections; 0 for the generator's default.
 	Connections int
 	// Loops is the number of event loops; 0 for the generator's default.
@@ -47,6 +49,14 @@ type Load struct {
 	Body string
 	// Outcomes says to fill in Loaded.Outcomes.
 	Outcomes bool
+	// Progress gets lines of progress; nil for none.
+	Progress io.Writer
+}
+
+// A Step is a constant rate for a time.
+type Step struct {
+	For  time.Duration
+	Rate float64 // requests per second
 }
 
 // An Outcome is the outcome of one request. Times count from the start of the schedule.
@@ -82,31 +92,17 @@ func Waits(loads ...*Loaded) (waits []time.Duration) {
 	return waits
 }
 
-// Echo returns a function that prints lines as progress, which records leave out.
-func Echo(out io.Writer) func(line string) {
-	return func(line string) { fmt.Fprintln(out, "  "+line) }
+// Run runs the load to its end. If ctx ends the run, its error is returned.
+func (l Load) Run(ctx context.Context) (loaded *Loaded, err error) {
+	err = Try(func() { loaded = l.run(ctx) })
+	return loaded, err
 }
 
-// Run runs the load to its end and passes each line of the generator's progress to progress,
-// unless that is nil. If ctx ends the run, its error is returned.
-func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, error) {
-	bin, err := Binary("loadgen")
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "weir-load-")
-	if err != nil {
-		return nil, err
-	}
+func (l Load) run(ctx context.Context) *Loaded {
+	bin, dir := Must(Binary("loadgen")), Must(os.MkdirTemp("", "weir-load-"))
 	defer os.RemoveAll(dir)
-	text, err := json.Marshal(l.plan())
-	if err != nil {
-		return nil, err
-	}
 	plan, out, lines := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json"), filepath.Join(dir, "outcomes.csv")
-	if err := os.WriteFile(plan, text, 0o600); err != nil {
-		return nil, err
-	}
+	Check(os.WriteFile(plan, Must(json.Marshal(l.plan())), 0o600))
 	args := []string{"run", plan, "-out", out, "-event-loops", fmt.Sprint(l.Loops)}
 	if l.Outcomes {
 		args = append(args, "-outcomes", lines)
@@ -115,37 +111,63 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopMax
-	output, err := watched(cmd, progress)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
+	output, err := watched(cmd, l.Progress)
+	Check(ctx.Err())
 	// Statuses 3 and 4 are verdicts, which the result repeats.
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 3 || exit.ExitCode() > 4) {
-		return nil, fmt.Errorf("loadgen: %w\n%s", err, output)
+		Check(fmt.Errorf("loadgen: %w\n%s", err, output))
 	}
 	result, err := os.ReadFile(out)
 	if err != nil {
-		return nil, fmt.Errorf("loadgen wrote no result: %w\n%s", err, output)
+		Check(fmt.Errorf("loadgen wrote no result: %w\n%s", err, output))
 	}
-	var loaded Loaded
-	if err := json.Unmarshal(result, &loaded.Result); err != nil {
-		return nil, fmt.Errorf("read loadgen's result: %w", err)
-	}
-	loaded.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	if l.Outcomes {
-		loaded.Outcomes, err = readOutcomes(lines)
-	}
-	return &loaded, err
+	loaded := &Loaded{CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	In("read loadgen's result", func() {
+		Check(json.Unmarshal(result, &loaded.Result))
+		if l.Outcomes {
+			loaded.Outcomes = Must(readOutcomes(lines))
+		}
+	})
+	return loaded
 }
 
-// RunAll runs loads at the same time, with progress as in Run. If one fails, the others are
+// Load runs loads at the same time. If one fails, the others are stopped.
+func (l *Lab) Load(loads ...Load) []*Loaded { return l.During(func() {}, loads...) }
+
+// During is Load that also calls do, for which the part is over when a load fails; if do fails,
+// the loads are stopped.
+func (l *Lab) During(do func(), loads ...Load) []*Loaded {
+	whole := l.Ctx
+	defer func() { l.Ctx = whole }()
+	ctx, cancel := context.WithCancelCause(whole)
+	defer cancel(nil)
+	l.Ctx = ctx
+	loaded := make([]*Loaded, len(loads))
+	var all sync.WaitGroup
+	for i, one := range loads {
+		all.Go(func() {
+			var err error
+			if loaded[i], err = one.Run(ctx); err != nil {
+				cancel(err) // only the first counts
+			}
+		})
+	}
+	if err := Try(do); err != nil {
+		cancel(err)
+	}
+	all.Wait()
+	Check(context.Cause(ctx))
+	return loaded
+}
+
+// RunAll runs loads at the same time. If one fails, the others are
 // stopped.
-func RunAll(ctx context.Context, progress func(line string), loads ...Load) ([]*Loaded, error) {
-	return During(ctx, progress, func(context.Context) error { return nil }, loads...)
+func RunAll(ctx context.Context, loads ...Load) ([]*Loaded, error) {
+	return During(ctx, func(context.Context) error { return nil }, loads...)
 }
 
 // During is RunAll that also calls do. If do or a load fails, the others are stopped.
-func During(ctx context.Context, progress func(line string), do func(ctx context.Context) error, loads ...Load) ([]*Loaded, error) {
+func During(ctx context.Context, do func(ctx context.Context) error, loads ...Load) ([]*Loaded, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	loaded := make([]*Loaded, len(loads))
@@ -158,7 +180,7 @@ func During(ctx context.Context, progress func(line string), do func(ctx context
 	for i, l := range loads {
 		all.Go(func() {
 			var err error
-			if loaded[i], err = l.Run(ctx, progress); err != nil {
+			if loaded[i], err = l.Run(ctx); err != nil {
 				cancel(err) // only the first counts
 			}
 		})
@@ -167,9 +189,9 @@ func During(ctx context.Context, progress func(line string), do func(ctx context
 	return loaded, context.Cause(ctx)
 }
 
-// watched runs a command to its end and passes the lines of its stderr to progress. It
-// returns the end of its output.
-func watched(cmd *exec.Cmd, progress func(line string)) (*tail, error) {
+// watched runs a command to its end and prints the lines of its stderr to progress, unless that is
+// nil. They are indented, so records leave them out. It returns the end of its output.
+func watched(cmd *exec.Cmd, progress io.Writer) (*tail, error) {
 	output := new(tail)
 	pr, pw := io.Pipe()
 	cmd.Stdout, cmd.Stderr = output, io.MultiWriter(pw, output)
@@ -178,7 +200,7 @@ func watched(cmd *exec.Cmd, progress func(line string)) (*tail, error) {
 		defer close(read)
 		for lines := bufio.NewScanner(pr); lines.Scan(); {
 			if progress != nil {
-				progress(lines.Text())
+				fmt.Fprintln(progress, "  "+lines.Text())
 			}
 		}
 		_, _ = io.Copy(io.Discard, pr)
@@ -191,11 +213,20 @@ func watched(cmd *exec.Cmd, progress func(line string)) (*tail, error) {
 
 // plan returns the test configuration.
 func (l Load) plan() map[string]any {
-	p := map[string]any{"limiterUrl": l.URL, "duration": l.For.Seconds(), "concurrency": l.Connections, "seed": l.Seed}
+	profile := map[string]any{"type": "constant", "params": map[string]int{"rps": l.Rate}, "arrivals": l.Arrivals}
+	length := l.For
+	if len(l.Steps) > 0 {
+		var steps []map[string]float64
+		length = 0
+		for _, s := range l.Steps {
+			steps = append(steps, map[string]float64{"rps": s.Rate, "duration": s.For.Seconds()})
+			length += s.For
+		}
+		profile["type"], profile["params"] = "steps", map[string]any{"steps": steps}
+	}
+	p := map[string]any{"limiterUrl": l.URL, "duration": length.Seconds(), "profile": profile, "concurrency": l.Connections, "seed": l.Seed}
 	if l.Profile != "" {
 		p["profile"] = json.RawMessage(l.Profile)
-	} else {
-		p["profile"] = map[string]any{"type": "constant", "params": map[string]int{"rps": l.Rate}, "arrivals": l.Arrivals}
 	}
 	if !l.StartAt.IsZero() {
 		p["startAt"] = l.StartAt.UTC().Format(time.RFC3339Nano)
@@ -228,14 +259,14 @@ func readOutcomes(path string) (list []Outcome, err error) {
 	r.FieldsPerRecord = 5
 	rows, err := r.ReadAll()
 	if err != nil {
-		return nil, fmt.Errorf("read loadgen's outcomes: %w", err)
+		return nil, err
 	}
 	for _, row := range rows[min(1, len(rows)):] {
 		due, err1 := strconv.ParseInt(row[0], 10, 64)
 		done, err2 := strconv.ParseInt(row[2], 10, 64)
 		status, err3 := strconv.Atoi(row[3])
 		if err := errors.Join(err1, err2, err3); err != nil {
-			return nil, fmt.Errorf("read loadgen's outcomes: %q: %w", row, err)
+			return nil, fmt.Errorf("%q: %w", row, err)
 		}
 		list = append(list, Outcome{time.Duration(due) * time.Microsecond, time.Duration(done) * time.Microsecond, status})
 	}

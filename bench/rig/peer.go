@@ -37,6 +37,15 @@ func (p Peer) Start(ctx context.Context, dir string, values ...any) (*Process, s
 	return process, addr, err
 }
 
+// StartPeer starts a peer at a free address and waits until it answers. It ends with the current
+// part.
+func (l *Lab) StartPeer(p Peer, values ...any) (*Process, string) {
+	addr, home := Must(freeport.Addr()), Must(os.MkdirTemp(l.Dir, p.Command[0]+"-"))
+	text := fmt.Appendf(nil, p.Config, append([]any{home, addr}, values...)...)
+	Check(os.WriteFile(filepath.Join(home, "conf"), text, 0o600))
+	return l.StartForeign(p.Command[0], addr, slices.Concat(p.Command, []string{home})...), addr
+}
+
 // Installed returns an error that lists the programs that are not installed, or nil.
 func Installed(programs ...string) (err error) {
 	for _, name := range programs {

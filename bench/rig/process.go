@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -34,10 +35,11 @@ type Process struct {
 	// status 0.
 	Foreign bool
 
-	cmd  *exec.Cmd
-	log  *tail
-	done chan struct{}
-	err  error
+	cmd    *exec.Cmd
+	log    *tail
+	killed atomic.Bool // by us
+	done   chan struct{}
+	err    error
 }
 
 // Start starts a command with env added to our environment. The end of its output is kept and
@@ -92,12 +94,17 @@ func (p *Process) Output() string { return p.log.String() }
 
 // Kill kills the process, as in a crash, and waits for its end.
 func (p *Process) Kill() {
+	p.killed.Store(true)
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Stop ends the process with SIGTERM, and kills it if that takes too long.
+// Stop ends the process with SIGTERM, and kills it if that takes too long. It is an error if the
+// process ends with one, unless it was killed before.
 func (p *Process) Stop() error {
+	if p.killed.Load() {
+		return nil
+	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:

@@ -144,8 +144,9 @@ func TestSamplesQuantile(t *testing.T) {
 
 // The programs are not beside a test.
 func TestTopologyThatCannotStart(t *testing.T) {
-	if r, err := (Topology{}).Start(context.Background()); r != nil || err == nil || !strings.Contains(err.Error(), "run make build first") {
-		t.Errorf("got %v, %v", r, err)
+	var l Lab
+	if err := l.Run(t.Context(), func() { l.Rig(Topology{}) }); err == nil || !strings.Contains(err.Error(), "run make build first") {
+		t.Errorf("got %v", err)
 	}
 }
 

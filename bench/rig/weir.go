@@ -58,6 +58,21 @@ func (k Kind) start(ctx context.Context) (s Store, setting string, err error) {
 	return nil, "", nil
 }
 
+// open starts a store and returns the setting by which proxies find it; nil and "" for
+// OwnStore.
+func (k Kind) open(l *Lab) (s Store, setting string) {
+	switch k {
+	case RedisStore:
+		r := Must(l.Redis(l.Ctx))
+		return r, "REDIS_HOST=" + r.Addr
+	case PostgresStore:
+		p := Must(StartPostgres(l.Ctx))
+		l.Keep(p.End)
+		return p, "POSTGRES_URL=" + p.URL()
+	}
+	return nil, ""
+}
+
 // A Rig holds the running programs of a Topology.
 //
 // Owned by one goroutine.
@@ -68,8 +83,29 @@ type Rig struct {
 	Proxies    []*Process
 	ProxyAddrs []string
 
+	lab       *Lab
 	targetEnv []string
 }
+
+// Rig starts the programs of a topology and waits until they answer. They end with the current
+// part.
+func (l *Lab) Rig(t Topology) *Rig {
+	r := &Rig{TargetAddr: Must(freeport.Addr()), lab: l, targetEnv: t.Target}
+	r.StartTarget()
+	env := append([]string{"TARGET_URL=http://" + r.TargetAddr}, t.Proxy...)
+	var setting string
+	if r.Store, setting = t.Store.open(l); setting != "" {
+		env = append(env, setting)
+	}
+	for range max(1, t.Proxies) {
+		p, addr := l.Start("proxy", env...)
+		r.Proxies, r.ProxyAddrs = append(r.Proxies, p), append(r.ProxyAddrs, addr)
+	}
+	return r
+}
+
+// StartTarget starts the target, or restarts it after it was killed.
+func (r *Rig) StartTarget() { r.Target = r.lab.StartAt("target", r.TargetAddr, r.targetEnv...) }
 
 // Start starts the programs and waits until they answer. If it fails, it stops what it has
 // started.
@@ -86,7 +122,7 @@ func (r *Rig) start(ctx context.Context, t Topology) (err error) {
 	if r.TargetAddr, err = freeport.Addr(); err != nil {
 		return err
 	}
-	if err = r.StartTarget(ctx); err != nil {
+	if err = r.startTarget(ctx); err != nil {
 		return err
 	}
 	env := append([]string{"TARGET_URL=http://" + r.TargetAddr}, t.Proxy...)
@@ -107,8 +143,8 @@ func (r *Rig) start(ctx context.Context, t Topology) (err error) {
 	return nil
 }
 
-// StartTarget starts the target, or restarts it after it was stopped or killed.
-func (r *Rig) StartTarget(ctx context.Context) (err error) {
+// startTarget starts the target.
+func (r *Rig) startTarget(ctx context.Context) (err error) {
 	r.Target, err = StartProgram(ctx, "target", r.TargetAddr, r.targetEnv)
 	return err
 }
@@ -155,6 +191,17 @@ func StartApart(ctx context.Context, files int, env []string) (p *Proxy, err err
 		return nil, err
 	}
 	return p, p.await(ctx, p.Addr)
+}
+
+// StartApart starts such a proxy, which is killed with the current part, and waits until it
+// answers. files limits its descriptors; 0 means our own limit.
+func (l *Lab) StartApart(files int, env ...string) *Proxy {
+	p := &Proxy{Addr: Must(freeport.Addr()), Admin: Must(freeport.Addr())}
+	_, port, _ := strings.Cut(p.Admin, ":")
+	p.Process = Must(Launch("proxy", p.Addr, files, append([]string{"ADMIN_PORT=" + port}, env...)))
+	l.Keep(p.Kill)
+	Check(p.AwaitPort(l.Ctx, p.Addr))
+	return p
 }
 
 // StartProgram starts one of our programs at addr and waits until it answers.

@@ -20,7 +20,7 @@ const (
 // fails if there is an answer other than 200 or 502, a failure outside the outage, or a request
 // without an answer.
 func Outage(ctx context.Context, out io.Writer) (err error) {
-	t := trial{rate: outageRate, seconds: 14, progress: rig.Echo(out), Topology: rig.Topology{Proxy: []string{"RATE_LIMIT_LIMIT=1000000"}},
+	t := trial{rate: outageRate, seconds: 14, progress: out, Topology: rig.Topology{Proxy: []string{"RATE_LIMIT_LIMIT=1000000"}},
 		troubles: []Trouble{{4 * time.Second, killTarget}, {8 * time.Second, restartTarget}}}
 	fmt.Fprintf(out, "%d/s for %d s through a proxy whose limit is never reached; the target is killed at %v and restarted at %v\n\n", t.rate, t.seconds, t.troubles[0].At, t.troubles[1].At)
 	o, err := t.run(ctx)

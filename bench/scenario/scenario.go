@@ -4,10 +4,10 @@ package scenario
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"weir/bench/rig"
 )
 
 // All scenarios have the same static limit, and a target that can serve 1.5 times as much. So a
@@ -122,13 +122,12 @@ func (s *Scenario) peakEnds(compress float64) (ends []time.Duration) {
 	return ends
 }
 
-// profile returns the compressed rate as a profile for the load generator.
-func (s *Scenario) profile(compress float64) string {
-	var steps []string
+// steps returns the compressed rate.
+func (s *Scenario) steps(compress float64) (list []rig.Step) {
 	for _, p := range s.Pieces {
-		steps = append(steps, fmt.Sprintf(`{"rps":%g,"duration":%.6f}`, p.Rate, p.For.Seconds()/s.scale(compress)))
+		list = append(list, rig.Step{For: time.Duration(float64(p.For) / s.scale(compress)), Rate: p.Rate})
 	}
-	return `{"type":"steps","params":{"steps":[` + strings.Join(steps, ",") + `]}}`
+	return list
 }
 
 // A Case is one run: a scenario with an algorithm and a store, with or without the advisor.

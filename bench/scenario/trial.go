@@ -2,8 +2,7 @@ package scenario
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -13,11 +12,11 @@ import (
 // A trial plays a constant load, possibly with troubles, and counts every second.
 type trial struct {
 	rig.Topology
-	rate     int               // requests per second to each proxy
-	seconds  int               // how long
-	troubles []Trouble         // at whole seconds
-	show     func(s *second)   // is called after each second; may be nil
-	progress func(line string) // of the load; may be nil
+	rate     int             // requests per second to each proxy
+	seconds  int             // how long
+	troubles []Trouble       // at whole seconds
+	show     func(s *second) // is called after each second; may be nil
+	progress io.Writer       // of the load; may be nil
 }
 
 // late is when in each second of the clock the counters are read: by then a fixed window has
@@ -26,8 +25,7 @@ const late = 850 * time.Millisecond
 
 // A second holds the counts between two readings.
 type second struct {
-	n                 int       // the first is 1
-	at                time.Time // of the reading at its end
+	n                 int // the first is 1
 	admitted, refused uint64
 	modes             string // of the proxies
 	trouble           string // played after it; empty for none
@@ -43,57 +41,40 @@ type outcome struct {
 
 // run plays the trial.
 func (t trial) run(ctx context.Context) (o *outcome, err error) {
-	st := new(stage)
-	if st.Rig, err = t.Start(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, st.end()) }()
-	loads := make([]rig.Load, len(st.Proxies))
-	for i := range loads {
-		loads[i] = rig.Load{URL: st.URL(i), Rate: t.rate, For: time.Duration(t.seconds) * time.Second}
-	}
+	st := &stage{Lab: new(rig.Lab)}
 	o = new(outcome)
-	began := time.Now()
-	o.loads, err = rig.During(ctx, t.progress, func(ctx context.Context) error { return st.watch(ctx, &t, o) }, loads...)
-	if err != nil {
-		return nil, err
-	}
-	for i := range o.troubles {
-		o.troubles[i].At -= o.loads[0].StartedAt.Sub(began)
-	}
-	return o, nil
+	err = st.Run(ctx, func() {
+		st.Rig = st.Lab.Rig(t.Topology)
+		loads := make([]rig.Load, len(st.Proxies))
+		for i := range loads {
+			loads[i] = rig.Load{URL: st.URL(i), Rate: t.rate, For: time.Duration(t.seconds) * time.Second, Progress: t.progress}
+		}
+		began := time.Now()
+		o.loads = st.During(func() { st.watch(&t, o, began) }, loads...)
+		for i := range o.troubles {
+			o.troubles[i].At -= o.loads[0].StartedAt.Sub(began)
+		}
+	})
+	return o, err
 }
 
 // watch reads the counters once in each second of the clock and plays the troubles. Windows end
 // with the second, so troubles happen between the reading and the next window.
-func (st *stage) watch(ctx context.Context, t *trial, o *outcome) error {
-	began := time.Now()
+func (st *stage) watch(t *trial, o *outcome, began time.Time) {
 	first := began.Truncate(time.Second).Add(late)
 	var before second
 	for n := 1; n < t.seconds; n++ {
-		if err := rig.Wait(ctx, time.Until(first.Add(time.Duration(n)*time.Second))); err != nil {
-			return err
-		}
-		now, err := st.count(ctx)
-		if err != nil {
-			return err
-		}
+		st.Wait(first.Add(time.Duration(n) * time.Second))
+		now := st.count()
 		if now.admitted < before.admitted { // a restarted target counts from zero
 			before.admitted = 0
 		}
-		s := second{n: n, at: now.at, admitted: now.admitted - before.admitted, refused: now.refused - before.refused, modes: now.modes}
+		s := second{n: n, admitted: now.admitted - before.admitted, refused: now.refused - before.refused, modes: now.modes}
 		before = now
 		for _, trouble := range t.troubles {
-			if trouble.At != time.Duration(n)*time.Second {
-				continue
-			}
-			o.troubles = append(o.troubles, Trouble{time.Since(began), trouble.Name})
-			s.trouble = trouble.Name
-			if err := st.do(ctx, trouble.Name); err != nil {
-				return fmt.Errorf("%s: %w", trouble.Name, err)
-			}
-			if trouble.Name == restartTarget { // the target is back when it answers
-				o.troubles[len(o.troubles)-1].At = time.Since(began)
+			if trouble.At == time.Duration(n)*time.Second {
+				s.trouble = trouble.Name
+				o.troubles = append(o.troubles, st.do(trouble.Name, began))
 			}
 		}
 		o.seconds = append(o.seconds, s)
@@ -101,23 +82,16 @@ func (st *stage) watch(ctx context.Context, t *trial, o *outcome) error {
 			t.show(&s)
 		}
 	}
-	return nil
 }
 
 // count returns the counts of the programs so far; that of a killed target is zero.
-func (st *stage) count(ctx context.Context) (s second, err error) {
-	s.at = time.Now()
+func (st *stage) count() (s second) {
 	if ended, _ := st.Target.Ended(); !ended {
-		if s.admitted, err = rig.Served(ctx, st.TargetAddr); err != nil {
-			return s, err
-		}
+		s.admitted = rig.Must(rig.Served(st.Ctx, st.TargetAddr))
 	}
 	var modes []string
 	for _, addr := range st.ProxyAddrs {
-		samples, err := rig.Scrape(ctx, addr)
-		if err != nil {
-			return s, err
-		}
+		samples := st.Scrape(addr)
 		s.refused += uint64(samples.Sum("ratelimiter_requests_total", `decision="rejected"`))
 		for _, m := range []string{"normal", "failopen", "local", "closed"} {
 			if samples.Sum("ratelimiter_mode", `type="`+m+`"`) == 1 {
@@ -126,5 +100,5 @@ func (st *stage) count(ctx context.Context) (s second, err error) {
 		}
 	}
 	s.modes = strings.Join(modes, ", ")
-	return s, nil
+	return s
 }

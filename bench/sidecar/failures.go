@@ -179,7 +179,7 @@ func (at *scene) under(ctx context.Context, f *failure) (*outcome, error) {
 	}
 	var loading sync.WaitGroup
 	var failed error
-	loading.Go(func() { o.loads, failed = rig.RunAll(ctx, nil, loads[:]...) })
+	loading.Go(func() { o.loads, failed = rig.RunAll(ctx, loads[:]...) })
 	loading.Go(func() { o.late = naps(ctx, start.Add(failTime)) })
 	err := rig.Wait(ctx, time.Until(start.Add(failAfter)))
 	if err == nil {

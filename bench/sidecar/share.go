@@ -82,7 +82,7 @@ func (s *sharing) add(ctx context.Context) error {
 	i, span := len(s.sidecars), s.left-time.Since(s.began)
 	s.sidecars = append(s.sidecars, p)
 	s.loading.Go(func() {
-		loaded, err := rig.Load{URL: "http://" + addr + "/api/test", Rate: sharedRate, For: span.Truncate(time.Second)}.Run(ctx, nil)
+		loaded, err := rig.Load{URL: "http://" + addr + "/api/test", Rate: sharedRate, For: span.Truncate(time.Second)}.Run(ctx)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err != nil {

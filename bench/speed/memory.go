@@ -74,7 +74,7 @@ func (l *lab) loadgen() error {
 	url := "http://" + addr + "/api/test"
 	l.table("rate /s", "sent", "verdict", "lag p50 µs", "p99 µs", "max µs", "latency p50 µs", "p99 µs")
 	for _, rate := range []int{1000, 10_000, 50_000} {
-		r, err := rig.Load{URL: url, Rate: rate, For: 2 * l.span}.Run(l.ctx, nil)
+		r, err := rig.Load{URL: url, Rate: rate, For: 2 * l.span}.Run(l.ctx)
 		if err != nil {
 			return err
 		}

@@ -151,7 +151,7 @@ func (l *lab) loadgenMost() error {
 			w, err := rig.Wrk{URL: url, Connections: connections, For: l.span}.Run(l.ctx)
 			return rig.Sample{PerSecond: w.PerSecond, CPU: 1e6 * w.CPU.Seconds() / max(w.Requests, 1)}, err
 		}
-		r, err := rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1, Timeout: 500 * time.Millisecond}.Run(l.ctx, nil)
+		r, err := rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1, Timeout: 500 * time.Millisecond}.Run(l.ctx)
 		if err != nil {
 			return rig.Sample{}, err
 		}

@@ -1,0 +1,61 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Experiments are scripts whose steps nearly all may fail, and every failure ends the part that
+// is being played. So a failure is a panic that Try turns into the error of the part. Code that
+// runs in a goroutine of its own needs a Try of its own, for which there is Together.
+
+// A failure is the panic of Check.
+type failure struct{ error }
+
+// Check ends the current Try with err, unless it is nil.
+func Check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// Must returns v, or ends the current Try with err.
+func Must[T any](v T, err error) T {
+	Check(err)
+	return v
+}
+
+// Try plays steps and returns the error with which one has ended them.
+func Try(play func()) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = p.error
+		default:
+			panic(p)
+		}
+	}()
+	play()
+	return nil
+}
+
+// In plays steps of the current Try that have a name, which precedes their error.
+func In(name string, play func()) {
+	if err := Try(play); err != nil {
+		Check(fmt.Errorf("%s: %w", name, err))
+	}
+}
+
+// Together calls do for 0 to n-1 at the same time. If some fail, it ends the current Try with
+// the errors of all.
+func Together(n int, do func(i int)) {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = Try(func() { do(i) }) })
+	}
+	all.Wait()
+	Check(errors.Join(errs...))
+}
