@@ -42,21 +42,16 @@ func Run(ctx context.Context, names []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var (
-		target string
-		rows   []*row // the first is the baseline
-		parts  []rig.Part
-	)
+	var l rig.Lab
+	var target string
+	var rows []*row // the first is the baseline
 	part := func(a *attack) rig.Part {
-		return rig.Part{Name: a.name, Play: func(ctx context.Context) error {
-			r, err := play(ctx, a, target)
-			if err == nil {
-				rows = append(rows, r)
-				fmt.Fprintf(out, "  %s\n", r.line(rows[0]))
-			}
-			return err
+		return rig.Part{Name: a.name, Play: func() {
+			rows = append(rows, play(l.Ctx, a, target))
+			fmt.Fprintf(out, "  %s\n", rows[len(rows)-1].line(rows[0]))
 		}}
 	}
+	var parts []rig.Part
 	for _, a := range attacks(most) {
 		parts = append(parts, part(&a))
 	}
@@ -64,19 +59,18 @@ func Run(ctx context.Context, names []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var stop func()
-	target, stop, err = startTarget(ctx)
+	err = l.Run(ctx, func() {
+		target = rig.Must(freeport.Addr())
+		l.StartForeign("target", target, rig.Must(os.Executable()), TargetName, target)
+		fmt.Fprintf(out, "%d good requests per second for %v, during each attack, on a separate proxy; up to %d attackers from %d addresses.\n"+
+			"Settings: %s; all others are defaults.\nPacing: at most %d connections opened and %d pieces sent per second; large messages less often, by their size.\n\n",
+			rate, span, most, addresses, strings.Join(settings, " "), fastOpens, most*int(time.Second/time.Millisecond)/int(everyPiece/time.Millisecond))
+		for _, p := range append([]rig.Part{part(&attack{name: "none"})}, chosen...) {
+			rig.In(p.Name, p.Play)
+		}
+	})
 	if err != nil {
 		return err
-	}
-	defer stop()
-	fmt.Fprintf(out, "%d good requests per second for %v, during each attack, on a separate proxy; up to %d attackers from %d addresses.\n"+
-		"Settings: %s; all others are defaults.\nPacing: at most %d connections opened and %d pieces sent per second; large messages less often, by their size.\n\n",
-		rate, span, most, addresses, strings.Join(settings, " "), fastOpens, most*int(time.Second/time.Millisecond)/int(everyPiece/time.Millisecond))
-	for _, p := range append([]rig.Part{part(&attack{name: "none"})}, chosen...) {
-		if err := p.Play(ctx); err != nil {
-			return fmt.Errorf("%s: %w", p.Name, err)
-		}
 	}
 	return show(out, rows)
 }
@@ -107,36 +101,19 @@ func Target(ctx context.Context, args []string, _ io.Writer) error {
 	return rig.Serve(ctx, args[0], rig.Misbehaviour())
 }
 
-// startTarget starts the target in a separate process.
-func startTarget(ctx context.Context) (addr string, stop func(), err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", nil, err
-	}
-	if addr, err = freeport.Addr(); err != nil {
-		return "", nil, err
-	}
-	p, err := rig.StartPeer(ctx, "target", addr, self, TargetName, addr)
-	if err != nil {
-		return "", nil, err
-	}
-	return addr, p.Kill, nil
+// play runs one attack: a new proxy, good traffic, attackers.
+func play(ctx context.Context, a *attack, target string) *row {
+	r, l := &row{attack: a}, new(rig.Lab)
+	rig.Check(l.Run(ctx, func() { r.play(l, target) }))
+	return r
 }
 
-// play runs one attack: a new proxy, good traffic, attackers.
-func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
-	v, err := rig.StartApart(ctx, a.files, append([]string{"TARGET_URL=http://" + target}, settings...))
-	if err != nil {
-		return nil, err
-	}
-	defer v.Kill()
-	r := &row{attack: a}
-	watched, err := rig.Watch(v.Pid())
-	if err != nil {
-		return nil, err
-	}
+func (r *row) play(l *rig.Lab, target string) {
+	a := r.attack
+	v := l.StartApart(a.files, append([]string{"TARGET_URL=http://" + target}, settings...)...)
+	watched := rig.Must(rig.Watch(v.Pid()))
 	ours := ownCPU()
-	attacking, over := context.WithCancel(ctx)
+	attacking, over := context.WithCancel(l.Ctx)
 	defer over()
 	opening, enough := context.WithCancel(attacking)
 	defer enough()
@@ -146,7 +123,8 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 			c.open(opening, attacking)
 		}
 	})
-	r.load, err = rig.Load{URL: "http://" + v.Addr + "/api/test", Rate: rate, For: span, Connections: connections}.Run(ctx)
+	var err error
+	r.load, err = rig.Load{URL: "http://" + v.Addr + "/api/test", Rate: rate, For: span, Connections: connections}.Run(l.Ctx)
 	enough()
 	if err == nil {
 		r.usage, err = watched()
@@ -156,22 +134,20 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 		if a.life == 0 { // attackers may stay, so they disconnect
 			over()
 		}
-		r.awaitCalm(ctx, v, c)
+		r.awaitCalm(l.Ctx, v, c)
 	}
 	over()
 	c.done.Wait()
 	r.tally = c.snapshot()
-	if ended, how := v.Ended(); ended && ctx.Err() == nil {
+	if ended, how := v.Ended(); ended && l.Ctx.Err() == nil {
 		r.crash = fmt.Sprintf("the proxy ended (%v): %s", how, v.Output())
-		return r, nil
+		return
 	}
-	if err != nil {
-		return nil, err
-	}
+	rig.Check(err)
 	if err := v.Stop(); err != nil {
 		r.crash = err.Error()
 	}
-	return r, ctx.Err()
+	rig.Check(l.Ctx.Err())
 }
 
 // ownCPU returns the CPU time of this process.

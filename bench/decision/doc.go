@@ -22,20 +22,16 @@ type lab struct{ rig.Lab }
 // Run runs the parts named by args, or all. The error says which expectations were missed.
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	l := &lab{rig.Lab{Out: out}}
-	parts, err := rig.Choose("decision", []rig.Part{{Name: "speed", Play: l.speed}, {Name: "pace", Play: l.pace}, {Name: "frozen", Play: l.frozen}}, args)
-	if err != nil {
-		return err
-	}
-	return l.Play(ctx, parts, "decisions cost a fraction of those of envoyproxy/ratelimit, and none waits for long.")
+	return l.Perform(ctx, rig.Experiment{Name: "decision", Good: "decisions cost a fraction of those of envoyproxy/ratelimit, and none waits for long.",
+		Parts: []rig.Part{{Name: "speed", Play: l.speed}, {Name: "pace", Play: l.pace}, {Name: "frozen", Play: l.frozen}}}, args)
 }
 
 // limitsDir writes the file with the limit and returns its folder.
-func (l *lab) limitsDir() (string, error) {
+func (l *lab) limitsDir() string {
 	dir := filepath.Join(l.Dir, "limits", "config")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	return dir, os.WriteFile(filepath.Join(dir, "bench.yaml"), []byte(limits), 0o600)
+	rig.Check(os.MkdirAll(dir, 0o700))
+	rig.Check(os.WriteFile(filepath.Join(dir, "bench.yaml"), []byte(limits), 0o600))
+	return dir
 }
 
 // limits has one limit, which is never reached.
@@ -48,22 +44,14 @@ descriptors:
 const body = `{"domain":"bench","descriptors":[{"entries":[{"key":"user","value":"%s"}]}]}`
 
 // weir starts a proxy with one event loop that only decides.
-func (l *lab) weir(ctx context.Context, env ...string) (*rig.Master, error) {
-	dir, err := l.limitsDir()
-	if err != nil {
-		return nil, err
-	}
-	return l.Master(ctx, append([]string{"RATELIMIT_CONFIG=" + dir, "EVENT_LOOPS=1", "RATE_LIMIT_HEADERS=off"}, env...)...)
+func (l *lab) weir(env ...string) *rig.Master {
+	return l.Master(append([]string{"RATELIMIT_CONFIG=" + l.limitsDir(), "EVENT_LOOPS=1", "RATE_LIMIT_HEADERS=off"}, env...)...)
 }
 
 // withRedis starts such a proxy and its Redis.
-func (l *lab) withRedis(ctx context.Context) (*rig.Redis, *rig.Master, error) {
-	redis, err := l.Redis(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := l.weir(ctx, "REDIS_HOST="+redis.Addr)
-	return redis, m, err
+func (l *lab) withRedis() (*rig.Redis, *rig.Master) {
+	redis := l.Redis()
+	return redis, l.weir("REDIS_HOST=" + redis.Addr)
 }
 
 // contestant returns a proxy that only decides as a contestant.
@@ -75,27 +63,17 @@ func contestant(name string, m *rig.Master, redis *rig.Redis) rig.Contestant {
 func url(m *rig.Master) string { return "http://" + m.Addr + "/json" }
 
 // peer builds and starts envoyproxy/ratelimit.
-func (l *lab) peer(ctx context.Context, redis string) (p *rig.Process, url string, err error) {
-	if _, err := l.limitsDir(); err != nil {
-		return nil, "", err
-	}
+func (l *lab) peer(redis string) (p *rig.Process, url string) {
+	l.limitsDir()
 	program := filepath.Join(l.Dir, "ratelimit")
-	if err := rig.BuildPeer(ctx, program, "bench/decision/ratelimit", "github.com/envoyproxy/ratelimit/src/service_cmd"); err != nil {
-		return nil, "", err
-	}
+	rig.Check(rig.BuildPeer(l.Ctx, program, "bench/decision/ratelimit", "github.com/envoyproxy/ratelimit/src/service_cmd"))
 	var ports [3]string
 	for i := range ports {
-		addr, err := freeport.Addr()
-		if err != nil {
-			return nil, "", err
-		}
-		_, ports[i], _ = strings.Cut(addr, ":")
+		_, ports[i], _ = strings.Cut(rig.Must(freeport.Addr()), ":")
 	}
-	env := []string{"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "PORT=" + ports[0], "GRPC_PORT=" + ports[1], "DEBUG_PORT=" + ports[2],
-		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis, "RUNTIME_ROOT=" + l.Dir, "RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=ERROR"}
-	if p, err = rig.Start("ratelimit", env, program); err != nil {
-		return nil, "", err
-	}
+	addr := "127.0.0.1:" + ports[0]
+	p = l.StartForeign("ratelimit", addr, "env", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "PORT="+ports[0], "GRPC_PORT="+ports[1], "DEBUG_PORT="+ports[2],
+		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "RUNTIME_ROOT="+l.Dir, "RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=ERROR", program)
 	l.Keep(p.Kill)
-	return p, "http://127.0.0.1:" + ports[0] + "/json", p.AwaitPort(ctx, "127.0.0.1:"+ports[0])
+	return p, "http://" + addr + "/json"
 }

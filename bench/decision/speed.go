@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -26,38 +25,19 @@ end
 `
 
 // speed compares decisions per CPU time, for one user and for many.
-func (l *lab) speed(ctx context.Context) error {
-	redis, weir, err := l.withRedis(ctx)
-	if err != nil {
-		return err
-	}
-	peer, peerURL, err := l.peer(ctx, redis.Addr)
-	if err != nil {
-		return err
-	}
-	alone, err := l.weir(ctx)
-	if err != nil {
-		return err
-	}
+func (l *lab) speed() {
+	redis, weir := l.withRedis()
+	peer, peerURL := l.peer(redis.Addr)
 	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis},
-		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", alone, nil)}
+		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", l.weir(), nil)}
 	fmt.Fprintf(l.Out, "### Speed\n\nwrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; envoyproxy/ratelimit uses all cores.\n\n", connections, rounds, spell)
 	for _, users := range []int{1, 1000} {
-		runs, err := l.run(ctx, all, users)
-		if err != nil {
-			return err
-		}
+		runs := rig.Turns(rounds, len(all), func(i int) rig.Sample {
+			all[i].Wrk.Script = fmt.Sprintf(script, "%s", users)
+			return all[i].Sample(l.Ctx, connections, spell)
+		})
 		l.judge(all, runs, users)
 	}
-	return nil
-}
-
-// run loads the contestants in turn.
-func (l *lab) run(ctx context.Context, all []rig.Contestant, users int) ([][]rig.Sample, error) {
-	return rig.Turns(rounds, len(all), func(i int) (rig.Sample, error) {
-		all[i].Wrk.Script = fmt.Sprintf(script, "%s", users)
-		return all[i].Sample(ctx, connections, spell)
-	})
 }
 
 // perCPU returns decisions per second of CPU time.

@@ -1,7 +1,6 @@
 package deferred
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,23 +32,12 @@ const (
 )
 
 // accept has orders stored, none of which is delivered, and restarts the proxy with them.
-func (l *lab) accept(ctx context.Context) error {
-	env, err := l.settings(ctx, "accept", neverAgain)
-	if err != nil {
-		return err
-	}
-	r, err := l.start(ctx, env)
-	if err != nil {
-		return err
-	}
-	empty, err := rig.Anon(r.Proxies[0].Pid())
-	if err != nil {
-		return err
-	}
+func (l *lab) accept() {
+	env := l.settings("accept", neverAgain)
+	r := l.Rig(rig.Topology{Proxy: env})
+	empty := rig.Must(rig.Anon(r.Proxies[0].Pid()))
 	load := rig.Load{URL: r.URL(0) + "?shop={{counter}}", Rate: shops, For: time.Second, Body: fmt.Sprintf("%q", strings.Repeat("x", bodyBytes-2)), Outcomes: true}
-	if _, err = load.Run(ctx); err != nil { // all that the limits admit
-		return err
-	}
+	l.Load(load) // all that the limits admit
 	stop, measured := make(chan struct{}), make(chan error, 1)
 	var two []time.Duration
 	go func() {
@@ -58,14 +46,12 @@ func (l *lab) accept(ctx context.Context) error {
 		measured <- err
 	}()
 	load.URL, load.Rate, load.For = fmt.Sprintf("%s?shop={{random 1 %d}}", r.URL(0), shops), acceptRate, acceptTime
-	loaded, err := load.Run(ctx)
+	loaded, err := load.Run(l.Ctx)
 	close(stop)
-	if err := errors.Join(err, <-measured); err != nil {
-		return err
-	}
+	rig.Check(errors.Join(err, <-measured))
 	l.Loads = append(l.Loads, loaded)
 	stored := l.judgeAccept(loaded, two)
-	return l.restart(ctx, r, append(env, "TARGET_URL=http://"+r.TargetAddr), memory{empty, stored})
+	l.restart(r, append(env, "TARGET_URL=http://"+r.TargetAddr), memory{empty, stored})
 }
 
 // A memory is what a proxy had with an empty queue, and how many orders it has stored since.
@@ -75,34 +61,20 @@ type memory struct {
 }
 
 // restart restarts the proxy with the waiting orders, and measures its memory before and after.
-func (l *lab) restart(ctx context.Context, r *rig.Rig, env []string, was memory) error {
-	full, err := rig.Anon(r.Proxies[0].Pid())
-	if err == nil {
-		err = r.Proxies[0].Stop()
-	}
-	if err != nil {
-		return err
-	}
+func (l *lab) restart(r *rig.Rig, env []string, was memory) {
+	full := rig.Must(rig.Anon(r.Proxies[0].Pid()))
+	rig.Check(r.Proxies[0].Stop())
 	began := time.Now()
-	if r.Proxies[0], err = rig.StartProgram(ctx, "proxy", r.ProxyAddrs[0], env); err != nil {
-		return err
-	}
-	m, err := rig.Scrape(ctx, r.ProxyAddrs[0])
+	p := l.StartAt("proxy", r.ProxyAddrs[0], env...)
+	m := l.Scrape(r.ProxyAddrs[0])
 	ready := time.Since(began)
-	if err != nil {
-		return err
-	}
-	again, err := rig.Anon(r.Proxies[0].Pid())
-	if err != nil {
-		return err
-	}
+	again := rig.Must(rig.Anon(p.Pid()))
 	found := m.Sum("ratelimiter_deferred_waiting")
 	fmt.Fprintf(l.Out, "### %.0f waiting\n\nRssAnon: %.1f MB with an empty queue, %.1f MB after the load, %.1f MB after a restart of the proxy, which took %.2f s.\n\n",
 		found, megabytes(was.empty), megabytes(full), megabytes(again), ready.Seconds())
 	l.Never(found != float64(was.stored), "%s%.0f wait after the restart, %d were stored", l.where(), found, was.stored)
 	l.AtMost(l.where()+"100,000 waiting: RssAnon grown by MB", megabytes(max(full, again)-was.empty), anonMax)
 	l.AtMost(l.where()+"100,000 waiting: seconds to start", ready.Seconds(), startMax)
-	return nil
 }
 
 // twoSyncs measures, until stop is closed, how long two appends with fdatasync to a growing file

@@ -2,7 +2,6 @@ package deferred
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -57,29 +56,30 @@ func (w *warehouse) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 }
 
 // await waits until n orders have arrived.
-func (w *warehouse) await(ctx context.Context, n int) error {
+func (w *warehouse) await(ctx context.Context, n int) {
 	for end := time.Now().Add(within); ; {
 		w.mu.Lock()
 		arrived := w.n
 		w.mu.Unlock()
-		if arrived >= n || ctx.Err() != nil {
-			return ctx.Err()
+		if arrived >= n {
+			return
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%d of %d orders arrived within %v", arrived, n, within)
+			rig.Check(fmt.Errorf("%d of %d orders arrived within %v", arrived, n, within))
 		}
-		_ = rig.Wait(ctx, 10*time.Millisecond)
+		rig.Check(rig.Wait(ctx, 10*time.Millisecond))
 	}
 }
 
 // of returns the arrival times of the n orders of a shop.
-func (w *warehouse) of(shop string, n int) ([]time.Time, error) {
+func (w *warehouse) of(shop, n int) []time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if at := w.at[shop]; len(at) != n {
-		return nil, fmt.Errorf("shop %s sent %d orders, %d arrived", shop, n, len(at))
+	at := w.at[fmt.Sprint(shop)]
+	if len(at) != n {
+		rig.Check(fmt.Errorf("shop %d sent %d orders, %d arrived", shop, n, len(at)))
 	}
-	return w.at[shop], nil
+	return at
 }
 
 // A client sends orders to a proxy before a warehouse.
@@ -112,80 +112,46 @@ func (c *client) send(ctx context.Context, shop, key string) (stored bool, err e
 	return res.StatusCode == http.StatusAccepted, nil
 }
 
-// client starts a proxy with a rule in front of a warehouse, which ends with ctx.
-func (l *lab) client(ctx context.Context, name, terms string) (*client, error) {
-	at, err := freeport.Addr()
-	if err != nil {
-		return nil, err
-	}
+// client starts a proxy with a rule in front of a warehouse, which end with the part.
+func (l *lab) client(name, terms string) *client {
+	at := rig.Must(freeport.Addr())
 	c := &client{to: &warehouse{at: make(map[string][]time.Time), late: make(map[string][]string)}, Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	ctx := l.Ctx
 	go func() { _ = rig.Serve(ctx, at, c.to) }() // missing orders are detected
-	env, err := l.settings(ctx, name, terms)
-	if err != nil {
-		return nil, err
-	}
-	c.proxy, c.addr, err = rig.StartProxy(ctx, append(env, "TARGET_URL=http://"+at))
-	return c, err
+	c.proxy, c.addr = l.Start("proxy", append(l.settings(name, terms), "TARGET_URL=http://"+at)...)
+	return c
 }
 
 // deliveries measures the delay and the rate of deliveries.
-func (l *lab) deliveries(ctx context.Context) error {
-	one, err := l.client(ctx, "singles", singleRule)
-	if err != nil {
-		return err
-	}
-	defer one.proxy.Kill()
-	if err := l.starts(ctx, one); err != nil {
-		return err
-	}
-	many, err := l.client(ctx, "backlog", fmt.Sprintf(backlogRule, rate, rate))
-	if err != nil {
-		return err
-	}
-	defer many.proxy.Kill()
-	return l.workedOff(ctx, many)
+func (l *lab) deliveries() {
+	one := l.client("singles", singleRule)
+	l.starts(one)
+	one.proxy.Kill()
+	l.workedOff(l.client("backlog", fmt.Sprintf(backlogRule, rate, rate)))
 }
 
 // starts measures the delay of single orders after the instant at which they are permitted,
 // which counts from when the previous order was sent.
-func (l *lab) starts(ctx context.Context, c *client) error {
-	sent, failed := make([]time.Time, singles), make([]error, singles)
-	var all sync.WaitGroup
-	for i := range singles {
-		all.Go(func() {
-			shop, key := fmt.Sprint(i), ""
-			if i%2 == 1 { // orders wait in different ways with and without a key
-				key = "second"
-			}
-			sent[i] = time.Now()
-			_, err := c.send(ctx, shop, "")
-			if err != nil {
-				failed[i] = err
-				return
-			}
-			stored, err := c.send(ctx, shop, key)
-			if failed[i] = err; err == nil && !stored {
-				failed[i] = fmt.Errorf("shop %d: the second order was not stored", i)
-			}
-		})
-		if err := rig.Wait(ctx, singleGap); err != nil {
-			return err
+func (l *lab) starts(c *client) {
+	sent, began := make([]time.Time, singles), time.Now()
+	rig.Together(singles, func(i int) {
+		key := ""
+		if i%2 == 1 { // orders wait in different ways with and without a key
+			key = "second"
 		}
-	}
-	all.Wait()
-	if err := errors.Join(append(failed, c.to.await(ctx, 2*singles))...); err != nil {
-		return err
-	}
+		rig.Check(rig.Wait(l.Ctx, time.Until(began.Add(time.Duration(i)*singleGap))))
+		sent[i] = time.Now()
+		rig.Must(c.send(l.Ctx, fmt.Sprint(i), ""))
+		if !rig.Must(c.send(l.Ctx, fmt.Sprint(i), key)) {
+			rig.Check(fmt.Errorf("shop %d: the second order was not stored", i))
+		}
+	})
+	c.to.await(l.Ctx, 2*singles)
 	late := make([]time.Duration, singles)
 	for i := range late {
-		at, err := c.to.of(fmt.Sprint(i), 2)
-		if err != nil {
-			return err
-		}
-		late[i] = at[1].Sub(sent[i]) - permitted
+		late[i] = c.to.of(i, 2)[1].Sub(sent[i]) - permitted
 	}
 	l.judgeStarts(late)
-	return nil
 }
 
 // judgeStarts judges the delays of deliveries.
@@ -199,30 +165,18 @@ func (l *lab) judgeStarts(late []time.Duration) {
 }
 
 // workedOff measures the rate of a backlog.
-func (l *lab) workedOff(ctx context.Context, c *client) error {
-	failed := make([]error, backlogShops)
-	var all sync.WaitGroup
-	for i := range backlogShops {
-		all.Go(func() {
-			for n := 0; n < backlog && failed[i] == nil; n++ {
-				_, failed[i] = c.send(ctx, fmt.Sprint(i), fmt.Sprint(n))
-			}
-		})
-	}
-	all.Wait()
-	if err := errors.Join(append(failed, c.to.await(ctx, backlogShops*backlog))...); err != nil {
-		return err
-	}
+func (l *lab) workedOff(c *client) {
+	rig.Together(backlogShops, func(i int) {
+		for n := range backlog {
+			rig.Must(c.send(l.Ctx, fmt.Sprint(i), fmt.Sprint(n)))
+		}
+	})
+	c.to.await(l.Ctx, backlogShops*backlog)
 	arrivals := make([][]time.Time, backlogShops)
 	for i := range arrivals {
-		at, err := c.to.of(fmt.Sprint(i), backlog)
-		if err != nil {
-			return err
-		}
-		arrivals[i] = at[rate:] // after the burst
+		arrivals[i] = c.to.of(i, backlog)[rate:] // after the burst
 	}
 	l.judgeBacklog(arrivals)
-	return nil
 }
 
 // judgeBacklog judges the rate at which the orders of each shop arrived.

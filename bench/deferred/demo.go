@@ -21,30 +21,17 @@ const (
 // Demo shows deferred delivery with the queues named by args.
 func Demo(ctx context.Context, args []string, out io.Writer) error {
 	l := &lab{Lab: rig.Lab{Out: out}}
-	parts, err := rig.Choose("demo-deferred", []rig.Part{l.with("file", rig.OwnStore, l.demo), l.with("redis", rig.RedisStore, l.demo), l.with("postgres", rig.PostgresStore, l.demo)}, args)
-	if err != nil {
-		return err
-	}
-	return l.Play(ctx, parts, "every stored order was delivered once and in order, and live and deferred orders together kept the limit.")
+	return l.Perform(ctx, rig.Experiment{Name: "demo-deferred", Good: "every stored order was delivered once and in order, and live and deferred orders together kept the limit.",
+		Parts: []rig.Part{l.with("file", rig.OwnStore, l.demo), l.with("redis", rig.RedisStore, l.demo), l.with("postgres", rig.PostgresStore, l.demo)}}, args)
 }
 
-func (l *lab) demo(ctx context.Context) error {
-	c, err := l.client(ctx, "demo", fmt.Sprintf(backlogRule, rate, rate))
-	if err != nil {
-		return err
-	}
-	defer c.proxy.Kill()
+func (l *lab) demo() {
+	c := l.client("demo", fmt.Sprintf(backlogRule, rate, rate))
 	fmt.Fprintf(l.Out, "Weir demo: %d shops send %d orders per second each, with a limit of %d each; refused orders are stored and delivered later\n\n  shops ──▶ proxy %s ──▶ warehouse\n\n",
 		backlogShops, shopLoad, rate, c.addr)
-	s, err := l.sell(ctx, c)
-	if err != nil {
-		return err
-	}
-	if err := l.awaitQuiet(ctx, c); err != nil {
-		return err
-	}
+	s := l.sell(c)
+	l.awaitQuiet(c)
 	l.judgeSales(c.to, s)
-	return nil
 }
 
 // sales counts the orders that the shops have sent.
@@ -54,11 +41,12 @@ type sales struct {
 }
 
 // sell has all shops send orders for shopSeconds.
-func (l *lab) sell(ctx context.Context, c *client) (*sales, error) {
+func (l *lab) sell(c *client) *sales {
 	s := &sales{accepted: make(map[string][]string)}
 	var mu sync.Mutex
 	var shops sync.WaitGroup
-	over, cancel := context.WithTimeout(ctx, shopSeconds*time.Second)
+	over, cancel := context.WithTimeout(l.Ctx, shopSeconds*time.Second)
+	defer shops.Wait()
 	defer cancel()
 	began := time.Now()
 	for i := range backlogShops {
@@ -66,7 +54,7 @@ func (l *lab) sell(ctx context.Context, c *client) (*sales, error) {
 			shop := strconv.Itoa(i)
 			for n := 0; rig.Wait(over, time.Until(began.Add(time.Duration(n)*time.Second/shopLoad))) == nil; n++ {
 				order := strconv.Itoa(n)
-				stored, err := c.send(ctx, shop, order)
+				stored, err := c.send(l.Ctx, shop, order)
 				mu.Lock()
 				switch {
 				case err != nil:
@@ -82,43 +70,31 @@ func (l *lab) sell(ctx context.Context, c *client) (*sales, error) {
 		})
 	}
 	for rig.Wait(over, time.Second) == nil {
-		if _, err := l.printQueue(ctx, c, "sending"); err != nil {
-			cancel()
-			shops.Wait()
-			return nil, err
-		}
+		l.printQueue(c, "sending")
 	}
-	shops.Wait()
-	return s, ctx.Err()
+	rig.Check(l.Ctx.Err())
+	return s
 }
 
 // printQueue prints the state of the queue and returns how many orders wait.
-func (l *lab) printQueue(ctx context.Context, c *client, what string) (waiting float64, err error) {
-	m, err := rig.Scrape(ctx, c.addr)
-	if err != nil {
-		return 0, err
-	}
+func (l *lab) printQueue(c *client, what string) (waiting float64) {
+	m := l.Scrape(c.addr)
 	waiting = m.Sum("ratelimiter_deferred_waiting")
 	fmt.Fprintf(l.Out, "  %-12s waiting %5.0f   delivered %5.0f   oldest %4.1f s\n", what, waiting,
 		m.Sum("ratelimiter_deferred_deliveries_total", `outcome="done"`), m.Sum("ratelimiter_deferred_oldest_seconds"))
-	return waiting, nil
+	return waiting
 }
 
 // quietWithin bounds the delivery of all orders: several times what it takes.
 const quietWithin = 3 * time.Minute
 
 // awaitQuiet waits until no orders wait.
-func (l *lab) awaitQuiet(ctx context.Context, c *client) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, quietWithin, fmt.Errorf("orders still wait after %v", quietWithin))
-	defer cancel()
-	for {
-		waiting, err := l.printQueue(ctx, c, "quiet")
-		if err != nil || waiting == 0 {
-			return err
+func (l *lab) awaitQuiet(c *client) {
+	for end := time.Now().Add(quietWithin); l.printQueue(c, "quiet") > 0; {
+		if time.Now().After(end) {
+			rig.Check(fmt.Errorf("orders still wait after %v", quietWithin))
 		}
-		if err := rig.Wait(ctx, time.Second); err != nil {
-			return context.Cause(ctx)
-		}
+		l.Wait(time.Now().Add(time.Second))
 	}
 }
 

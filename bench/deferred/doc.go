@@ -30,30 +30,22 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		args = []string{"accept", "deliveries", "live"}
 	}
-	parts, err := rig.Choose("deferred", []rig.Part{{Name: "accept", Play: l.accept}, {Name: "deliveries", Play: l.deliveries}, {Name: "live", Play: l.live},
-		l.with("redis", rig.RedisStore, l.all), l.with("postgres", rig.PostgresStore, l.all)}, args)
-	if err != nil {
-		return err
+	all := func() {
+		l.accept()
+		l.deliveries()
+		l.live()
 	}
-	return l.Play(ctx, parts, "every figure is within its bound.")
-}
-
-// all plays the other parts.
-func (l *lab) all(ctx context.Context) error {
-	for _, play := range []func(context.Context) error{l.accept, l.deliveries, l.live} {
-		if err := play(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.Perform(ctx, rig.Experiment{Name: "deferred", Good: "every figure is within its bound.",
+		Parts: []rig.Part{{Name: "accept", Play: l.accept}, {Name: "deliveries", Play: l.deliveries}, {Name: "live", Play: l.live},
+			l.with("redis", rig.RedisStore, all), l.with("postgres", rig.PostgresStore, all)}}, args)
 }
 
 // with returns a part that is played with a queue of another kind.
-func (l *lab) with(name string, queue rig.Kind, play func(ctx context.Context) error) rig.Part {
-	return rig.Part{Name: name, Play: func(ctx context.Context) error {
+func (l *lab) with(name string, queue rig.Kind, play func()) rig.Part {
+	return rig.Part{Name: name, Play: func() {
 		l.queue = queue
 		fmt.Fprintf(l.Out, "## Queue: %s\n\n", name)
-		return play(ctx)
+		play()
 	}}
 }
 
@@ -66,48 +58,27 @@ func (l *lab) where() string {
 }
 
 // queueURL returns the DEFER_URL of the proxy called name.
-func (l *lab) queueURL(ctx context.Context, name string) (string, error) {
+func (l *lab) queueURL(name string) string {
 	switch l.queue {
 	case rig.RedisStore:
-		r, err := l.Redis(ctx)
-		if err != nil {
-			return "", err
-		}
-		return "redis://" + r.Addr, nil
+		return "redis://" + l.Redis().Addr
 	case rig.PostgresStore:
-		p, err := rig.StartPostgres(ctx)
-		if err != nil {
-			return "", err
-		}
-		l.Keep(p.End)
-		return p.URL(), nil
+		return l.Postgres().URL()
 	}
-	return "file:" + filepath.Join(l.Dir, name), nil
-}
-
-// start starts a proxy and a target, which end with the part.
-func (l *lab) start(ctx context.Context, env []string) (*rig.Rig, error) {
-	r, err := rig.Topology{Proxy: env}.Start(ctx)
-	if err == nil {
-		l.Keep(func() { _ = r.Stop() })
-	}
-	return r, err
+	return "file:" + filepath.Join(l.Dir, name)
 }
 
 // settings returns the settings of a proxy with a rule for POST and, if there are two terms, one
 // for PUT. Terms are a limit and whether it defers.
-func (l *lab) settings(ctx context.Context, name string, terms ...string) ([]string, error) {
-	url, err := l.queueURL(ctx, name)
-	if err != nil {
-		return nil, err
-	}
+func (l *lab) settings(name string, terms ...string) []string {
 	file, rules := filepath.Join(l.Dir, name+".yaml"), "rules:\n"
 	for i, t := range terms {
 		method := [...]string{"POST", "PUT"}[i]
 		rules += fmt.Sprintf("- {id: %s, match: {methods: [%s]}, %s}\n", method, method, t)
 	}
-	return []string{"RULES_FILE=" + file, "RATE_LIMIT_ALGORITHM=off", "GATE=off", "DEFER_URL=" + url,
-		"DEFER_RATE=1000000", "DEFER_MAX=10000000", "DEFER_MAX_BYTES=100GiB"}, os.WriteFile(file, []byte(rules), 0o600)
+	rig.Check(os.WriteFile(file, []byte(rules), 0o600))
+	return []string{"RULES_FILE=" + file, "RATE_LIMIT_ALGORITHM=off", "GATE=off", "DEFER_URL=" + l.queueURL(name),
+		"DEFER_RATE=1000000", "DEFER_MAX=10000000", "DEFER_MAX_BYTES=100GiB"}
 }
 
 // quantiles describes the distribution of sorted waits.

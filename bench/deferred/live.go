@@ -1,7 +1,6 @@
 package deferred
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -20,28 +19,16 @@ const (
 
 // live compares the CPU time of requests under a rule with defer and under one without. Both are
 // rules of one proxy, because two processes differ by more than the goal.
-func (l *lab) live(ctx context.Context) error {
-	env, err := l.settings(ctx, "live", plenty+", defer: {when: always}", plenty)
-	if err != nil {
-		return err
-	}
-	r, err := l.start(ctx, env)
-	if err != nil {
-		return err
-	}
+func (l *lab) live() {
+	r := l.Rig(rig.Topology{Proxy: l.settings("live", plenty+", defer: {when: always}", plenty)})
 	methods := [...]string{"POST", "PUT"}
-	runs, err := rig.Turns(rounds, len(methods), func(i int) (float64, error) {
+	runs := rig.Turns(rounds, len(methods), func(i int) float64 {
 		c := rig.Contestant{Name: methods[i], Wrk: rig.Wrk{URL: r.URL(0), Script: fmt.Sprintf(script, methods[i])}, Process: r.Proxies[0]}
-		s, err := c.Sample(ctx, connections, spell)
-		return s.CPU, err
+		return c.Sample(l.Ctx, connections, spell).CPU
 	})
-	if err != nil {
-		return err
-	}
 	micros := func(v float64) float64 { return v }
 	ratio := report.RatioOf(runs[0], runs[1], micros)
 	fmt.Fprintf(l.Out, "### Live requests\n\nwrk sends 1 KiB, %d turns of %v. CPU time per request: %.2f µs under a rule without defer, %.2f µs under a rule with defer and an empty queue. Ratio of the turns: %s\n\n",
 		rounds, spell, report.MedianOf(runs[1], micros), report.MedianOf(runs[0], micros), ratio.Ratio(3))
 	l.AtMost(l.where()+"live: CPU time per request with defer, relative to without", ratio.Median, costMax)
-	return nil
 }

@@ -1,7 +1,6 @@
 package pacing
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -26,7 +25,7 @@ type generator struct {
 	name string
 	tool string // the program that must be installed; empty for ours
 	// run sends requests to addr for a span and returns the generator's own account.
-	run func(ctx context.Context, addr string, rate int, span time.Duration) (own, error)
+	run func(l *rig.Lab, addr string, rate int, span time.Duration) own
 }
 
 // own is a generator's own account of its run, and its schedule.
@@ -76,40 +75,33 @@ func url(addr string) string { return "http://" + addr + path }
 
 // peer returns a function that runs a third-party generator, which reports nothing about itself.
 // If it is far behind its schedule it is killed.
-func peer(command func(addr string, rate int, span time.Duration) []string) func(context.Context, string, int, time.Duration) (own, error) {
-	return func(ctx context.Context, addr string, rate int, span time.Duration) (own, error) {
+func peer(command func(addr string, rate int, span time.Duration) []string) func(*rig.Lab, string, int, time.Duration) own {
+	return func(l *rig.Lab, addr string, rate int, span time.Duration) own {
 		words := command(addr, rate, span)
-		p, err := rig.Start(words[0], nil, words...)
-		if err != nil {
-			return own{}, err
-		}
+		p := rig.Must(rig.Start(words[0], nil, words...))
 		defer p.Kill()
-		err = p.AwaitEnd(ctx, span+lateMax)
+		err := p.AwaitEnd(l.Ctx, span+lateMax)
 		if ended, _ := p.Ended(); !ended {
-			err = ctx.Err()
+			err = l.Ctx.Err()
 		}
-		return own{}, err
+		rig.Check(err)
+		return own{}
 	}
 }
 
 // ours returns a function that runs several of our generators on one schedule, which is
 // computed from the configuration.
-func ours(shards int, process pace.Process) func(context.Context, string, int, time.Duration) (own, error) {
-	return func(ctx context.Context, addr string, rate int, span time.Duration) (own, error) {
-		o := own{start: time.Now().Add(startAhead).Truncate(time.Millisecond)}
+func ours(shards int, process pace.Process) func(*rig.Lab, string, int, time.Duration) own {
+	return func(l *rig.Lab, addr string, rate int, span time.Duration) own {
+		o := own{start: time.Now().Add(startAhead).Truncate(time.Millisecond), due: schedule(rate, span, process)}
 		loads := make([]rig.Load, shards)
 		for i := range loads {
 			loads[i] = rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i, Shards: shards, Arrivals: process.String()}
 		}
-		results, err := rig.RunAll(ctx, loads...)
-		if err != nil {
-			return o, err
-		}
-		for _, r := range results {
+		for _, r := range l.Load(loads...) {
 			o.worse(r)
 		}
-		o.due, err = schedule(rate, span, process)
-		return o, err
+		return o
 	}
 }
 
@@ -122,16 +114,12 @@ func (o *own) worse(r *rig.Loaded) {
 }
 
 // schedule returns the due times of our generators' requests.
-func schedule(rate int, span time.Duration, process pace.Process) ([]time.Duration, error) {
-	p, err := profile.NewConstant(float64(rate))
-	if err != nil {
-		return nil, err
-	}
+func schedule(rate int, span time.Duration, process pace.Process) (due []time.Duration) {
+	p := rig.Must(profile.NewConstant(float64(rate)))
 	lane := pace.New(pace.Config{Profile: p, Length: span, Arrivals: process, Seed: seed}).Lane(0, 1)
-	var due []time.Duration
 	for at, more := lane.Due(); more; at, more = lane.Due() {
 		due = append(due, at)
 		lane.Take()
 	}
-	return due, nil
+	return due
 }

@@ -38,44 +38,37 @@ type run struct {
 
 // lab is one run of the experiment.
 type lab struct {
-	ctx      context.Context
-	out      io.Writer
+	rig.Lab
 	recorder *recorder
 }
 
 // Run measures the generators and prints Markdown.
 func Run(ctx context.Context, out io.Writer) error {
-	recorder, err := startRecorder()
-	if err != nil {
-		return err
-	}
-	defer recorder.sockets.Stop()
-	l := &lab{ctx: ctx, out: out, recorder: recorder}
-	if err := l.calibrate(); err != nil {
-		return err
-	}
-	all := l.installed()
-	for _, rate := range rates() {
-		if err := l.pace(all, rate); err != nil {
-			return err
+	l := &lab{Lab: rig.Lab{Out: out}}
+	return l.Run(ctx, func() {
+		l.recorder = rig.Must(startRecorder())
+		l.Keep(l.recorder.sockets.Stop)
+		l.calibrate()
+		all := l.installed()
+		for _, rate := range rates() {
+			l.table(rate, rig.Turns(rounds, len(all), func(i int) (r run) {
+				rig.In(fmt.Sprintf("%s at %d/s", all[i].name, rate), func() { r = l.once(all[i], rate) })
+				fmt.Fprintf(l.Out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests, micros(r.Gap.P99), micros(r.Late.P99))
+				return r
+			}))
 		}
-	}
-	return nil
+	})
 }
 
 // calibrate measures and prints the precision of the recorder.
-func (l *lab) calibrate() error {
+func (l *lab) calibrate() {
 	load := loadAverage() // of other programs
-	after, err := l.recorder.precision(probes, probeEvery)
-	if err != nil {
-		return fmt.Errorf("measure the recorder: %w", err)
-	}
-	s := spreadOf(after)
-	fmt.Fprintf(l.out, "### Pacing, seen at the receiving side\n\n")
-	fmt.Fprintf(l.out, "Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder itself they were p50 %.0f µs, p99 %.0f µs "+
+	var s record.Spread
+	rig.In("measure the recorder", func() { s = spreadOf(rig.Must(l.recorder.precision(probes, probeEvery))) })
+	fmt.Fprintf(l.Out, "### Pacing, seen at the receiving side\n\n")
+	fmt.Fprintf(l.Out, "Arrival times are taken by the kernel (SO_TIMESTAMPNS). With %d requests of the recorder itself they were p50 %.0f µs, p99 %.0f µs "+
 		"and at most %.0f µs after the start of write(2), which the recorder and the kernel add to the figures below. "+
 		"Load average of the machine at the start: %s.\n\n", probes, micros(s.P50), micros(s.P99), micros(s.Max), load)
-	return nil
 }
 
 // loadAverage returns the machine's load average over one, five and fifteen minutes.
@@ -85,22 +78,6 @@ func loadAverage() string {
 		return strings.Join(fields[:3], ", ")
 	}
 	return "unknown"
-}
-
-// pace runs the generators in turn at a rate.
-func (l *lab) pace(all []generator, rate int) error {
-	runs, err := rig.Turns(rounds, len(all), func(i int) (run, error) {
-		r, err := l.once(all[i], rate)
-		if err != nil {
-			return r, fmt.Errorf("%s at %d/s: %w", all[i].name, rate, err)
-		}
-		fmt.Fprintf(l.out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests, micros(r.Gap.P99), micros(r.Late.P99))
-		return r, nil
-	})
-	if err == nil {
-		l.table(rate, runs)
-	}
-	return err
 }
 
 // installed returns the installed generators and prints the names of the others.
@@ -114,28 +91,19 @@ func (l *lab) installed() (there []generator) {
 		there = append(there, g)
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(l.out, "Not installed, and left out: %s.\n\n", strings.Join(missing, ", "))
+		fmt.Fprintf(l.Out, "Not installed, and left out: %s.\n\n", strings.Join(missing, ", "))
 	}
 	return there
 }
 
 // once is one run of a generator.
-func (l *lab) once(g generator, rate int) (run, error) {
-	r := run{name: g.name}
-	if err := rig.Wait(l.ctx, quiet); err != nil {
-		return r, err
-	}
+func (l *lab) once(g generator, rate int) run {
+	l.Wait(time.Now().Add(quiet))
 	l.recorder.take()
-	var err error
-	if r.own, err = g.run(l.ctx, l.recorder.addr, rate, span); err != nil {
-		return r, err
-	}
+	r := run{name: g.name, own: g.run(&l.Lab, l.recorder.addr, rate, span)}
 	stamps, unstamped := l.recorder.take()
-	if unstamped > 0 {
-		return r, fmt.Errorf("the kernel gave no arrival time for %d requests", unstamped)
-	}
-	if len(stamps) == 0 {
-		return r, fmt.Errorf("no request arrived")
+	if unstamped > 0 || len(stamps) == 0 {
+		rig.Check(fmt.Errorf("%d requests arrived, and the kernel gave no arrival time for %d", len(stamps), unstamped))
 	}
 	start, known := r.start.UnixNano(), !r.start.IsZero()
 	if !known {
@@ -147,7 +115,7 @@ func (l *lab) once(g generator, rate int) (run, error) {
 		arrivals[i] = time.Duration(s - start)
 	}
 	r.judgement = judge(arrivals, r.due, known)
-	return r, nil
+	return r
 }
 
 func micros(seconds float64) float64 { return 1e6 * seconds }
@@ -170,5 +138,5 @@ func (l *lab) table(rate int, runs [][]run) {
 				fmt.Sprintf("%+.4f %%", 100*report.MedianOf(rs, func(r run) float64 { return r.RateError }))},
 			times(func(r run) *record.Spread { return &r.Gap }), times(func(r run) *record.Spread { return &r.Late }), own))
 	}
-	fmt.Fprintf(l.out, "\n### %d requests/s, %d runs of %v each in turns, the first second left out\n\n%v\n", rate, rounds, span, table)
+	fmt.Fprintf(l.Out, "\n### %d requests/s, %d runs of %v each in turns, the first second left out\n\n%v\n", rate, rounds, span, table)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/bench/rig"
 	"weir/internal/testkit"
 	"weir/loadgen/pace"
 	"weir/loadgen/record"
@@ -70,18 +71,18 @@ func TestCount(t *testing.T) {
 
 // The schedule that arrivals are compared with is that of our generators.
 func TestSchedule(t *testing.T) {
-	uniform, err := schedule(1000, 2*time.Second, pace.Uniform)
-	if err != nil || len(uniform) != 2000 || uniform[0] != 500*time.Microsecond || uniform[1999] != 2*time.Second-500*time.Microsecond {
-		t.Errorf("uniform: %d requests, %v", len(uniform), err)
+	uniform := schedule(1000, 2*time.Second, pace.Uniform)
+	if len(uniform) != 2000 || uniform[0] != 500*time.Microsecond || uniform[1999] != 2*time.Second-500*time.Microsecond {
+		t.Errorf("uniform: %d requests", len(uniform))
 	}
 	for i, d := range even(2000, 1000) {
 		if d != uniform[i] {
 			t.Fatalf("request %d of peers is due at %v, of ours at %v", i, d, uniform[i])
 		}
 	}
-	poisson, err := schedule(1000, 2*time.Second, pace.Poisson)
-	if err != nil || math.Abs(float64(len(poisson))-2000) > 5*math.Sqrt(2000) {
-		t.Errorf("poisson: %d requests, %v", len(poisson), err)
+	poisson := schedule(1000, 2*time.Second, pace.Poisson)
+	if math.Abs(float64(len(poisson))-2000) > 5*math.Sqrt(2000) {
+		t.Errorf("poisson: %d requests", len(poisson))
 	}
 }
 
@@ -165,7 +166,7 @@ func TestPrecision(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	l := &lab{out: &out}
+	l := &lab{Lab: rig.Lab{Out: &out}}
 	lag := us(1, 2, 3)
 	l.table(1000, [][]run{
 		{{name: "ours", own: own{lag: &lag, says: "VALID"}, judgement: judgement{Requests: 10, Gap: us(1, 2, 3)}},
@@ -184,18 +185,20 @@ func TestTable(t *testing.T) {
 
 // A peer must end without an error. One that is behind is killed.
 func TestPeer(t *testing.T) {
+	run := func(span time.Duration, command ...string) error {
+		var l rig.Lab
+		return l.Run(t.Context(), func() { peer(func(string, int, time.Duration) []string { return command })(&l, "", 0, span) })
+	}
 	for _, c := range []struct {
 		command string
 		span    time.Duration
 		good    bool
 	}{{"exit 0", time.Minute, true}, {"exit 3", time.Minute, false}, {"exec no-such-program", time.Minute, false}, {"exec sleep 600", ms - lateMax, true}} {
-		run := peer(func(string, int, time.Duration) []string { return []string{"sh", "-c", c.command} })
-		if _, err := run(t.Context(), "", 0, c.span); (err == nil) != c.good {
+		if err := run(c.span, "sh", "-c", c.command); (err == nil) != c.good {
 			t.Errorf("%s: error %v", c.command, err)
 		}
 	}
-	none := peer(func(string, int, time.Duration) []string { return []string{"no-such-program"} })
-	if _, err := none(t.Context(), "", 0, 0); err == nil {
+	if run(0, "no-such-program") == nil {
 		t.Error("a program that is not there ran")
 	}
 }

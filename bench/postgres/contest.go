@@ -2,14 +2,11 @@ package postgres
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,29 +29,27 @@ const (
 	boundLeast = boundMost * 95 / 100
 )
 
-// profile returns the profile of that load, compressed in time.
-func profile(compress float64) string {
-	var steps []string
+// steps returns that load, compressed in time.
+func steps(compress float64) (list []rig.Step) {
 	add := func(rate float64, d time.Duration) {
-		steps = append(steps, fmt.Sprintf(`{"rps":%g,"duration":%.6f}`, rate*compress, d.Seconds()/compress))
+		list = append(list, rig.Step{For: scaled(d, compress), Rate: rate * compress})
 	}
 	add(calmRate, calm)
 	for i := range rampSteps {
 		add(calmRate+(rampRate-calmRate)*(float64(i)+0.5)/rampSteps, calm/rampSteps)
 	}
 	add(stormRate, storm)
-	return `{"type":"steps","params":{"steps":[` + strings.Join(steps, ",") + `]}}`
+	return list
 }
 
 // A side is one way to limit: a PostgreSQL and instances.
 type side struct {
 	*rig.Postgres
-	name      string
-	addrs     []string // to which requests are sent
-	own       []string // of the own endpoints of Weir's proxies
-	path      string   // of requests
-	dir       string   // of rules; empty for none
-	processes []*rig.Process
+	lab   *rig.Lab
+	name  string
+	addrs []string // to which requests are sent
+	own   []string // of the own endpoints of Weir's proxies
+	path  string   // of requests
 }
 
 // A contest describes how sides are set up.
@@ -77,123 +72,64 @@ func (c *contest) skewOf(instance int) time.Duration {
 	return 0
 }
 
-// begin starts a side. If it fails, s holds what was started.
-func (c *contest) begin(ctx context.Context, name string) (s *side, err error) {
-	s = &side{name: name}
-	if s.Postgres, err = rig.StartPostgres(ctx, "max_connections=200", "log_min_messages=log", "log_lock_waits=on"); err != nil {
-		return s, err
-	}
+// begin starts a side.
+func (c *contest) begin(l *rig.Lab, name string) *side {
+	s := &side{Postgres: l.Postgres("max_connections=200", "log_min_messages=log", "log_lock_waits=on"), lab: l, name: name}
 	if way := recipeNamed(name); way != nil {
-		if _, err := s.ask(ctx, way.schema); err != nil {
-			return s, fmt.Errorf("%s: %w", name, err)
-		}
+		s.ask(way.schema)
 		s.path = "/items/user"
-		return s, c.recipe(ctx, s)
+		c.recipe(s)
+	} else {
+		s.path = "/api/test"
+		c.weir(s)
 	}
-	return s, c.weir(ctx, s)
+	return s
 }
 
 // weir starts the proxies and the target behind them, if they forward.
-func (c *contest) weir(ctx context.Context, s *side) (err error) {
-	s.path = "/api/test"
-	if s.dir, err = os.MkdirTemp("", "weir-rules-"); err != nil {
-		return err
-	}
-	rules := filepath.Join(s.dir, "rules.yaml")
-	if err := os.WriteFile(rules, []byte(cmp.Or(c.rules, fmt.Sprintf("rules:\n- {id: user, key: [path], limit: {algorithm: gcra, limit: 1, window: %.6f, burst: 1}}\n", c.period.Seconds()))), 0o600); err != nil {
-		return err
-	}
+func (c *contest) weir(s *side) {
+	l := s.lab
+	rules := filepath.Join(l.Dir, "rules.yaml")
+	rig.Check(os.WriteFile(rules, []byte(cmp.Or(c.rules, fmt.Sprintf("rules:\n- {id: user, key: [path], limit: {algorithm: gcra, limit: 1, window: %.6f, burst: 1}}\n", c.period.Seconds()))), 0o600))
 	env := []string{"RULES_FILE=" + rules, "RATE_LIMIT_ALGORITHM=off", "EVENT_LOOPS=1"}
 	if !c.apart {
 		env = append(env, "POSTGRES_URL="+s.URL(), "POSTGRES_TIMEOUT=1s")
 	}
 	if c.checks {
-		return s.checkers(ctx, env)
+		s.path = "/check/path" + s.path
+		for range instances {
+			m := l.Master(env...)
+			s.addrs, s.own = append(s.addrs, m.Addr), append(s.own, m.Own)
+		}
+		return
 	}
-	target, addr, err := rig.StartTargetAt(ctx, nil)
-	if err != nil {
-		return err
-	}
-	s.processes = append(s.processes, target)
-	env = append(env, "TARGET_URL=http://"+addr, "GATE=off")
+	_, target := l.Start("target")
+	env = append(env, "TARGET_URL=http://"+target, "GATE=off")
 	for i := range instances {
-		start := rig.StartProxy
-		if skew := c.skewOf(i); skew > 0 {
-			start = func(ctx context.Context, env []string) (*rig.Process, string, error) {
-				return rig.StartSkewed(ctx, skew, env)
-			}
-		}
-		p, proxy, err := start(ctx, env)
-		if err != nil {
-			return err
-		}
-		s.processes, s.addrs, s.own = append(s.processes, p), append(s.addrs, proxy), append(s.own, proxy)
+		_, addr := l.StartProxy(c.skewOf(i), env...)
+		s.addrs, s.own = append(s.addrs, addr), append(s.own, addr)
 	}
-	return nil
-}
-
-// checkers starts proxies that answer /check.
-func (s *side) checkers(ctx context.Context, env []string) error {
-	s.path = "/check/path" + s.path
-	for range instances {
-		m, err := rig.StartMaster(ctx, env...)
-		if err != nil {
-			return err
-		}
-		s.processes, s.addrs, s.own = append(s.processes, m.Process), append(s.addrs, m.Addr), append(s.own, m.Own)
-	}
-	return nil
 }
 
 // recipe starts the instances of a recipe service.
-func (c *contest) recipe(ctx context.Context, s *side) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
+func (c *contest) recipe(s *side) {
 	for i := range instances {
-		addr, err := freeport.Addr()
-		if err != nil {
-			return err
-		}
-		p, err := rig.StartPeer(ctx, s.name, addr, self, ServiceName, s.name, addr, s.URL(), strconv.Itoa(cmp.Or(c.connections, recipeConnections)), c.period.String(), c.skewOf(i).String())
-		if err != nil {
-			return err
-		}
-		s.processes, s.addrs = append(s.processes, p), append(s.addrs, addr)
+		addr := rig.Must(freeport.Addr())
+		s.lab.StartForeign(s.name, addr, rig.Must(os.Executable()), ServiceName, s.name, addr, s.URL(), strconv.Itoa(cmp.Or(c.connections, recipeConnections)), c.period.String(), c.skewOf(i).String())
+		s.addrs = append(s.addrs, addr)
 	}
-	return nil
-}
-
-func (s *side) end() (err error) {
-	for _, p := range s.processes {
-		if p.Foreign { // its exit status does not matter
-			p.Kill()
-			continue
-		}
-		err = errors.Join(err, p.Stop())
-	}
-	if s.Postgres != nil {
-		s.Postgres.End()
-	}
-	if s.dir != "" {
-		err = errors.Join(err, os.RemoveAll(s.dir))
-	}
-	return err
 }
 
 // ask runs SQL in the side's database and returns the first value of the last result.
-func (s *side) ask(ctx context.Context, sql string) (string, error) {
-	c, err := pgconn.Connect(ctx, s.URL())
-	if err != nil {
-		return "", err
-	}
+func (s *side) ask(sql string) string {
+	ctx := s.lab.Ctx
+	c := rig.Must(pgconn.Connect(ctx, s.URL()))
 	defer c.Close(ctx)
-	results, err := c.Exec(ctx, sql).ReadAll()
-	if err != nil || len(results) == 0 || len(results[len(results)-1].Rows) == 0 {
-		return "", err
+	results := rig.Must(c.Exec(ctx, sql).ReadAll())
+	if len(results) == 0 || len(results[len(results)-1].Rows) == 0 {
+		return ""
 	}
-	return string(results[len(results)-1].Rows[0][0]), nil
+	return string(results[len(results)-1].Rows[0][0])
 }
 
 // A cost is the cost to a side's PostgreSQL.
@@ -204,26 +140,15 @@ type cost struct {
 }
 
 // spent reads the cost so far.
-func (s *side) spent(ctx context.Context) (c cost, err error) {
-	const tables = `FROM pg_stat_user_tables WHERE relname IN ('limits', 'keys')`
-	for _, q := range []struct {
-		dst *int64
-		sql string
-	}{
-		{&c.deadlocks, `SELECT coalesce(sum(deadlocks), 0)::int8 FROM pg_stat_database`},
-		{&c.dead, `SELECT coalesce(sum(n_dead_tup), 0)::int8 ` + tables},
-		{&c.bytes, `SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::int8 ` + tables},
-	} {
-		text, err := s.ask(ctx, q.sql)
-		if err != nil {
-			return c, err
-		}
-		if *q.dst, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return c, err
-		}
+func (s *side) spent() cost {
+	count := func(sql string) int64 { return rig.Must(strconv.ParseInt(s.ask(sql), 10, 64)) }
+	const tables = ` FROM pg_stat_user_tables WHERE relname IN ('limits', 'keys')`
+	return cost{
+		cpu:       rig.Must(rig.CPU(s.Pid())),
+		deadlocks: count(`SELECT coalesce(sum(deadlocks), 0)::int8 FROM pg_stat_database`),
+		dead:      count(`SELECT coalesce(sum(n_dead_tup), 0)::int8` + tables),
+		bytes:     count(`SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::int8` + tables),
 	}
-	c.cpu, err = rig.CPU(s.Pid())
-	return c, err
 }
 
 // An outcome is the outcome of a load on a side.
@@ -238,29 +163,20 @@ type outcome struct {
 }
 
 // play loads all instances of a side at the same time.
-func (c *contest) play(ctx context.Context, name string, compress float64) (o *outcome, err error) {
-	s, err := c.begin(ctx, name)
-	defer func() { err = errors.Join(err, s.end()) }()
-	if err != nil {
-		return nil, err
-	}
-	o = &outcome{name: name}
-	if o.before, err = s.spent(ctx); err != nil {
-		return nil, err
-	}
+func (c *contest) play(l *rig.Lab, name string, compress float64) *outcome {
+	s := c.begin(l, name)
+	o := &outcome{name: name, before: s.spent()}
 	loads := make([]rig.Load, len(s.addrs))
 	for i, addr := range s.addrs {
-		loads[i] = rig.Load{URL: "http://" + addr + s.path, For: time.Duration(float64(2*calm+storm) / compress), Profile: profile(compress), Seed: int64(i + 1)}
+		loads[i] = rig.Load{URL: "http://" + addr + s.path, Steps: steps(compress), Seed: int64(i + 1)}
 	}
-	if o.loads, err = rig.RunAll(ctx, loads...); err != nil {
-		return nil, err
+	o.loads = l.Load(loads...)
+	for _, one := range o.loads {
+		o.admitted, o.refused = o.admitted+one.Success, o.refused+one.RateLimited
+		o.failed += one.Sent - one.Success - one.RateLimited
 	}
-	for _, l := range o.loads {
-		o.admitted, o.refused = o.admitted+l.Success, o.refused+l.RateLimited
-		o.failed += l.Sent - l.Success - l.RateLimited
-	}
-	o.after, err = s.spent(ctx)
-	return o, err
+	o.after = s.spent()
+	return o
 }
 
 // perDecision returns PostgreSQL's CPU time per answer in µs.

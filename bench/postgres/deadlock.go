@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weir/bench/report"
+	"weir/bench/rig"
 )
 
 const (
@@ -76,62 +76,46 @@ func (c *contention) count(admitted bool, err error, span time.Duration) {
 }
 
 // deadlocks has 24 sessions ask about one user, with the range recipe and through Weir.
-func (l *lab) deadlocks(ctx context.Context) error {
+func (l *lab) deadlocks() {
 	fmt.Fprintf(l.Out, "\n## Deadlocks\n\n%d sessions, each %d requests of one user one after another; one may pass in %v.\n\n", sessions, sessionAsks, deadlockPeriod)
 	t := report.NewTable("way | admitted | refused | failed | deadlocks | in the log | stalled s | took s | p50 ms | p99 ms | max ms")
 	c := &contest{period: deadlockPeriod}
 	for _, name := range []string{"range", weirSide} {
-		fmt.Fprintf(l.Out, "  ▶ %s\n", name)
-		got, s, err := c.contend(ctx, name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		t.Add("%s | %d | %d | %d | %d | %d | %.1f | %.1f | %.2f | %.2f | %.0f", name, got.admitted, got.refused, got.failed, s.deadlocks, s.logged,
+		var got contention
+		var deadlocks int64
+		logged := 0
+		l.turn(name, func() {
+			s := c.begin(&l.Lab, name)
+			got = contend(l.Ctx, sessionAsks, c.asker(s))
+			rig.Check(l.Ctx.Err())
+			deadlocks, logged = s.spent().deadlocks, strings.Count(s.Output(), "detected deadlock while waiting")
+		})
+		t.Add("%s | %d | %d | %d | %d | %d | %.1f | %.1f | %.2f | %.2f | %.0f", name, got.admitted, got.refused, got.failed, deadlocks, logged,
 			got.stalled.Seconds(), got.took.Seconds(), report.Millis(report.Quantile(got.spans, 0.5)), report.Millis(report.Quantile(got.spans, 0.99)), report.Millis(got.spans[len(got.spans)-1]))
 		if name == weirSide {
 			l.AtMost("weir, all sessions: admitted", float64(got.admitted), 1+float64(got.took)/float64(deadlockPeriod))
-			l.Never(s.deadlocks > 0, "weir: %d deadlocks", s.deadlocks)
+			l.Never(deadlocks > 0, "weir: %d deadlocks", deadlocks)
 			l.Never(got.failed > 0, "weir: %d of the sessions' requests failed", got.failed)
 		}
 	}
 	fmt.Fprintf(l.Out, "\n%s", t)
-	return nil
 }
 
-// deadlockCounts are a server's deadlocks, by its statistics and its log.
-type deadlockCounts struct{ deadlocks, logged int64 }
-
-func (c *contest) contend(ctx context.Context, name string) (got contention, locks deadlockCounts, err error) {
-	s, err := c.begin(ctx, name)
-	defer func() { err = errors.Join(err, s.end()) }()
-	if err != nil {
-		return got, locks, err
+// asker returns how sessions ask: a recipe on connections of their own to the database, Weir with
+// requests.
+func (c *contest) asker(s *side) func(ctx context.Context, session int) (bool, error) {
+	way := recipeNamed(s.name)
+	if way == nil {
+		return s.request
 	}
-	if way := recipeNamed(name); way != nil {
-		got, err = c.asIs(ctx, s, way)
-	} else {
-		got = contend(ctx, sessionAsks, s.request)
-	}
-	if err != nil {
-		return got, locks, err
-	}
-	spent, err := s.spent(ctx)
-	return got, deadlockCounts{spent.deadlocks, int64(strings.Count(s.Output(), "detected deadlock while waiting"))}, errors.Join(err, ctx.Err())
-}
-
-// asIs gives each session a connection to the database.
-func (c *contest) asIs(ctx context.Context, s *side, way *recipe) (contention, error) {
 	conns := make([]*pgconn.PgConn, sessions)
 	for i := range conns {
-		var err error
-		if conns[i], err = pgconn.Connect(ctx, s.URL()); err != nil {
-			return contention{}, err
-		}
-		defer conns[i].Close(ctx)
+		conns[i] = rig.Must(pgconn.Connect(s.lab.Ctx, s.URL()))
+		s.lab.Keep(func() { _ = conns[i].Close(context.Background()) })
 	}
-	return contend(ctx, sessionAsks, func(ctx context.Context, session int) (bool, error) {
+	return func(ctx context.Context, session int) (bool, error) {
 		return way.admit(ctx, conns[session], ask{"user", time.Now().UnixMicro(), c.period.Microseconds()})
-	}), nil
+	}
 }
 
 // request sends a request to an instance and reports whether it was admitted.

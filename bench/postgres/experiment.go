@@ -48,11 +48,15 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 			break
 		}
 	}
-	parts, err := rig.Choose("postgres, besides a factor from 1 to 60,", []rig.Part{{Name: "load", Play: l.compare}, {Name: "deadlock", Play: l.deadlocks}, {Name: "goals", Play: l.goals}}, names)
-	if err != nil {
-		return err
-	}
-	return l.Play(ctx, parts, "Weir admits what the limit allows, independent of the clocks of instances, and without deadlocks.")
+	return l.Perform(ctx, rig.Experiment{Name: "postgres, besides a factor from 1 to 60,", Good: "Weir admits what the limit allows, independent of the clocks of instances, and without deadlocks.",
+		Parts: []rig.Part{{Name: "load", Play: l.compare}, {Name: "deadlock", Play: l.deadlocks}, {Name: "goals", Play: l.goals}}}, names)
+}
+
+// turn plays with one side, which ends with it.
+func (l *lab) turn(name string, play func()) {
+	fmt.Fprintf(l.Out, "  ▶ %s\n", name)
+	rig.In(name, play)
+	l.End()
 }
 
 var about = []string{
@@ -62,7 +66,7 @@ var about = []string{
 
 // compare plays the load against every way, with one clock off against all but range, and
 // writes the page.
-func (l *lab) compare(ctx context.Context) error {
+func (l *lab) compare() {
 	compress := l.compress
 	fmt.Fprintf(l.Out, "Two instances, one user, one request in %v; 5/s, 5 to 50/s, 100/s to each: %d requests in ten minutes, played %g times as fast. At most %d may be admitted.\n\n",
 		period, instances*29_850, compress, boundMost)
@@ -75,7 +79,7 @@ func (l *lab) compare(ctx context.Context) error {
 		way string
 	}
 	runs := []run{{&even, "nowait"}, {&even, "upsert"}, {&even, "range"}, {&even, weirSide}, {&off, "nowait"}, {&off, "upsert"}}
-	remove, err := rig.BuildSkewedProxy(ctx)
+	remove, err := rig.BuildSkewedProxy(l.Ctx)
 	if err == nil {
 		defer remove()
 		runs = append(runs, run{&off, weirSide})
@@ -83,11 +87,8 @@ func (l *lab) compare(ctx context.Context) error {
 	l.Never(err != nil, "weir with one clock off could not be played: %v", err)
 	chapter := report.Chapter{Name: "The load of the application", Bold: weirSide}
 	for _, one := range runs {
-		fmt.Fprintf(l.Out, "  ▶ %s\n", one.way)
-		o, err := one.play(ctx, one.way, compress)
-		if err != nil {
-			return fmt.Errorf("%s: %w", one.way, err)
-		}
+		var o *outcome
+		l.turn(one.way, func() { o = one.play(&l.Lab, one.way, compress) })
 		o.add(t, one.skew)
 		if one.skew > 0 && one.way != weirSide {
 			continue // played for comparison only
@@ -99,16 +100,12 @@ func (l *lab) compare(ctx context.Context) error {
 		if one.skew > 0 {
 			continue // its plots would equal those of weir
 		}
-		f, err := o.figure()
-		if err != nil {
-			return err
-		}
-		chapter.Figures = append(chapter.Figures, f)
+		chapter.Figures = append(chapter.Figures, rig.Must(o.figure()))
 	}
 	fmt.Fprintf(l.Out, "\n%s", t)
 	chapter.Tables = []report.Table{*t}
 	lead := result.NewRecorder(time.Now(), io.Discard, "postgres", l.args).Record(time.Now(), nil).Lead()
-	return (&report.Page{Title: "Weir: limits in PostgreSQL, measured", About: about, Lead: lead, Chapters: []report.Chapter{chapter}}).Write(l.page)
+	rig.Check((&report.Page{Title: "Weir: limits in PostgreSQL, measured", About: about, Lead: lead, Chapters: []report.Chapter{chapter}}).Write(l.page))
 }
 
 func scaled(d time.Duration, compress float64) time.Duration {

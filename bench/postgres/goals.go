@@ -1,11 +1,8 @@
 package postgres
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"weir/bench/report"
@@ -37,7 +34,7 @@ func known(format string, figure float64) string {
 }
 
 // goals measures the speed of decisions with limits that admit all requests.
-func (l *lab) goals(ctx context.Context) error {
+func (l *lab) goals() {
 	fmt.Fprintf(l.Out, "\n## Speed\n\nThe limits admit all requests. There are two instances, each loaded by wrk with %d connections for %v. weir: two proxies without targets answer GET /check; PostgreSQL makes the decision of each answer, none is made from memory. nowait: two services that also answer by themselves; they have %d connections to PostgreSQL, half of them per instance, and refuse while another request is being admitted. The last two rows are for information and have no expectations: the proxies also forward each request to a target on the same machine, and in the last row each keeps the limits in its own memory, which shows how much the machine can forward.\n\n", goalConnections, goalTime, recipeConnections)
 	t := report.NewTable("load | decisions/s | refused | PostgreSQL's CPU µs per decision | calls per decision | p99 ms of the store")
 	var found [5]speed
@@ -52,12 +49,8 @@ func (l *lab) goals(ctx context.Context) error {
 		{"weir, one key, forwarding", weirSide, 1, contest{}},
 		{"weir, one key, forwarding without PostgreSQL", weirSide, 1, contest{apart: true}},
 	} {
-		fmt.Fprintf(l.Out, "  ▶ %s\n", row.name)
-		s, err := row.contest.drive(ctx, row.way, row.keys)
-		if err != nil {
-			return fmt.Errorf("%s: %w", row.name, err)
-		}
-		found[i] = s
+		s := &found[i]
+		l.turn(row.name, func() { *s = row.contest.drive(&l.Lab, row.way, row.keys) })
 		t.Add("%s | %.0f | %s | %s | %s | %s", row.name, s.perSecond, known("%.0f %%", 100*s.refused), known("%.1f", s.cpu), known("%.3f", s.calls), known("%.2f", 1e3*s.p99))
 		l.Never(row.way == weirSide && s.refused > 0, "%s: %.2f %% of the requests failed", row.name, 100*s.refused)
 	}
@@ -71,41 +64,30 @@ func (l *lab) goals(ctx context.Context) error {
 	l.AtMost("many keys: PostgreSQL's CPU µs per decision", many.cpu, 40)
 	l.AtLeast("one key: decisions, of nowait's", hot.perSecond/nowait.perSecond, 5)
 	l.AtMost("one key: CPU per decision, of nowait's", hot.cpu/nowait.cpu, 0.2)
-	return nil
 }
 
 // drive loads the instances of a side with requests for random keys; recipe services ignore
 // the key.
-func (c *contest) drive(ctx context.Context, name string, keys int) (r speed, err error) {
+func (c *contest) drive(l *rig.Lab, name string, keys int) speed {
 	c.connections = recipeConnections / instances
 	c.rules = fmt.Sprintf("rules:\n- {id: user, key: [\"header:X-User\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)
-	s, err := c.begin(ctx, name)
-	defer func() { err = errors.Join(err, s.end()) }()
-	if err != nil {
-		return r, err
-	}
-	before, err := s.counted(ctx)
-	if err != nil {
-		return r, err
-	}
+	s := c.begin(l, name)
+	before := s.counted()
 	began := time.Now()
-	requests, refused, err := s.flood(ctx, keys)
-	if err != nil {
-		return r, err
-	}
+	requests, refused := s.flood(keys)
 	took := time.Since(began).Seconds()
-	after, err := s.counted(ctx)
-	r = speed{perSecond: requests / took, refused: refused / requests, cpu: math.NaN(), calls: math.NaN(), p99: math.NaN()}
+	after := s.counted()
+	r := speed{perSecond: requests / took, refused: refused / requests, cpu: math.NaN(), calls: math.NaN(), p99: math.NaN()}
 	if c.apart {
-		return r, nil
+		return r
 	}
 	r.cpu = float64((after.cpu - before.cpu).Microseconds()) / requests
-	if name != weirSide {
-		return r, nil
+	if name == weirSide {
+		decisions := after.decisions - before.decisions
+		rig.Check(decidedOnce(requests, decisions))
+		r.calls, r.p99 = (after.commands-before.commands)/decisions, after.p99
 	}
-	decisions := after.decisions - before.decisions
-	r.calls, r.p99 = (after.commands-before.commands)/decisions, after.p99
-	return r, decidedOnce(requests, decisions)
+	return r
 }
 
 // decidedOnce checks that the store made one decision for each answer. It may also have decided
@@ -119,20 +101,16 @@ func decidedOnce(answers, decisions float64) error {
 
 // flood loads each instance with wrk for goalTime and returns the numbers of requests and of
 // refused requests.
-func (s *side) flood(ctx context.Context, keys int) (requests, refused float64, err error) {
+func (s *side) flood(keys int) (requests, refused float64) {
 	script := fmt.Sprintf("request = function() return wrk.format(nil, nil, {[\"X-User\"] = tostring(math.random(%d))}) end\n", keys)
-	runs, failed := make([]rig.WrkRun, len(s.addrs)), make([]error, len(s.addrs))
-	var all sync.WaitGroup
-	for i, addr := range s.addrs {
-		all.Go(func() {
-			runs[i], failed[i] = rig.Wrk{URL: "http://" + addr + s.path, Connections: goalConnections, For: goalTime, Script: script}.Run(ctx)
-		})
-	}
-	all.Wait()
+	runs := make([]rig.WrkRun, len(s.addrs))
+	rig.Together(len(runs), func(i int) {
+		runs[i] = rig.Must(rig.Wrk{URL: "http://" + s.addrs[i] + s.path, Connections: goalConnections, For: goalTime, Script: script}.Run(s.lab.Ctx))
+	})
 	for _, run := range runs {
 		requests, refused = requests+run.Requests, refused+float64(run.Failed)
 	}
-	return requests, refused, errors.Join(failed...)
+	return requests, refused
 }
 
 // A count holds counters of proxies and PostgreSQL.
@@ -143,16 +121,13 @@ type count struct {
 }
 
 // counted reads the counters; recipe services have only those of PostgreSQL.
-func (s *side) counted(ctx context.Context) (c count, err error) {
+func (s *side) counted() (c count) {
 	for _, addr := range s.own {
-		samples, err := rig.Scrape(ctx, addr)
-		if err != nil {
-			return c, err
-		}
+		samples := s.lab.Scrape(addr)
 		c.decisions += samples.Sum("ratelimiter_store_decisions_total")
 		c.commands += samples.Sum("ratelimiter_store_commands_total")
 		c.p99 = max(c.p99, samples.Quantile(0.99, nil, "ratelimiter_postgres_request_duration_seconds"))
 	}
-	c.cpu, err = rig.CPU(s.Pid())
-	return c, err
+	c.cpu = rig.Must(rig.CPU(s.Pid()))
+	return c
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"sync"
 	"testing"
@@ -68,19 +67,11 @@ func TestRecipes(t *testing.T) {
 }
 
 // The load is 29,850 requests of each instance, at any speed.
-func TestProfile(t *testing.T) {
+func TestSteps(t *testing.T) {
 	for _, compress := range []float64{1, 10, 60} {
-		var p struct {
-			Params struct {
-				Steps []struct{ Rps, Duration float64 }
-			}
-		}
-		if err := json.Unmarshal([]byte(profile(compress)), &p); err != nil {
-			t.Fatal(err)
-		}
 		sum, span := 0.0, 0.0
-		for _, s := range p.Params.Steps {
-			sum, span = sum+s.Rps*s.Duration, span+s.Duration
+		for _, s := range steps(compress) {
+			sum, span = sum+s.Rate*s.For.Seconds(), span+s.For.Seconds()
 		}
 		if math.Abs(sum-29_850) > 1 || math.Abs(span*compress-600) > 0.1 {
 			t.Errorf("%g times as fast: %g requests in %g s", compress, sum, span)

@@ -60,7 +60,7 @@ func (st *stage) setUp(round int) {
 		st.startTarget()
 	}
 	if st.s.Redis && st.side.env != nil {
-		st.redis = rig.Must(st.Redis(st.Ctx))
+		st.redis = st.Redis()
 		st.env = append(slices.Clone(st.env), "RATE_LIMIT_ALGORITHM=token", "RATE_LIMIT_FILL_RATE=10000", "RATE_LIMIT_CAPACITY=10000", "REDIS_HOST="+st.redis.Addr)
 	}
 	if st.side.advisor {
@@ -75,7 +75,7 @@ func (st *stage) setUp(round int) {
 func (st *stage) startTarget() {
 	st.process = st.StartAt("target", st.target, fmt.Sprintf("TARGET_WORKERS=%d", st.s.Workers),
 		"TARGET_DELAY="+st.s.Phases[0].Delay.String(), "TARGET_DELAY_DIST=exponential", fmt.Sprintf("TARGET_QUEUE=%d", st.s.Queue))
-	st.process.Foreign = true // it is killed at the end: what waits in its queue is not awaited
+	st.Keep(st.process.Kill) // what waits in its queue is not awaited
 }
 
 // serve starts a target in this process, which outlasts the proxies.

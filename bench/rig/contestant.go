@@ -3,7 +3,6 @@ package rig
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -36,49 +35,37 @@ func Commands(s Sample) float64  { return s.Commands }
 func Resident(s Sample) float64  { return s.Resident }
 
 // Sample loads the contestant for a span.
-func (c *Contestant) Sample(ctx context.Context, connections int, span time.Duration) (s Sample, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", c.Name, err)
-		}
-	}()
-	cpuBefore, commandsBefore, err := c.spent(ctx)
-	if err != nil {
-		return s, err
-	}
+func (c *Contestant) Sample(ctx context.Context, connections int, span time.Duration) (s Sample) {
+	In(c.Name, func() { s = c.sample(ctx, connections, span) })
+	return s
+}
+
+func (c *Contestant) sample(ctx context.Context, connections int, span time.Duration) Sample {
+	cpuBefore, commandsBefore := c.spent(ctx)
 	stop := func() (Usage, error) { return Usage{}, nil }
 	if c.Process != nil {
-		if stop, err = Watch(c.Process.Pid()); err != nil {
-			return s, err
-		}
+		stop = Must(Watch(c.Process.Pid()))
 	}
 	w := c.Wrk
 	w.Connections, w.For = connections, span
 	r, err := w.Run(ctx)
 	used, watched := stop()
-	if err = errors.Join(err, watched); err == nil {
-		err = r.Expect(c.Refuses)
-	}
-	if err != nil {
-		return s, err
-	}
-	cpu, commands, err := c.spent(ctx)
+	Check(errors.Join(err, watched))
+	Check(r.Expect(c.Refuses))
+	cpu, commands := c.spent(ctx)
 	n := max(r.Requests, 1)
 	each := func(d time.Duration) float64 { return 1e6 * d.Seconds() / n }
 	return Sample{Requests: r.Requests, PerSecond: r.PerSecond, P50: 1e6 * r.P50.Seconds(), CPU: each(used.CPU),
-		Redis: each(cpu - cpuBefore), Commands: (commands - commandsBefore) / n, Resident: float64(used.RSSPeak) / 1e6}, err
+		Redis: each(cpu - cpuBefore), Commands: (commands - commandsBefore) / n, Resident: float64(used.RSSPeak) / 1e6}
 }
 
 // spent returns the CPU time of the contestant's Redis and the commands of its store so far.
-func (c *Contestant) spent(ctx context.Context) (cpu time.Duration, commands float64, err error) {
+func (c *Contestant) spent(ctx context.Context) (cpu time.Duration, commands float64) {
 	if c.Redis != nil {
-		if cpu, err = CPU(c.Redis.Pid()); err != nil {
-			return 0, 0, err
-		}
+		cpu = Must(CPU(c.Redis.Pid()))
 	}
-	if c.Own == "" {
-		return cpu, 0, nil
+	if c.Own != "" {
+		commands = Must(Scrape(ctx, c.Own)).Sum("ratelimiter_store_commands_total")
 	}
-	m, err := Scrape(ctx, c.Own)
-	return cpu, m.Sum("ratelimiter_store_commands_total"), err
+	return cpu, commands
 }

@@ -29,20 +29,31 @@ type Lab struct {
 	ends []func() error
 }
 
-// A Part is a part of an experiment. Its context ends with it.
+// A Part is a part of an experiment.
 type Part struct {
 	Name string
-	Play func(ctx context.Context) error
+	Play func()
 }
 
-// Play runs parts with Each and judges the expectations; good is the conclusion if all are
-// met. The error says which were not.
-func (l *Lab) Play(ctx context.Context, parts []Part, good string) error {
+// An Experiment is an experiment that has parts.
+type Experiment struct {
+	Name  string
+	Good  string // the conclusion if all expectations are met
+	Parts []Part
+}
+
+// Perform plays the parts of an experiment that args name, or all of them, and judges the
+// expectations. The error says which were not met. Unknown names are a usage error.
+func (l *Lab) Perform(ctx context.Context, e Experiment, args []string) error {
+	parts, err := Choose(e.Name, e.Parts, args)
+	if err != nil {
+		return err
+	}
 	if err := l.Each(ctx, parts); err != nil {
 		return err
 	}
 	fmt.Fprintf(l.Out, "\n%s", l.Table())
-	return l.Conclude(l.Out, good, Inconclusive(l.Loads...))
+	return l.Conclude(l.Out, e.Good, Inconclusive(l.Loads...))
 }
 
 // Choose returns the parts named by args in the order of all, or all parts if args is empty.
@@ -66,7 +77,7 @@ func Choose(experiment string, all []Part, args []string) (chosen []Part, err er
 // Each plays parts one after the other. The first that fails is the last.
 func (l *Lab) Each(ctx context.Context, parts []Part) error {
 	for _, p := range parts {
-		if err := l.Run(ctx, func() { Check(p.Play(l.Ctx)) }); err != nil {
+		if err := l.Run(ctx, p.Play); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
@@ -106,13 +117,7 @@ func (l *Lab) End() {
 // keep registers a program to be stopped by the next End, which fails if one of ours ends with an
 // error. It need not be running then.
 func (l *Lab) keep(p *Process) *Process {
-	l.ends = append(l.ends, func() error {
-		if p.Foreign {
-			p.Kill()
-			return nil
-		}
-		return p.Stop()
-	})
+	l.ends = append(l.ends, p.Stop)
 	return p
 }
 
@@ -140,30 +145,18 @@ func (l *Lab) StartForeign(name, addr string, command ...string) *Process {
 	return p
 }
 
-// Kept registers a program to be killed like with Keep, unless it could not be started.
-func (l *Lab) Kept(p *Process, addr string, err error) (*Process, string, error) {
-	if err == nil {
-		l.Keep(p.Kill)
-	}
-	return p, addr, err
-}
-
-// Master starts a master that ends with the current part, also if it was restarted.
-func (l *Lab) Master(ctx context.Context, env ...string) (*Master, error) {
-	m, err := StartMaster(ctx, env...)
-	if err == nil {
-		l.Keep(func() { m.Kill() }) // the process that runs then
-	}
-	return m, err
-}
-
 // Redis starts a Redis that ends with the current part.
-func (l *Lab) Redis(ctx context.Context) (*Redis, error) {
-	r, err := StartRedis(ctx)
-	if err == nil {
-		l.Keep(r.End)
-	}
-	return r, err
+func (l *Lab) Redis() *Redis {
+	r := Must(StartRedis(l.Ctx))
+	l.Keep(r.End)
+	return r
+}
+
+// Postgres starts a PostgreSQL with settings that ends with the current part.
+func (l *Lab) Postgres(settings ...string) *Postgres {
+	p := Must(StartPostgres(l.Ctx, settings...))
+	l.Keep(p.End)
+	return p
 }
 
 // Wait waits for an instant.

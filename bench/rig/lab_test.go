@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -37,15 +36,15 @@ func TestPlay(t *testing.T) {
 	var out strings.Builder
 	l := &Lab{Out: &out}
 	part := func(name string, err error) Part {
-		return Part{name, func(context.Context) error {
+		return Part{name, func() {
 			for i := range 2 {
 				l.Keep(func() { fmt.Fprintf(&out, "%s ends %d\n", name, i) })
 			}
 			l.AtMost(name, 2, 1)
-			return err
+			Check(err)
 		}}
 	}
-	if err := l.Play(t.Context(), []Part{part("a", nil), part("b", nil)}, "well"); !errors.Is(err, report.ErrMissed) {
+	if err := l.Perform(t.Context(), Experiment{"playing", "well", []Part{part("a", nil), part("b", nil)}}, nil); !errors.Is(err, report.ErrMissed) {
 		t.Errorf("ends with %v", err)
 	}
 	if want := "a ends 1\na ends 0\nb ends 1\nb ends 0\n\n|"; !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "a: 2, expected") {
@@ -55,7 +54,7 @@ func TestPlay(t *testing.T) {
 		t.Errorf("its folder is left: %v", err)
 	}
 	broken := errors.New("broken")
-	if err := l.Play(t.Context(), []Part{part("a", broken), part("b", nil)}, ""); !errors.Is(err, broken) || err.Error() != "a: broken" {
+	if err := l.Perform(t.Context(), Experiment{"playing", "", []Part{part("a", broken), part("b", nil)}}, nil); !errors.Is(err, broken) || err.Error() != "a: broken" {
 		t.Errorf("ends with %v", err)
 	}
 }

@@ -26,9 +26,6 @@ type Load struct {
 	URL  string
 	Rate int // requests per second
 	For  time.Duration
-	// Profile is the JSON of the field profile of a test configuration. Empty: constant at
-	// Rate.
-	Profile string
 	// Steps are rates one after the other; none: Rate for For.
 	Steps []Step
 	// Connections is the number of connections; 0 for the generator's default.
@@ -160,35 +157,6 @@ func (l *Lab) During(do func(), loads ...Load) []*Loaded {
 	return loaded
 }
 
-// RunAll runs loads at the same time. If one fails, the others are
-// stopped.
-func RunAll(ctx context.Context, loads ...Load) ([]*Loaded, error) {
-	return During(ctx, func(context.Context) error { return nil }, loads...)
-}
-
-// During is RunAll that also calls do. If do or a load fails, the others are stopped.
-func During(ctx context.Context, do func(ctx context.Context) error, loads ...Load) ([]*Loaded, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	loaded := make([]*Loaded, len(loads))
-	var all sync.WaitGroup
-	all.Go(func() {
-		if err := do(ctx); err != nil {
-			cancel(err)
-		}
-	})
-	for i, l := range loads {
-		all.Go(func() {
-			var err error
-			if loaded[i], err = l.Run(ctx); err != nil {
-				cancel(err) // only the first counts
-			}
-		})
-	}
-	all.Wait()
-	return loaded, context.Cause(ctx)
-}
-
 // watched runs a command to its end and prints the lines of its stderr to progress, unless that is
 // nil. They are indented, so records leave them out. It returns the end of its output.
 func watched(cmd *exec.Cmd, progress io.Writer) (*tail, error) {
@@ -225,9 +193,6 @@ func (l Load) plan() map[string]any {
 		profile["type"], profile["params"] = "steps", map[string]any{"steps": steps}
 	}
 	p := map[string]any{"limiterUrl": l.URL, "duration": length.Seconds(), "profile": profile, "concurrency": l.Connections, "seed": l.Seed}
-	if l.Profile != "" {
-		p["profile"] = json.RawMessage(l.Profile)
-	}
 	if !l.StartAt.IsZero() {
 		p["startAt"] = l.StartAt.UTC().Format(time.RFC3339Nano)
 	}

@@ -1,8 +1,6 @@
 package rig
 
 import (
-	"context"
-	"fmt"
 	"strings"
 
 	"weir/internal/freeport"
@@ -14,29 +12,21 @@ type Master struct {
 	Addr string // of the decision port
 	Own  string // of its own endpoints
 	Env  []string
+
+	lab *Lab
 }
 
-// StartMaster starts a master with settings of the form NAME=value, and waits until it
-// answers.
-func StartMaster(ctx context.Context, env ...string) (m *Master, err error) {
-	m = &Master{Env: env}
-	if m.Addr, err = freeport.Addr(); err != nil {
-		return nil, err
-	}
-	if m.Own, err = freeport.Addr(); err != nil {
-		return nil, err
-	}
-	return m, m.Restart(ctx)
+// Master starts a master with settings of the form NAME=value, and waits until it answers. It
+// ends with the current part.
+func (l *Lab) Master(env ...string) *Master {
+	m := &Master{Addr: Must(freeport.Addr()), Own: Must(freeport.Addr()), Env: env, lab: l}
+	m.Restart()
+	return m
 }
 
 // Restart starts the master again after Kill, at the same address and with Env.
-func (m *Master) Restart(ctx context.Context) (err error) {
+func (m *Master) Restart() {
 	_, port, _ := strings.Cut(m.Addr, ":")
-	if m.Process, err = Launch("proxy", m.Own, 0, append([]string{"TARGET_URL=none", "DECISION_PORT=" + port}, m.Env...)); err != nil {
-		return fmt.Errorf("start a master: %w", err)
-	}
-	if err := m.await(ctx, m.Own); err != nil {
-		return err
-	}
-	return m.await(ctx, m.Addr)
+	m.Process = m.lab.StartAt("proxy", m.Own, append([]string{"TARGET_URL=none", "DECISION_PORT=" + port}, m.Env...)...)
+	Check(m.AwaitPort(m.lab.Ctx, m.Addr))
 }

@@ -31,8 +31,7 @@ const startMax = 30 * time.Second
 // Safe for concurrent use: exec.Cmd is waited for by one goroutine.
 type Process struct {
 	Name string
-	// Foreign says that the program may be terminated by SIGTERM. Ours must exit with
-	// status 0.
+	// Foreign says that the exit status does not matter. Ours must be 0.
 	Foreign bool
 
 	cmd    *exec.Cmd
@@ -67,25 +66,6 @@ func startCommand(name string, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// StartPeer starts a third-party program and waits until it listens on addr.
-func StartPeer(ctx context.Context, name, addr string, command ...string) (*Process, error) {
-	p, err := Start(name, nil, command...)
-	if err != nil {
-		return nil, err
-	}
-	p.Foreign = true
-	return p, p.await(ctx, addr)
-}
-
-// await is AwaitPort, but kills the process if it fails.
-func (p *Process) await(ctx context.Context, addr string) error {
-	err := p.AwaitPort(ctx, addr)
-	if err != nil {
-		p.Kill()
-	}
-	return err
-}
-
 // Pid returns the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
@@ -100,7 +80,7 @@ func (p *Process) Kill() {
 }
 
 // Stop ends the process with SIGTERM, and kills it if that takes too long. It is an error if the
-// process ends with one, unless it was killed before.
+// process ends with one, unless it is foreign or was killed before.
 func (p *Process) Stop() error {
 	if p.killed.Load() {
 		return nil
@@ -112,16 +92,10 @@ func (p *Process) Stop() error {
 		p.Kill()
 		return fmt.Errorf("%s did not end within %v and was killed", p.Name, stopMax)
 	}
-	if p.err != nil && !(p.Foreign && p.diedOf(syscall.SIGTERM)) {
+	if p.err != nil && !p.Foreign {
 		return fmt.Errorf("%s ended with %w; its output:\n%s", p.Name, p.err, p.Output())
 	}
 	return nil
-}
-
-// diedOf reports whether a signal ended the process.
-func (p *Process) diedOf(signal syscall.Signal) bool {
-	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == signal
 }
 
 // AwaitPort waits until the process accepts connections at addr.

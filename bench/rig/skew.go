@@ -27,34 +27,24 @@ const (
 // reads the clock without a library that could be replaced at its start, so it is built with a
 // changed package time. That needs the Go tool and the sources.
 func BuildSkewed(ctx context.Context, program, out string) error {
-	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
-	if err != nil {
-		return fmt.Errorf("go env GOROOT: %w", err)
-	}
-	source := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
-	text, err := os.ReadFile(source)
-	if err != nil {
-		return err
-	}
-	changed := strings.Replace(string(text), nowBegins, nowSkewed, 1)
-	if changed == string(text) {
-		return fmt.Errorf("%s: Now has an unexpected beginning", source)
-	}
-	changed = strings.Replace(changed, imports, imports+"\t\"syscall\"\n", 1) + skewRead
-	dir, err := os.MkdirTemp("", "weir-clock-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	replaced, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
-	list := fmt.Appendf(nil, `{"Replace": {%q: %q}}`, source, replaced)
-	if err := errors.Join(os.WriteFile(replaced, []byte(changed), 0o600), os.WriteFile(overlay, list, 0o600)); err != nil {
-		return err
-	}
-	if output, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", out, program).CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s with another clock: %w\n%.300s", program, err, output)
-	}
-	return nil
+	return Try(func() {
+		root := Must(exec.CommandContext(ctx, "go", "env", "GOROOT").Output())
+		source := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
+		text := string(Must(os.ReadFile(source)))
+		changed := strings.Replace(text, nowBegins, nowSkewed, 1)
+		if changed == text {
+			Check(fmt.Errorf("%s: Now has an unexpected beginning", source))
+		}
+		changed = strings.Replace(changed, imports, imports+"\t\"syscall\"\n", 1) + skewRead
+		dir := Must(os.MkdirTemp("", "weir-clock-"))
+		defer os.RemoveAll(dir)
+		replaced, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
+		list := fmt.Appendf(nil, `{"Replace": {%q: %q}}`, source, replaced)
+		Check(errors.Join(os.WriteFile(replaced, []byte(changed), 0o600), os.WriteFile(overlay, list, 0o600)))
+		if output, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", out, program).CombinedOutput(); err != nil {
+			Check(fmt.Errorf("build %s with another clock: %w\n%.300s", program, err, output))
+		}
+	})
 }
 
 // Skewed returns the environment variable that sets the clock of such a program ahead.
@@ -63,7 +53,7 @@ func Skewed(by time.Duration) string { return skewName + "=" + by.String() }
 // skewedProxy is the file name of a proxy built by BuildSkewed.
 const skewedProxy = "proxy-skewed"
 
-// BuildSkewedProxy builds the proxy for StartSkewed; remove removes it.
+// BuildSkewedProxy builds the proxy for StartProxy with another clock; remove removes it.
 func BuildSkewedProxy(ctx context.Context) (remove func(), err error) {
 	proxy, err := Binary("proxy")
 	if err != nil {
@@ -73,7 +63,10 @@ func BuildSkewedProxy(ctx context.Context) (remove func(), err error) {
 	return func() { _ = os.Remove(out) }, BuildSkewed(ctx, "./proxy", out)
 }
 
-// StartSkewed is StartProxy with a clock that is ahead by less than 1 s.
-func StartSkewed(ctx context.Context, by time.Duration, env []string) (*Process, string, error) {
-	return StartFree(ctx, skewedProxy, append(env, Skewed(by)))
+// StartProxy starts a proxy whose clock is ahead by less than 1 s, as Start does.
+func (l *Lab) StartProxy(ahead time.Duration, env ...string) (*Process, string) {
+	if ahead == 0 {
+		return l.Start("proxy", env...)
+	}
+	return l.Start(skewedProxy, append(env, Skewed(ahead))...)
 }

@@ -3,7 +3,6 @@ package rig
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,27 +34,6 @@ type Store interface {
 	Kill()
 	Restart(ctx context.Context) error
 	Pid() int
-	End() // ends the server and removes its files
-}
-
-// start starts a store and returns the setting by which proxies find it; nil and "" for
-// OwnStore.
-func (k Kind) start(ctx context.Context) (s Store, setting string, err error) {
-	switch k {
-	case RedisStore:
-		r, err := StartRedis(ctx)
-		if err != nil {
-			return nil, "", err
-		}
-		return r, "REDIS_HOST=" + r.Addr, nil
-	case PostgresStore:
-		p, err := StartPostgres(ctx)
-		if err != nil {
-			return nil, "", err
-		}
-		return p, "POSTGRES_URL=" + p.URL(), nil
-	}
-	return nil, "", nil
 }
 
 // open starts a store and returns the setting by which proxies find it; nil and "" for
@@ -63,11 +41,10 @@ func (k Kind) start(ctx context.Context) (s Store, setting string, err error) {
 func (k Kind) open(l *Lab) (s Store, setting string) {
 	switch k {
 	case RedisStore:
-		r := Must(l.Redis(l.Ctx))
+		r := l.Redis()
 		return r, "REDIS_HOST=" + r.Addr
 	case PostgresStore:
-		p := Must(StartPostgres(l.Ctx))
-		l.Keep(p.End)
+		p := l.Postgres()
 		return p, "POSTGRES_URL=" + p.URL()
 	}
 	return nil, ""
@@ -107,90 +84,10 @@ func (l *Lab) Rig(t Topology) *Rig {
 // StartTarget starts the target, or restarts it after it was killed.
 func (r *Rig) StartTarget() { r.Target = r.lab.StartAt("target", r.TargetAddr, r.targetEnv...) }
 
-// Start starts the programs and waits until they answer. If it fails, it stops what it has
-// started.
-func (t Topology) Start(ctx context.Context) (*Rig, error) {
-	r := &Rig{targetEnv: t.Target}
-	if err := r.start(ctx, t); err != nil {
-		_ = r.Stop()
-		return nil, err
-	}
-	return r, nil
-}
-
-func (r *Rig) start(ctx context.Context, t Topology) (err error) {
-	if r.TargetAddr, err = freeport.Addr(); err != nil {
-		return err
-	}
-	if err = r.startTarget(ctx); err != nil {
-		return err
-	}
-	env := append([]string{"TARGET_URL=http://" + r.TargetAddr}, t.Proxy...)
-	var setting string
-	if r.Store, setting, err = t.Store.start(ctx); err != nil {
-		return err
-	}
-	if setting != "" {
-		env = append(env, setting)
-	}
-	for range max(1, t.Proxies) {
-		p, addr, err := StartProxy(ctx, env)
-		if err != nil {
-			return err
-		}
-		r.Proxies, r.ProxyAddrs = append(r.Proxies, p), append(r.ProxyAddrs, addr)
-	}
-	return nil
-}
-
-// startTarget starts the target.
-func (r *Rig) startTarget(ctx context.Context) (err error) {
-	r.Target, err = StartProgram(ctx, "target", r.TargetAddr, r.targetEnv)
-	return err
-}
-
-// StartProxy starts a proxy at a free address and waits until it answers.
-func StartProxy(ctx context.Context, env []string) (*Process, string, error) {
-	return StartFree(ctx, "proxy", env)
-}
-
-// StartTargetAt starts a target at a free address and waits until it answers.
-func StartTargetAt(ctx context.Context, env []string) (*Process, string, error) {
-	return StartFree(ctx, "target", env)
-}
-
-// StartFree starts one of our programs at a free address and waits until it answers.
-func StartFree(ctx context.Context, name string, env []string) (*Process, string, error) {
-	addr, err := freeport.Addr()
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := StartProgram(ctx, name, addr, env)
-	return p, addr, err
-}
-
 // A Proxy is a proxy with its own endpoints on a separate port.
 type Proxy struct {
 	*Process
 	Addr, Admin string
-}
-
-// StartApart starts such a proxy and waits until it answers. files limits its descriptors; 0
-// means our own limit.
-func StartApart(ctx context.Context, files int, env []string) (p *Proxy, err error) {
-	p = new(Proxy)
-	if p.Addr, err = freeport.Addr(); err != nil {
-		return nil, err
-	}
-	if p.Admin, err = freeport.Addr(); err != nil {
-		return nil, err
-	}
-	_, port, _ := strings.Cut(p.Admin, ":")
-	p.Process, err = Launch("proxy", p.Addr, files, append([]string{"ADMIN_PORT=" + port}, env...))
-	if err != nil {
-		return nil, err
-	}
-	return p, p.await(ctx, p.Addr)
 }
 
 // StartApart starts such a proxy, which is killed with the current part, and waits until it
@@ -202,15 +99,6 @@ func (l *Lab) StartApart(files int, env ...string) *Proxy {
 	l.Keep(p.Kill)
 	Check(p.AwaitPort(l.Ctx, p.Addr))
 	return p
-}
-
-// StartProgram starts one of our programs at addr and waits until it answers.
-func StartProgram(ctx context.Context, name, addr string, env []string) (*Process, error) {
-	p, err := Launch(name, addr, 0, env)
-	if err != nil {
-		return nil, err
-	}
-	return p, p.await(ctx, addr)
 }
 
 // Launch starts one of our programs at addr and does not wait for it. files limits its
@@ -226,19 +114,6 @@ func Launch(name, addr string, files int, env []string) (*Process, error) {
 		command = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0"`, files), bin}
 	}
 	return Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), command...)
-}
-
-// Stop ends all programs and returns their errors.
-func (r *Rig) Stop() (err error) {
-	for _, p := range append(r.Proxies, r.Target) {
-		if p != nil {
-			err = errors.Join(err, p.Stop())
-		}
-	}
-	if r.Store != nil {
-		r.Store.End()
-	}
-	return err
 }
 
 // URL returns the URL of the target's service through a proxy.

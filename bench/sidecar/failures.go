@@ -2,14 +2,12 @@ package sidecar
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,7 +21,7 @@ import (
 type failure struct {
 	name       string
 	empty      bool // the master's counters are in its memory and are lost
-	fail, heal func(ctx context.Context, at *scene) error
+	fail, heal func(at *scene)
 }
 
 // slow is longer than the longest timeout.
@@ -33,38 +31,33 @@ var failures = []failure{
 	{name: "killed", fail: kill, heal: restart},
 	{name: "restarted with an empty store", empty: true, fail: kill, heal: restart},
 	{name: "frozen", fail: signal(syscall.SIGSTOP), heal: signal(syscall.SIGCONT)},
-	{name: "slow by 2.5 s", fail: func(_ context.Context, at *scene) error { at.relay.Slow(slow); return nil },
-		heal: func(_ context.Context, at *scene) error { at.relay.Slow(0); return nil }},
-	{name: "half-open", fail: func(_ context.Context, at *scene) error { at.relay.Lose(true); return nil },
-		heal: func(_ context.Context, at *scene) error { at.relay.Lose(false); return nil }},
+	{name: "slow by 2.5 s", fail: func(at *scene) { at.relay.Slow(slow) }, heal: func(at *scene) { at.relay.Slow(0) }},
+	{name: "half-open", fail: func(at *scene) { at.relay.Lose(true) }, heal: func(at *scene) { at.relay.Lose(false) }},
 	{name: "garbage", fail: divert(http.StatusOK, "<html>"), heal: back},
-	{name: "wrong token", fail: func(ctx context.Context, at *scene) error {
+	{name: "wrong token", fail: func(at *scene) {
 		at.master.Kill()
 		at.master.Env = append(at.master.Env, "DECISION_TOKEN=another")
-		return at.master.Restart(ctx)
-	}, heal: func(ctx context.Context, at *scene) error {
+		at.master.Restart()
+	}, heal: func(at *scene) {
 		at.master.Kill()
 		at.master.Env = at.master.Env[:len(at.master.Env)-1]
-		return at.master.Restart(ctx)
+		at.master.Restart()
 	}},
 	{name: "newer version", fail: divert(http.StatusConflict, `{"error":"the message has version 1, and this program speaks version 2"}`), heal: back},
 }
 
-func kill(_ context.Context, at *scene) error { at.master.Kill(); return nil }
+func kill(at *scene) { at.master.Kill() }
 
-func restart(ctx context.Context, at *scene) error { return at.master.Restart(ctx) }
+func restart(at *scene) { at.master.Restart() }
 
-func signal(s syscall.Signal) func(context.Context, *scene) error {
-	return func(_ context.Context, at *scene) error { return syscall.Kill(at.master.Pid(), s) }
+func signal(s syscall.Signal) func(*scene) {
+	return func(at *scene) { rig.Check(syscall.Kill(at.master.Pid(), s)) }
 }
 
 // divert redirects the sidecar to a server with a fixed answer.
-func divert(status int, body string) func(context.Context, *scene) error {
-	return func(_ context.Context, at *scene) error {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
+func divert(status int, body string) func(*scene) {
+	return func(at *scene) {
+		l := rig.Must(net.Listen("tcp", "127.0.0.1:0"))
 		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
 			_, _ = w.Write([]byte(body))
@@ -73,15 +66,11 @@ func divert(status int, body string) func(context.Context, *scene) error {
 		at.Keep(func() { _ = s.Close() })
 		at.relay.To(l.Addr().String)
 		at.relay.Cut()
-		return nil
 	}
 }
 
 // back directs new connections to the master; existing ones stay.
-func back(_ context.Context, at *scene) error {
-	at.relay.To(func() string { return at.master.Addr })
-	return nil
-}
+func back(at *scene) { at.relay.To(func() string { return at.master.Addr }) }
 
 // The times of a failure, from the start of the load. A failure lasts longer than any timeout.
 const (
@@ -115,93 +104,62 @@ type scene struct {
 
 // failures has the master of a sidecar fail in each way, with the shortest and the longest
 // useful timeout.
-func (l *lab) failures(ctx context.Context) error {
+func (l *lab) failures() {
 	fmt.Fprintf(l.Out, "### A master that fails\n\nIt fails after %v and works again after %v. The load is %d/s with a new key each, about which the master must be asked, and %d/s with one key whose limit is used up. The control is a goroutine that only sleeps until times %v apart.\n\n", failAfter, healAfter, newRate, limitedRate, controlNap)
-	rules := filepath.Join(l.Dir, "rules.yaml")
-	if err := os.WriteFile(rules, []byte(failureRules), 0o600); err != nil {
-		return err
-	}
+	rig.Check(os.WriteFile(filepath.Join(l.Dir, "rules.yaml"), []byte(failureRules), 0o600))
 	t := report.NewTable("failure | REMOTE_TIMEOUT | answers | 5xx or none | wait p50 ms | p99.9 ms | longest ms | control late p99.9 ms | admitted by the failure mode | limiting again after ms | generator")
 	for _, timeout := range []time.Duration{100 * time.Millisecond, 2 * time.Second} {
 		for i := range failures {
 			f := &failures[i]
-			o, err := l.play(ctx, f, timeout)
+			var o *outcome
+			rig.In(f.name, func() { o = l.scene(f, timeout).under(f) })
 			l.End()
-			if err != nil {
-				return fmt.Errorf("%s: %w", f.name, err)
-			}
 			o.add(t, f, timeout)
 			o.expect(&l.Expectations, fmt.Sprintf("%s, %v", f.name, timeout), timeout)
 		}
 	}
 	fmt.Fprintf(l.Out, "%s\n", t)
-	return nil
 }
 
-// play starts a scene and plays a failure.
-func (l *lab) play(ctx context.Context, f *failure, timeout time.Duration) (o *outcome, err error) {
+// scene starts a scene for a failure.
+func (l *lab) scene(f *failure, timeout time.Duration) *scene {
 	at := &scene{lab: l}
 	var env []string
 	if !f.empty {
-		redis, err := l.Redis(ctx)
-		if err != nil {
-			return nil, err
-		}
-		env = append(env, "REDIS_HOST="+redis.Addr)
+		env = append(env, "REDIS_HOST="+l.Redis().Addr)
 	}
-	if at.master, err = l.master(ctx, env...); err != nil {
-		return nil, err
-	}
-	if at.relay, err = relay.New(func() string { return at.master.Addr }); err != nil {
-		return nil, err
-	}
+	at.master = l.master(env...)
+	at.relay = rig.Must(relay.New(func() string { return at.master.Addr }))
 	l.Keep(at.relay.Close)
-	target, err := l.target(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, at.sidecar, err = l.sidecar(ctx, target, at.relay.Addr(), "RULES_FILE="+filepath.Join(l.Dir, "rules.yaml"), "RATE_LIMIT_ALGORITHM=off", "REMOTE_TIMEOUT="+timeout.String())
-	if err != nil {
-		return nil, err
-	}
-	return at.under(ctx, f)
+	_, at.sidecar = l.sidecar(l.target(), at.relay.Addr(), "RULES_FILE="+filepath.Join(l.Dir, "rules.yaml"), "RATE_LIMIT_ALGORITHM=off", "REMOTE_TIMEOUT="+timeout.String())
+	return at
 }
 
 // under plays the failure under load.
-func (at *scene) under(ctx context.Context, f *failure) (*outcome, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+func (at *scene) under(f *failure) *outcome {
 	o := new(outcome)
 	loads := [...]rig.Load{{URL: "http://" + at.sidecar + "/api/test?n={{counter}}", Rate: newRate}, {URL: "http://" + at.sidecar + "/api/test?n=one", Rate: limitedRate}}
 	start := time.Now().Add(500 * time.Millisecond)
 	for i := range loads {
 		loads[i].For, loads[i].StartAt, loads[i].Outcomes = failTime, start, true
 	}
-	var loading sync.WaitGroup
-	var failed error
-	loading.Go(func() { o.loads, failed = rig.RunAll(ctx, loads[:]...) })
-	loading.Go(func() { o.late = naps(ctx, start.Add(failTime)) })
-	err := rig.Wait(ctx, time.Until(start.Add(failAfter)))
-	if err == nil {
-		err = f.fail(ctx, at)
-	}
-	if err == nil {
-		err = rig.Wait(ctx, time.Until(start.Add(healAfter)))
-	}
-	if err == nil {
-		err = f.heal(ctx, at)
-	}
-	healed := time.Since(start)
-	if err != nil {
-		cancel()
-	}
-	loading.Wait()
-	if err := errors.Join(err, failed); err != nil {
-		return nil, err
-	}
+	var healed time.Duration
+	o.loads = at.During(func() {
+		ctx, napping := at.Ctx, make(chan struct{})
+		go func() {
+			defer close(napping)
+			o.late = naps(ctx, start.Add(failTime))
+		}()
+		at.Wait(start.Add(failAfter))
+		f.fail(at)
+		at.Wait(start.Add(healAfter))
+		f.heal(at)
+		healed = time.Since(start)
+		<-napping
+	}, loads[:]...)
 	at.Loads = append(at.Loads, o.loads...)
 	o.measure(healed)
-	return o, nil
+	return o
 }
 
 // naps sleeps until times that are evenly spaced, like requests, until over. It returns, sorted,

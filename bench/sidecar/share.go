@@ -1,7 +1,6 @@
 package sidecar
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -25,35 +24,19 @@ const (
 )
 
 // share has sidecars share a limit while one of them is killed and one is added.
-func (l *lab) share(ctx context.Context) error {
+func (l *lab) share() {
 	fmt.Fprintf(l.Out, "### %d sidecars of one master\n\nThey share a limit of %d/s; each is offered %d/s. One is killed after %d s, and another one is started after %d s, without any change to the others.\n\n",
 		sharers, sharedLimit, sharedRate, killAfter, addAfter)
-	target, err := l.target(ctx)
-	if err != nil {
-		return err
-	}
-	m, err := l.master(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s := &sharing{lab: l, target: target, master: m.Addr, began: time.Now(), left: shareTime}
-	for range sharers {
-		if err := s.add(ctx); err != nil {
-			return err
+	s := &sharing{lab: l, target: l.target(), master: l.master().Addr, began: time.Now(), loads: make(map[int]*rig.Loaded)}
+	func() {
+		defer s.loading.Wait()
+		for range sharers {
+			s.add()
 		}
-	}
-	err = s.watch(ctx)
-	if err != nil {
-		cancel()
-	}
-	s.loading.Wait()
-	if err := errors.Join(append(s.failed, err)...); err != nil {
-		return err
-	}
+		s.watch()
+	}()
+	rig.Check(errors.Join(s.failed...))
 	s.judge()
-	return nil
 }
 
 // A sharing is a group of sidecars under load.
@@ -63,7 +46,6 @@ type sharing struct {
 	*lab
 	target, master string
 	began          time.Time
-	left           time.Duration
 	sidecars       []*rig.Process
 	admitted       []uint64 // by second
 
@@ -73,44 +55,30 @@ type sharing struct {
 	failed  []error
 }
 
-// add starts another sidecar and its load.
-func (s *sharing) add(ctx context.Context) error {
-	p, addr, err := s.sidecar(ctx, s.target, s.master, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", sharedLimit))
-	if err != nil {
-		return err
-	}
-	i, span := len(s.sidecars), s.left-time.Since(s.began)
+// add starts another sidecar and its load, which lasts until the end.
+func (s *sharing) add() {
+	p, addr := s.sidecar(s.target, s.master, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", sharedLimit))
+	i, left, ctx := len(s.sidecars), shareTime-time.Since(s.began), s.Ctx
 	s.sidecars = append(s.sidecars, p)
 	s.loading.Go(func() {
-		loaded, err := rig.Load{URL: "http://" + addr + "/api/test", Rate: sharedRate, For: span.Truncate(time.Second)}.Run(ctx)
+		loaded, err := rig.Load{URL: "http://" + addr + "/api/test", Rate: sharedRate, For: left.Truncate(time.Second)}.Run(ctx)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if err != nil {
+		if s.loads[i] = loaded; err != nil {
 			s.failed = append(s.failed, err)
-			return
 		}
-		if s.loads == nil {
-			s.loads = make(map[int]*rig.Loaded)
-		}
-		s.loads[i] = loaded
 	})
-	return nil
 }
 
 // watch reads in each second of the clock how much the target has served, and changes the
 // sidecars between the reading and the next window.
-func (s *sharing) watch(ctx context.Context) error {
+func (s *sharing) watch() {
 	first := time.Now().Truncate(time.Second).Add(late)
 	t := report.NewTable("second | admitted | event")
 	before := uint64(0)
 	for n := 1; n < int(shareTime.Seconds())-1; n++ {
-		if err := rig.Wait(ctx, time.Until(first.Add(time.Duration(n)*time.Second))); err != nil {
-			return err
-		}
-		served, err := rig.Served(ctx, s.target)
-		if err != nil {
-			return err
-		}
+		s.Wait(first.Add(time.Duration(n) * time.Second))
+		served := rig.Must(rig.Served(s.Ctx, s.target))
 		s.admitted = append(s.admitted, served-before)
 		what := ""
 		switch n {
@@ -119,15 +87,12 @@ func (s *sharing) watch(ctx context.Context) error {
 			s.sidecars[0].Kill()
 		case addAfter:
 			what = "one started"
-			err = s.add(ctx)
+			s.add()
 		}
 		t.Add("%d | %d | %s", n, served-before, what)
-		if before = served; err != nil {
-			return err
-		}
+		before = served
 	}
 	fmt.Fprintf(s.Out, "%s\n", t)
-	return nil
 }
 
 // starting is how many seconds the load takes to start.

@@ -17,34 +17,25 @@ type comparison struct {
 	connections int    // 0 for the default
 	refused     bool   // all answers must be refusals; otherwise none may be
 	warmUp      bool   // each side is loaded for a second first
-	show        func(l *lab, all []contestant, runs [][]rig.Sample) error
+	show        func(l *lab, all []contestant, runs [][]rig.Sample)
 }
 
 // play runs the comparison as a part of the experiment.
-func (c comparison) play(l *lab) error {
+func (c comparison) play(l *lab) {
 	if c.heading != "" {
 		l.heading(c.heading)
 	}
-	all, err := l.open(c.sides...)
-	if err != nil {
-		return err
-	}
+	all := l.open(c.sides...)
 	for i := range all {
 		all[i].Refuses = c.refused
 	}
 	n := cmp.Or(c.connections, connections)
 	if c.warmUp {
 		for i := range all {
-			if _, err := all[i].Sample(l.ctx, n, time.Second); err != nil {
-				return err
-			}
+			all[i].Sample(l.Ctx, n, time.Second)
 		}
 	}
-	runs, err := l.turns(all, n)
-	if err != nil {
-		return err
-	}
-	return c.show(l, all, runs)
+	c.show(l, all, l.turns(all, n))
 }
 
 // forwarding compares the cost of forwarding, with a number of loops or workers.
@@ -66,14 +57,14 @@ func refusals() comparison {
 
 // target compares the speed of our target with nginx.
 func target() comparison {
-	ours := side{name: "weir target", start: func(l *lab, _ *contestant, _ string) (*rig.Process, string, error) {
-		return rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"})
+	ours := side{name: "weir target", start: func(l *lab, _ *contestant, _ string) (*rig.Process, string) {
+		return l.Start("target", "EVENT_LOOPS=1")
 	}}
 	return comparison{heading: "Plain 200 OK", sides: []side{direct("nginx static"), ours}, show: besidePeers}
 }
 
 // besidePeers prints the throughput and CPU of each side, and our ratios to the peers.
-func besidePeers(l *lab, all []contestant, runs [][]rig.Sample) error {
+func besidePeers(l *lab, all []contestant, runs [][]rig.Sample) {
 	last := len(all) - 1
 	name, mine := all[last].Name, runs[last]
 	l.table("", "requests/s", "CPU µs per request", "requests/s: "+name+" ÷ it", "CPU: "+name+" ÷ it")
@@ -84,7 +75,6 @@ func besidePeers(l *lab, all []contestant, runs [][]rig.Sample) error {
 		}
 		l.row(cells...)
 	}
-	return nil
 }
 
 // latency measures the latency that proxies add for one client with one connection.
@@ -96,26 +86,21 @@ func latency(proxies ...side) comparison {
 }
 
 // added prints the latency that is added relative to the first side.
-func added(l *lab, all []contestant, runs [][]rig.Sample) error {
+func added(l *lab, all []contestant, runs [][]rig.Sample) {
 	base := report.MedianOf(runs[0], rig.P50)
 	l.table("", "p50 µs", "added µs")
 	for i, c := range all {
 		l.row(c.Name, medianOf(runs[i], 0, rig.P50), fmt.Sprintf("%.0f", report.MedianOf(runs[i], rig.P50)-base))
 	}
-	return nil
 }
 
 // variants prints variants of our proxy, relative to the first one.
-func variants(what string) func(l *lab, all []contestant, runs [][]rig.Sample) error {
-	return func(l *lab, all []contestant, runs [][]rig.Sample) error {
+func variants(what string) func(l *lab, all []contestant, runs [][]rig.Sample) {
+	return func(l *lab, all []contestant, runs [][]rig.Sample) {
 		l.table(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].Name, "resident MB")
 		for i, c := range all {
-			rss, err := rig.RSS(c.Process.Pid())
-			if err != nil {
-				return err
-			}
+			rss := rig.Must(rig.RSS(c.Process.Pid()))
 			l.row(c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 1, rig.CPUEach), ratioOf(runs[i], runs[0], rig.CPUEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
 		}
-		return nil
 	}
 }

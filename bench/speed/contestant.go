@@ -12,7 +12,7 @@ import (
 type side struct {
 	name string
 	// start starts the server, in front of the part's target unless it is a target itself.
-	start  func(l *lab, c *contestant, target string) (*rig.Process, string, error)
+	start  func(l *lab, c *contestant, target string) (*rig.Process, string)
 	path   string // empty for /api/test
 	script string // of wrk; empty for plain requests
 	header string // a field of each request; empty for none
@@ -30,41 +30,36 @@ const plenty = 1_000_000_000
 // weir returns our proxy with one loop and a limit that is never reached, unless env overrides
 // them.
 func weir(name string, env ...string) side {
-	return side{name: name, start: func(l *lab, _ *contestant, target string) (*rig.Process, string, error) {
-		return rig.StartProxy(l.ctx, append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
-			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, env...))
+	return side{name: name, start: func(l *lab, _ *contestant, target string) (*rig.Process, string) {
+		return l.Start("proxy", append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
+			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, env...)...)
 	}}
 }
 
 // direct returns the part's target as a side.
 func direct(name string) side {
-	return side{name: name, start: func(l *lab, _ *contestant, target string) (*rig.Process, string, error) { return l.served, target, nil }}
+	return side{name: name, start: func(l *lab, _ *contestant, target string) (*rig.Process, string) { return l.served, target }}
 }
 
 // ours returns weir with its usual name.
 func ours(env ...string) side { return weir("weir proxy", env...) }
 
 // open starts sides.
-func (l *lab) open(sides ...side) ([]contestant, error) {
-	target, err := l.target()
-	if err != nil {
-		return nil, err
-	}
+func (l *lab) open(sides ...side) []contestant {
+	target := l.target()
 	all := make([]contestant, len(sides))
 	for i, s := range sides {
 		c := &all[i]
 		c.Name = s.name
-		if c.Process, c.addr, err = l.keep(s.start(l, c, target)); err != nil {
-			return nil, err
-		}
+		c.Process, c.addr = s.start(l, c, target)
 		c.Wrk = rig.Wrk{URL: "http://" + c.addr + cmp.Or(s.path, "/api/test"), Script: s.script, Header: s.header}
 	}
-	return all, nil
+	return all
 }
 
 // turns runs contestants in turn and returns the runs of each.
-func (l *lab) turns(all []contestant, connections int) ([][]rig.Sample, error) {
-	return rig.Turns(l.rounds, len(all), func(i int) (rig.Sample, error) { return all[i].Sample(l.ctx, connections, l.span) })
+func (l *lab) turns(all []contestant, connections int) [][]rig.Sample {
+	return rig.Turns(l.rounds, len(all), func(i int) rig.Sample { return all[i].Sample(l.Ctx, connections, l.span) })
 }
 
 // medianOf and ratioOf format cells of tables: the median of a figure, and the spread of our

@@ -59,8 +59,8 @@ backend target
 
 // limiter returns a peer as a side that limits in front of the target.
 func limiter(name string, p rig.Peer, workers int) side {
-	return side{name: name, start: func(l *lab, _ *contestant, target string) (*rig.Process, string, error) {
-		return p.Start(l.ctx, l.Dir, workers, target)
+	return side{name: name, start: func(l *lab, _ *contestant, target string) (*rig.Process, string) {
+		return l.StartPeer(p, workers, target)
 	}}
 }
 

@@ -48,22 +48,20 @@ load_module ` + luaModule + `;
 // shared returns the sides with a limit in a separate Redis each; only ours if nginx has no Lua.
 func shared() (sides []side) {
 	if _, err := os.Stat(luaModule); err == nil {
-		sides = append(sides, withOwnRedis("nginx + Lua + Redis", func(l *lab, target, redis string) (*rig.Process, string, error) {
+		sides = append(sides, withOwnRedis("nginx + Lua + Redis", func(l *lab, target, redis string) (*rig.Process, string) {
 			host, port, _ := strings.Cut(redis, ":")
-			return rig.Nginx(nginxLua).Start(l.ctx, l.Dir, 1, target, host, port)
+			return l.StartPeer(rig.Nginx(nginxLua), 1, target, host, port)
 		}))
 	}
-	return append(sides, withOwnRedis("weir + Redis", func(l *lab, target, redis string) (*rig.Process, string, error) {
+	return append(sides, withOwnRedis("weir + Redis", func(l *lab, target, redis string) (*rig.Process, string) {
 		return ours("REDIS_HOST="+redis).start(l, nil, target)
 	}))
 }
 
 // withOwnRedis returns a side that starts a Redis first.
-func withOwnRedis(name string, start func(l *lab, target, redis string) (*rig.Process, string, error)) side {
-	return side{name: name, start: func(l *lab, c *contestant, target string) (_ *rig.Process, _ string, err error) {
-		if c.Redis, err = l.Redis(l.ctx); err != nil {
-			return nil, "", err
-		}
+func withOwnRedis(name string, start func(l *lab, target, redis string) (*rig.Process, string)) side {
+	return side{name: name, start: func(l *lab, c *contestant, target string) (*rig.Process, string) {
+		c.Redis = l.Redis()
 		return start(l, target, c.Redis.Addr)
 	}}
 }
@@ -73,10 +71,10 @@ func redis() comparison {
 	return comparison{heading: "Forwarding with a limit in Redis (exact, shared), 64 connections, one loop against one worker, a Redis each", sides: shared(), show: withRedis}
 }
 
-func withRedis(l *lab, all []contestant, runs [][]rig.Sample) error {
+func withRedis(l *lab, all []contestant, runs [][]rig.Sample) {
 	if len(all) == 1 {
 		fmt.Fprintln(l.Out, "nginx with Lua is not installed: left out (make bench-setup installs it)")
-		return nil
+		return
 	}
 	l.table("", all[0].Name, all[1].Name, "ratio (min … max)")
 	for _, f := range []struct {
@@ -86,19 +84,15 @@ func withRedis(l *lab, all []contestant, runs [][]rig.Sample) error {
 	}{{"requests/s", 0, rig.PerSecond}, {"proxy's CPU µs per request", 1, rig.CPUEach}, {"Redis' CPU µs per request", 2, rig.RedisEach}} {
 		l.row(f.name, medianOf(runs[0], f.digits, f.of), medianOf(runs[1], f.digits, f.of), ratioOf(runs[1], runs[0], f.of))
 	}
-	commands, decisions, err := l.storeWork(all[1:])
-	l.row("commands per decision", "1", fmt.Sprintf("%.3f", commands/decisions), "")
-	return err
+	l.row("commands per decision", "1", l.perDecision(all[1:]), "")
 }
 
-// storeWork returns the numbers of commands and decisions of our proxies' stores.
-func (l *lab) storeWork(all []contestant) (commands, decisions float64, err error) {
+// perDecision returns the number of commands per decision of our proxies' stores.
+func (l *lab) perDecision(all []contestant) string {
+	var commands, decisions float64
 	for _, c := range all {
-		m, err := rig.Scrape(l.ctx, c.addr)
-		if err != nil {
-			return 0, 0, err
-		}
+		m := l.Scrape(c.addr)
 		commands, decisions = commands+m.Sum("ratelimiter_store_commands_total"), decisions+m.Sum("ratelimiter_store_decisions_total")
 	}
-	return commands, decisions, nil
+	return fmt.Sprintf("%.3f", commands/decisions)
 }

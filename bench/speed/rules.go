@@ -49,41 +49,31 @@ func Rules(ctx context.Context, args []string, out io.Writer) error {
 	if err := rig.Installed("wrk"); err != nil {
 		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
 	}
-	l := &lab{Lab: rig.Lab{Out: out}, effort: effort{rounds: rulesRounds, span: time.Duration(seconds) * time.Second}}
-	return l.run(ctx, (*lab).tenRules)
+	l := &lab{Lab: rig.Lab{Out: out}, effort: effort{rulesRounds, time.Duration(seconds) * time.Second, []func(*lab){(*lab).tenRules}}}
+	return l.run(ctx)
 }
 
 // tenRules compares ten rules with none.
-func (l *lab) tenRules() error {
-	if _, err := l.ownTarget("EVENT_LOOPS=1"); err != nil {
-		return err
-	}
+func (l *lab) tenRules() {
+	l.ownTarget("EVENT_LOOPS=1")
 	file := filepath.Join(l.Dir, "rules.yaml")
-	if err := os.WriteFile(file, []byte(ten), 0o600); err != nil {
-		return err
-	}
+	rig.Check(os.WriteFile(file, []byte(ten), 0o600))
 	c := comparison{sides: []side{weir("global limit alone"), weir("and ten rules, two match", "RULES_FILE="+file)}, warmUp: true, show: tenBesideNone}
 	for i := range c.sides {
 		c.sides[i].header = "X-Partner: acme"
 	}
 	fmt.Fprintf(l.Out, "%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all requests are admitted; median, minimum and maximum\n\n", l.rounds, l.span, connections)
-	return c.play(l)
+	c.play(l)
 }
 
 // tenBesideNone checks that the rules were applied as expected, and judges.
-func tenBesideNone(l *lab, all []contestant, runs [][]rig.Sample) error {
+func tenBesideNone(l *lab, all []contestant, runs [][]rig.Sample) {
 	var names []string
 	for i, rules := range [][]string{nil, matching} {
-		m, err := rig.Scrape(l.ctx, all[i].addr)
-		if err == nil {
-			err = decisionsOf(m, rules).problem(all[i].Name, (1+l.rounds)*underWay)
-		}
-		if err != nil {
-			return err
-		}
+		rig.Check(decisionsOf(l.Scrape(all[i].addr), rules).problem(all[i].Name, (1+l.rounds)*underWay))
 		names = append(names, all[i].Name)
 	}
-	return l.judgeRules(names, runs)
+	rig.Check(l.judgeRules(names, runs))
 }
 
 // decisions are counts of a proxy.

@@ -5,7 +5,6 @@ package speed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -23,16 +22,16 @@ const connections = 64
 type effort struct {
 	rounds int           // runs of each side, in turns
 	span   time.Duration // of a run
-	parts  []func(l *lab) error
+	parts  []func(l *lab)
 }
 
 // efforts returns the efforts by name.
 func efforts() map[string]effort {
-	usual := []func(l *lab) error{forwarding(1).play, forwarding(2).play, redis().play, latency(shared()...).play, refusals().play,
+	usual := []func(l *lab){forwarding(1).play, forwarding(2).play, redis().play, latency(shared()...).play, refusals().play,
 		latency(append(limiters(1), ours())...).play, target().play, (*lab).loadgen, (*lab).loadgenMost,
 		(*lab).byConnections, byGate().play, (*lab).byRules, (*lab).byKeys, (*lab).byProxies, (*lab).memory, (*lab).start}
 	return map[string]effort{
-		"quick": {3, time.Second, []func(l *lab) error{forwarding(1).play, forwarding(2).play, refusals().play, (*lab).start}},
+		"quick": {3, time.Second, []func(l *lab){forwarding(1).play, forwarding(2).play, refusals().play, (*lab).start}},
 		"usual": {5, time.Second, usual},
 		"all":   {7, 3 * time.Second, usual},
 	}
@@ -41,20 +40,19 @@ func efforts() map[string]effort {
 // A lab is the state shared by all comparisons.
 type lab struct {
 	rig.Lab
-	ctx context.Context
 	effort
 
 	served  *rig.Process // the target of the part; nil if not started yet
 	address string       // of it
 }
 
-// run runs parts one after the other.
-func (l *lab) run(ctx context.Context, parts ...func(l *lab) error) error {
+// run runs the parts of the effort one after the other.
+func (l *lab) run(ctx context.Context) error {
 	var list []rig.Part
-	for i, part := range parts {
-		list = append(list, rig.Part{Name: fmt.Sprintf("part %d", i+1), Play: func(ctx context.Context) error {
-			l.ctx, l.served = ctx, nil
-			return part(l)
+	for i, part := range l.parts {
+		list = append(list, rig.Part{Name: fmt.Sprintf("part %d", i+1), Play: func() {
+			l.served = nil
+			part(l)
 		}})
 	}
 	return l.Each(ctx, list)
@@ -78,32 +76,21 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := rig.Installed("haproxy"); err != nil {
 		fmt.Fprintf(out, "\nHAProxy is skipped: %v\n", err)
 	}
-	return (&lab{Lab: rig.Lab{Out: out}, effort: e}).run(ctx, e.parts...)
-}
-
-func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string, error) {
-	if err == nil {
-		l.Keep(func() {
-			if err := p.Stop(); err != nil {
-				fmt.Fprintln(l.Out, "\n"+err.Error())
-			}
-		})
-	}
-	return p, addr, err
+	return (&lab{Lab: rig.Lab{Out: out}, effort: e}).run(ctx)
 }
 
 // target returns the address of the part's target; it starts nginx if there is none yet.
-func (l *lab) target() (addr string, err error) {
+func (l *lab) target() (addr string) {
 	if l.served == nil {
-		l.served, l.address, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.Dir, 1))
+		l.served, l.address = l.StartPeer(rig.Nginx(nginxStatic), 1)
 	}
-	return l.address, err
+	return l.address
 }
 
 // ownTarget starts our target as that of the part.
-func (l *lab) ownTarget(env ...string) (addr string, err error) {
-	l.served, l.address, err = l.keep(rig.StartTargetAt(l.ctx, env))
-	return l.address, err
+func (l *lab) ownTarget(env ...string) (addr string) {
+	l.served, l.address = l.Start("target", env...)
+	return l.address
 }
 
 func (l *lab) heading(text string) { fmt.Fprintf(l.Out, "\n### %s\n\n", text) }
@@ -113,28 +100,18 @@ func (l *lab) table(columns ...string) { report.Head(l.Out, columns...) }
 func (l *lab) row(cells ...string) { report.Row(l.Out, cells...) }
 
 // start measures how long our proxy takes to start.
-func (l *lab) start() error {
+func (l *lab) start() {
 	l.heading("Start to first answer")
-	target, err := l.ownTarget()
-	if err != nil {
-		return err
-	}
+	target := l.ownTarget()
 	var took []time.Duration
 	for range l.rounds {
 		began := time.Now()
-		proxy, addr, err := rig.StartProxy(l.ctx, []string{"TARGET_URL=http://" + target})
-		if err != nil {
-			return err
-		}
-		_, err = rig.Scrape(l.ctx, addr)
+		_, addr := l.Start("proxy", "TARGET_URL=http://"+target)
+		l.Scrape(addr)
 		took = append(took, time.Since(began))
-		if err = errors.Join(err, proxy.Stop()); err != nil {
-			return err
-		}
 	}
 	shown := func(v float64) time.Duration { return time.Duration(v).Round(100 * time.Microsecond) }
 	spread := report.SpreadOf(took, func(d time.Duration) float64 { return float64(d) })
 	l.table("", "median", "min … max")
 	l.row("proxy", shown(spread.Median).String(), fmt.Sprintf("%v … %v", shown(spread.Least), shown(spread.Most)))
-	return nil
 }
