@@ -99,6 +99,31 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 	}
 }
 
+// However long streams and tunnels last, and their answers take to begin, the gate learns nothing
+// from them: their clients set the pace.
+func TestGateLearnsNothingFromStreams(t *testing.T) {
+	_, tg := newGated(2, 64, 0)
+	now, c := time.Unix(1_700_000_000, 0), new(client)
+	answer := func(n int, took time.Duration) {
+		for range n {
+			now = now.Add(time.Millisecond)
+			c.answer = gate.Answer{InFlight: tg.gate.Limit(), Full: true}
+			tg.learnt(now, c, &exchange.Outcome{Method: http1.GET, Status: 200, Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
+		}
+	}
+	answer(5000, 10*time.Millisecond)
+	before := tg.gate.Look()
+	tg.pool.Stream(&c.wait)
+	answer(5000, time.Minute)
+	if after := tg.gate.Look(); after.Limit != before.Limit || after.Median != before.Median || after.Cuts != before.Cuts {
+		t.Errorf("the gate was %+v and is %+v", before, after)
+	}
+	tg.pool.EndStream(&c.wait)
+	if answer(5000, time.Minute); tg.gate.Look().Median == before.Median {
+		t.Error("the gate learns nothing from other answers either")
+	}
+}
+
 // When many requests come before there is a connection, the first to get one are at the
 // target with few others, and the gate learns from their answers.
 func TestGateLearnsWhileOthersWaitForConnections(t *testing.T) {

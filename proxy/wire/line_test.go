@@ -162,28 +162,45 @@ func TestLineKeys(t *testing.T) {
 	}
 }
 
-// However many tunnels, streams and uploads there are that go at the pace of their
-// clients, and however many clients leave before they are answered: others have places.
+// However many tunnels, streams and uploads there are that go at the pace of their clients, and
+// however many clients leave before they are answered: others have places, and a gate that learns
+// does not count them.
 func TestPlacesStayForOthers(t *testing.T) {
-	const each = 50
-	r := startWith(t, gated(4), newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2000", "BODY_BUFFER_BYTES", "1KiB",
-		"BODY_MIN_RATE", "0", "BODY_TIMEOUT", "10m", "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
-	for _, h := range holders {
-		for range each {
-			c := r.dial()
-			c.Send(h.asked)
-			h.begin(c)
-		}
+	for name, test := range map[string]struct {
+		tweak func(c *Config)
+		each  int
+	}{
+		"four places":        {gated(4), 50},
+		"a gate that learns": {func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 2} }, manyPaced()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startWith(t, test.tweak, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "6000", "MAX_CONNECTIONS", "6000", "BODY_BUFFER_BYTES", "1KiB",
+				"BODY_MIN_RATE", "0", "BODY_TIMEOUT", "10m", "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
+			others := r.dial()
+			for range 1000 {
+				others.Ask(get, 200)
+			}
+			for _, h := range holders {
+				for range test.each {
+					c := r.dial()
+					c.Send(h.asked)
+					h.begin(c)
+				}
+			}
+			r.until("all are paced by their clients", func() bool { return r.samples()["ratelimiter_upstream_streams"] == float64(test.each*len(holders)) })
+			for range test.each {
+				others.Ask(get, 200)
+				leaves := r.dial()
+				leaves.Send(request("/late"))
+				leaves.Reset()
+			}
+			r.samplesAre("ratelimiter_upstream_streams", test.each*len(holders), `ratelimiter_upstream_errors_total{kind="gate"}`, 0)
+			const most = 64 // few are in flight at a time, but not always as few
+			if limit := r.sides.gate(r.Targets.All()[0]).Limit(); limit > most {
+				t.Errorf("the limit is %d, want %d at most", limit, most)
+			}
+		})
 	}
-	r.until("all are paced by their clients", func() bool { return r.samples()["ratelimiter_upstream_streams"] == float64(each*len(holders)) })
-	others := r.dial()
-	for range each {
-		others.Ask(get, 200)
-		leaves := r.dial()
-		leaves.Send(request("/late"))
-		leaves.Reset()
-	}
-	r.samplesAre("ratelimiter_upstream_streams", each*len(holders))
 }
 
 // With all connections to a target taken a request waits for one as long as

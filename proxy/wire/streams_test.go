@@ -32,6 +32,14 @@ func streamBytes() int64 {
 	return 2 << 30
 }
 
+// manyPaced is how many exchanges of a kind there are whose clients set the pace.
+func manyPaced() int {
+	if raceDetector {
+		return 100
+	}
+	return 1000
+}
+
 // A stream is a body made up as it is read, of which no two pieces are alike,
 // or the sum of one that is written to it.
 //
