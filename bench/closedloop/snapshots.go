@@ -6,16 +6,13 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/policy"
+	"weir/proxy/gate"
 	"weir/proxy/limit"
 )
 
 const (
 	jitter    = 0.1  // of the cycle, each way
 	lostShare = 0.01 // of snapshots
-	// boundCycle is how often the proxy checks its gate, in seconds. It sends a snapshot
-	// at once if the gate was full for a share of boundShare.
-	boundCycle = 2.0
-	boundShare = 0.1
 )
 
 // snapshots counts what the proxy reports.
@@ -37,16 +34,16 @@ func newSnapshots(s *Scenario) snapshots {
 }
 
 // begin starts an interval.
-func (n *snapshots) begin(now float64, gate bool) {
+func (n *snapshots) begin(now float64, gated bool) {
 	n.offered, n.denied, n.answers, n.failed, n.latencies, n.used = 0, 0, 0, 0, histogram{}, usage{}
 	n.last, n.due = now, now+n.cycle*(1+jitter*(2*n.draw.Float64()-1))
-	n.look(now, gate)
+	n.look(now, gated)
 }
 
 // look sets the time of the next check.
-func (n *snapshots) look(now float64, gate bool) {
-	if n.at = n.due; gate {
-		n.at = min(n.at, now+boundCycle)
+func (n *snapshots) look(now float64, gated bool) {
+	if n.at = n.due; gated {
+		n.at = min(n.at, now+gate.PressedEvery.Seconds())
 	}
 }
 
@@ -71,7 +68,7 @@ func (n *snapshots) take(r *run) (s Snapshot, arrives bool) {
 	full := false
 	if d := r.door; d != nil {
 		u := d.take(n.at)
-		full = u.bound > boundShare*u.places
+		full = u.bound >= gate.PressedShare*u.places && u.places > 0
 		n.used.add(u)
 	}
 	if !full && n.at < n.due {

@@ -24,6 +24,7 @@ import (
 	"weir/internal/metric"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/gate"
 	"weir/proxy/guard"
 	"weir/proxy/limit"
 	"weir/proxy/store"
@@ -129,7 +130,7 @@ func (a *Adaptive) Run(ctx context.Context) {
 // begin starts the clock.
 func (a *Adaptive) begin(now time.Time) {
 	interval := a.cfg.Settings.Interval
-	a.every = max(1, int64(interval/pressed))
+	a.every = max(1, int64(interval/gate.PressedEvery))
 	a.clock = clock{began: now, interval: interval / time.Duration(a.every), scale: a.cfg.Settings.Scale}
 	a.last = &reading{at: now, traffic: a.cfg.Traffic()}
 	a.beat = a.last
@@ -142,20 +143,12 @@ func (a *Adaptive) begin(now time.Time) {
 	a.renew(now)
 }
 
-const (
-	// pressed is the approximate interval between snapshots while gates hold requests
-	// back, since the target's capacity is visible then.
-	pressed = 2 * time.Second
-	// fullShare is the share of places that must be behind full gates for that.
-	fullShare = .1
-)
-
 // due is called at a turn of the clock, and reports whether a snapshot must be sent.
 func (a *Adaptive) due(now time.Time) bool {
 	before := a.beat
 	a.beat = &reading{at: now, turn: a.clock.turn(now), traffic: a.cfg.Traffic()}
 	t := a.beat.traffic.Since(before.traffic)
-	return a.regular() || full(&t) >= fullShare
+	return a.regular() || full(&t) >= gate.PressedShare
 }
 
 // regular reports whether an interval of the settings has ended since the last snapshot.

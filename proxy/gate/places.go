@@ -1,12 +1,22 @@
 package gate
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Streams may take 1/streamsPart of the places.
 const streamsPart = 4
 
 // StreamPlaces returns how many of limit places the given number of streams take.
 func StreamPlaces[N int | int64](streams, limit N) N { return min(streams, limit/streamsPart) }
+
+// A proxy reports to the advisor every PressedEvery while gates of PressedShare of all places
+// are full, since the target's capacity is visible then.
+const (
+	PressedEvery = 2 * time.Second
+	PressedShare = .1
+)
 
 // Places are the places that a limit gives at a target, to all loops together. Every request
 // takes one, but streams, whose pace depends on the client, take at most a quarter of the
