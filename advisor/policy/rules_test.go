@@ -115,6 +115,54 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// Behind a gate the one p95 that a snapshot has for all routes decides nothing: a slow report
+// among fast routes changes neither the limit nor what is believed about the capacity. A
+// snapshot without answers does not raise the limit, however fast it may look.
+func TestTheP95OfAllRoutesDecidesNothingBehindAGate(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Snapshot)
+	}{
+		{"idle", behind(0, nil)},
+		{"idle, and the limit refuses", behind(0, refusing(100))},
+		{"full at times", behind(.3, refusing(100))},
+		{"full", behind(1, refusing(200))},
+		{"full, and a few fail", behind(1, func(s *Snapshot) { refusing(200)(s); s.Errors = .03 })},
+		{"full, and many fail", behind(1, func(s *Snapshot) { refusing(200)(s); s.Errors = .3 })},
+	} {
+		var want Recommendation
+		var belief Belief
+		for i, p95 := range []time.Duration{5 * time.Millisecond, 140 * time.Millisecond, 400 * time.Millisecond, 30 * time.Second} {
+			p, k := watched(with(0))
+			var got Recommendation
+			for j := range 5 {
+				got = p.Advise(seen(k+j, func(s *Snapshot) { c.change(s); s.P95 = p95 }), Outlook{})
+			}
+			if i == 0 {
+				want, belief = got, p.State().Belief
+			}
+			if got.Limit != want.Limit || !slices.Equal(got.Codes, want.Codes) || p.State().Belief != belief {
+				t.Errorf("%s: with a p95 of %v it recommends %v (%v) and believes %v, with 5ms %v (%v) and %v",
+					c.name, p95, got.Limit, got.Codes, p.State().Belief, want.Limit, want.Codes, belief)
+			}
+		}
+	}
+	for _, gated := range []bool{false, true} {
+		p, i := watched(with(400))
+		for k := range 5 {
+			r := p.Advise(seen(i+k, func(s *Snapshot) {
+				refusing(100)(s)
+				if s.P95, s.Ended = 0, 0; gated {
+					s.GateLimit = 30
+				}
+			}), expect(300))
+			if r.Rate() != 100 {
+				t.Fatalf("gate %v: after %d snapshots without answers the limit is %.0f/s: %v", gated, k+1, r.Rate(), r.Codes)
+			}
+		}
+	}
+}
+
 // Behind an idle gate a limit rises as far as the target answers well, and no further.
 func TestRisesNoFurtherThanProven(t *testing.T) {
 	p, i := watched(with(0))
