@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"hash/maphash"
 	"net/netip"
 	"slices"
 	"time"
@@ -79,31 +78,30 @@ type Index struct {
 	// gaps has, by line, the nth of items that were removed from the middle of the line, in order.
 	gaps map[uint32][]uint32
 
-	byID, byScope    table // of items
-	byLine, byClient table
-	byRule           map[string]uint32
-	seed             maphash.Seed // random, because clients choose their addresses
+	// Numbers of items, lines and clients. An item that was unlinked may have a successor with its ID
+	// already; then byID has that one.
+	byID     map[deferred.ID]uint32
+	byScope  map[uint64]uint32 // by a part of the scope
+	byLine   map[brief]uint32
+	byClient map[[16]byte]uint32
+	byRule   map[string]uint32
 }
 
 // New returns an index without entries.
 func New() *Index {
-	x := &Index{byRule: make(map[string]uint32), gaps: make(map[uint32][]uint32), seed: maphash.MakeSeed()}
-	x.byID.hashOf = func(i uint32) uint64 { return hashID(x.items.at(i).ID) }
-	x.byScope.hashOf = func(i uint32) uint64 { return x.items.at(i).scope }
-	x.byLine.hashOf = func(i uint32) uint64 { return hashBrief(x.lines.at(i).key) }
-	x.byClient.hashOf = func(i uint32) uint64 { return maphash.Comparable(x.seed, x.clients.at(i).addr) }
-	return x
+	return &Index{gaps: make(map[uint32][]uint32), byID: make(map[deferred.ID]uint32), byScope: make(map[uint64]uint32), byLine: make(map[brief]uint32),
+		byClient: make(map[[16]byte]uint32), byRule: make(map[string]uint32)}
 }
 
-// IDs, scopes and keys of lines are random bits or hashes, so they need no further hashing.
-
-func hashID(id deferred.ID) uint64 {
-	return binary.LittleEndian.Uint64(id[8:]) ^ binary.LittleEndian.Uint64(id[:8])
+// drop removes a key whose number is i.
+func drop[K comparable](numbers map[K]uint32, key K, i uint32) {
+	if numbers[key] == i {
+		delete(numbers, key)
+	}
 }
 
-func hashScope(scope deferred.Hash) uint64 { return binary.LittleEndian.Uint64(scope[:]) }
-
-func hashBrief(key brief) uint64 { return binary.LittleEndian.Uint64(key[:]) }
+// scopeOf returns the part of a scope that is kept in memory.
+func scopeOf(scope deferred.Hash) uint64 { return binary.LittleEndian.Uint64(scope[:]) }
 
 // Rule returns the rule with that name.
 func (x *Index) Rule(name string) *Rule { return x.rules[x.rule(name)] }
@@ -160,10 +158,10 @@ func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
 	}
 	l.tail = i
 	x.charge(it, 1, int64(it.Size))
-	x.byID.add(i)
+	x.byID[it.ID] = i
 	if e.Keyed() {
-		it.scope = hashScope(e.Scope)
-		x.byScope.add(i)
+		it.scope = scopeOf(e.Scope)
+		x.byScope[it.scope] = i
 	}
 	x.schedule(it.line)
 	return int(l.entries)
@@ -179,26 +177,23 @@ func lineKey(rule, key string) brief {
 }
 
 // findLine returns the number of e's line, or 0.
-func (x *Index) findLine(e *deferred.Entry) uint32 {
-	key := lineKey(e.Rule, e.Line)
-	return x.byLine.find(hashBrief(key), func(i uint32) bool { return x.lines.at(i).key == key })
-}
+func (x *Index) findLine(e *deferred.Entry) uint32 { return x.byLine[lineKey(e.Rule, e.Line)] }
 
 // findClient returns the number of the client with that address, or 0.
 func (x *Index) findClient(addr netip.Addr) uint32 {
 	if !addr.IsValid() {
 		return 0
 	}
-	key := addr.As16()
-	return x.byClient.find(maphash.Comparable(x.seed, key), func(i uint32) bool { return x.clients.at(i).addr == key })
+	return x.byClient[addr.As16()]
 }
 
 func (x *Index) lineOf(e *deferred.Entry) uint32 {
-	i := x.findLine(e)
+	key := lineKey(e.Rule, e.Line)
+	i := x.byLine[key]
 	if i == 0 {
 		i = x.lines.add()
-		*x.lines.at(i) = line{key: lineKey(e.Rule, e.Line), rule: x.rule(e.Rule), keyed: e.Line != ""}
-		x.byLine.add(i)
+		*x.lines.at(i) = line{key: key, rule: x.rule(e.Rule), keyed: e.Line != ""}
+		x.byLine[key] = i
 	}
 	return i
 }
@@ -213,7 +208,7 @@ func (x *Index) clientOf(addr netip.Addr) uint32 {
 	if i == 0 {
 		i = x.clients.add()
 		x.clients.at(i).addr = addr.As16()
-		x.byClient.add(i)
+		x.byClient[addr.As16()] = i
 	}
 	return i
 }
@@ -237,11 +232,11 @@ func (x *Index) Unlink(i uint32, e *deferred.Entry) {
 		l.tail = it.prev
 	}
 	x.leaveGap(it)
-	x.byScope.remove(i)
+	drop(x.byScope, it.scope, i)
 	x.charge(it, -1, -int64(it.Size))
 	x.schedule(it.line)
 	if l.entries == 0 {
-		x.byLine.remove(it.line)
+		delete(x.byLine, l.key)
 		x.lines.remove(it.line)
 	}
 }
@@ -258,33 +253,29 @@ func (x *Index) charge(it *Item, entries int32, bytes int64) {
 	c.entries += entries
 	c.bytes += bytes
 	if c.entries == 0 {
-		x.byClient.remove(it.client)
+		delete(x.byClient, c.addr)
 		x.clients.remove(it.client)
 	}
 }
 
 // Forget removes an unlinked item.
 func (x *Index) Forget(i uint32) {
-	x.byID.remove(i)
+	drop(x.byID, x.items.at(i).ID, i)
 	x.items.remove(i)
 }
 
 // Named returns the number of the item with that ID, even if it is unlinked, or 0.
-func (x *Index) Named(id deferred.ID) uint32 {
-	if i := x.Find(id); i != 0 {
-		return i
-	}
-	return x.byID.find(hashID(id), func(i uint32) bool { return x.items.at(i).ID == id })
-}
+func (x *Index) Named(id deferred.ID) uint32 { return x.byID[id] }
 
 // Scoped returns the number of an item whose entry probably has the scope, or 0.
-func (x *Index) Scoped(scope deferred.Hash) uint32 {
-	return x.byScope.find(hashScope(scope), func(uint32) bool { return true })
-}
+func (x *Index) Scoped(scope deferred.Hash) uint32 { return x.byScope[scopeOf(scope)] }
 
 // Find returns the number of the item with that ID that is in a line, or 0.
 func (x *Index) Find(id deferred.ID) uint32 {
-	return x.byID.find(hashID(id), func(i uint32) bool { return x.items.at(i).ID == id && !x.items.at(i).unlinked })
+	if i := x.byID[id]; i != 0 && !x.items.at(i).unlinked {
+		return i
+	}
+	return 0
 }
 
 // Delivering returns the numbers of all items that are delivering.

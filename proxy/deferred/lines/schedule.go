@@ -88,10 +88,10 @@ func (x *Index) StepBack(now int64) {
 	x.Reschedule()
 }
 
-// allLines yields the numbers of all lines, in any order.
+// allLines yields the numbers of all lines.
 func (x *Index) allLines(yield func(n uint32) bool) {
-	for _, n := range x.byLine.slots {
-		if n != 0 && !yield(n) {
+	for n := uint32(1); n <= x.lines.used; n++ {
+		if x.lines.at(n).entries > 0 && !yield(n) {
 			return
 		}
 	}
