@@ -60,7 +60,6 @@ type Group[T any] struct {
 	chance   *rand.Rand
 
 	targets []*Target[T]
-	retired []*Target[T]
 	turn    int // index of the target chosen last
 	ids     uint32
 }
@@ -82,8 +81,8 @@ func (g *Group[T]) Add(v T) *Target[T] {
 	return t
 }
 
-// Retire removes a target from the list. It is no longer chosen, and is kept among the
-// retired ones until Forget.
+// Retire removes a target from the list, so it is no longer chosen. Its requests in flight
+// finish.
 func (g *Group[T]) Retire(t *Target[T]) {
 	i := slices.Index(g.targets, t)
 	if i < 0 {
@@ -94,23 +93,11 @@ func (g *Group[T]) Retire(t *Target[T]) {
 		g.turn--
 	}
 	t.retired = true
-	g.retired = append(g.retired, t)
-}
-
-// Forget drops a retired target, whose pool must be empty.
-func (g *Group[T]) Forget(t *Target[T]) {
-	if i := slices.Index(g.retired, t); i >= 0 {
-		g.retired = slices.Delete(g.retired, i, i+1)
-	}
 }
 
 // Targets returns the targets in the list, in order. The slice is valid until the list
 // changes.
 func (g *Group[T]) Targets() []*Target[T] { return g.targets }
-
-// Retired returns the targets that have left the list and are not forgotten. The slice is
-// valid until that changes.
-func (g *Group[T]) Retired() []*Target[T] { return g.retired }
 
 // Choose returns the target for a request that may have tried others, and records that it
 // tries this one. It returns nil if there is no target that the request has not tried;

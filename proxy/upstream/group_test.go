@@ -149,21 +149,16 @@ func TestTurnsGoOnWhenTheListChanges(t *testing.T) {
 	}
 }
 
-func TestRetireAndForget(t *testing.T) {
+func TestRetire(t *testing.T) {
 	g := group(P2C, 1, 0, 0)
 	gone := g.Targets()[0]
 	g.Retire(gone)
 	g.Retire(gone)
-	if gone.Status(epoch) != Draining || len(g.Targets()) != 1 || !slices.Equal(g.Retired(), []*Target[*node]{gone}) {
-		t.Errorf("retired: %v, %d targets, %d retired", gone.Status(epoch), len(g.Targets()), len(g.Retired()))
+	if gone.Status(epoch) != Draining || len(g.Targets()) != 1 || g.Targets()[0] == gone {
+		t.Errorf("retired: %v, %d targets", gone.Status(epoch), len(g.Targets()))
 	}
 	if got := spread(g, 2, 10); got[0] != 0 {
 		t.Errorf("a retired target was chosen: %v", got)
-	}
-	g.Forget(gone)
-	g.Forget(gone)
-	if len(g.Retired()) != 0 {
-		t.Error("a forgotten target is still there")
 	}
 	g.Retire(g.Targets()[0])
 	if g.Choose(epoch, &Tried{}) != nil || g.RetryAfter(epoch) != 0 {

@@ -301,7 +301,7 @@ func (h *history) checked() {
 
 // change changes the list.
 func (h *history) change() {
-	switch h.n(3) {
+	switch h.n(2) {
 	case 0:
 		if len(h.group.Targets()) < 12 {
 			h.add()
@@ -309,10 +309,6 @@ func (h *history) change() {
 	case 1:
 		if t := h.any(); t != nil {
 			h.group.Retire(t)
-		}
-	case 2:
-		if r := h.group.Retired(); len(r) > 0 {
-			h.group.Forget(r[0])
 		}
 	}
 }

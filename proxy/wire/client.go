@@ -321,7 +321,6 @@ func (c *client) leave() {
 			c.at.Value.note(now)
 		}
 		c.at.Abandoned(c.mark)
-		c.at.Value.forget()
 		c.at = nil
 	}
 }

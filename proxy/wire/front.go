@@ -189,7 +189,7 @@ func (f *Front) Leave(ln net.Listener) {
 	})
 }
 
-// housekeeping logs refusals and drops retired targets, once a second.
+// housekeeping logs refusals and the states of targets, once a second.
 func (f *Front) housekeeping() {
 	rules := f.Tally.NewHousekeeper()
 	var slow gates.Watch

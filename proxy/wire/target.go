@@ -95,7 +95,6 @@ func (t *target) dialFailed(now time.Time, mark upstream.Mark, err error) {
 	}
 	t.serveNext(now)
 	t.note(now)
-	t.forget()
 }
 
 func dialFault(err error) exchange.Fault {
@@ -170,14 +169,6 @@ func (t *target) retire(now time.Time) {
 		u.conn.Close()
 	}
 	t.note(now)
-	t.forget()
-}
-
-// forget drops a retired target when it has no connections left.
-func (t *target) forget() {
-	if t.at.Status(t.side.loop.Now()) == upstream.Draining && t.pool.Empty() {
-		t.side.targets.Forget(t.at)
-	}
 }
 
 // An upstreamConn is one connection to a target.
@@ -280,7 +271,6 @@ func (u *upstreamConn) Closed(now time.Time, err error) {
 			c.apply(now)
 		}
 	}
-	t.forget()
 }
 
 // free passes the connection to a waiter or returns it to the pool.

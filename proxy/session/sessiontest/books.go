@@ -7,7 +7,6 @@ import (
 	"weir/internal/loop/looptest"
 	"weir/proxy/exchange"
 	"weir/proxy/session"
-	"weir/proxy/upstream"
 )
 
 // pieceMax bounds the bytes that one call can write: what was collected, what was
@@ -111,10 +110,8 @@ func (f *front) checkClosed() {
 
 // checkBooks compares the counts of the pools with the open connections.
 func (w *world) checkBooks() {
-	for _, list := range [...][]*upstream.Target[*target]{w.targets.Targets(), w.targets.Retired()} {
-		for _, at := range list {
-			w.checkPool(at.Value)
-		}
+	for _, at := range slices.Concat(w.targets.Targets(), w.retired) {
+		w.checkPool(at.Value)
 	}
 	for _, f := range w.fronts {
 		if f.upstream != nil && f.upstream.owner != f {
@@ -154,10 +151,7 @@ func (w *world) checkRest() {
 	if n := w.Events(); n > 0 {
 		w.failed(nil, "%d events are left", n)
 	}
-	if n := len(w.targets.Retired()); n > 0 {
-		w.failed(nil, "%d retired targets are not forgotten", n)
-	}
-	for _, at := range w.targets.Targets() {
+	for _, at := range slices.Concat(w.targets.Targets(), w.retired) {
 		if p := at.Value.pool; !p.Empty() || p.Streams() > 0 {
 			w.failed(nil, "%s: %d connections, %d connects, %d in flight, %d streams are left", at.Value.name, p.Open(), p.Connecting(), p.InFlight(), p.Streams())
 		}

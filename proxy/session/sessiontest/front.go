@@ -261,7 +261,6 @@ func (f *front) leave() {
 			f.at.Value.pool.EndStream(&f.wait)
 		}
 		f.at.Abandoned(f.mark)
-		f.at.Value.forget()
 		f.at = nil
 	}
 }

@@ -38,15 +38,9 @@ func (w *world) addTarget() {
 // retire stops using the target.
 func (t *target) retire() {
 	t.w.targets.Retire(t.at)
+	t.w.retired = append(t.w.retired, t.at)
 	for _, u := range slices.Clone(t.pool.Retire()) {
 		u.conn.Close()
-	}
-	t.forget()
-}
-
-func (t *target) forget() {
-	if t.at.Status(t.w.Now) == upstream.Draining && t.pool.Empty() {
-		t.w.targets.Forget(t.at)
 	}
 }
 
@@ -103,7 +97,6 @@ func (t *target) dialFailed(mark upstream.Mark, why exchange.Fault) {
 		f.unavailable(why)
 		f.apply()
 	}
-	t.forget()
 }
 
 // An upstreamConn is one connection to a target.
@@ -207,7 +200,6 @@ func (u *upstreamConn) Closed(err error) {
 			f.apply()
 		}
 	}
-	t.forget()
 }
 
 func (u *upstreamConn) free() {

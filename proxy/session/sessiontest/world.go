@@ -55,7 +55,8 @@ type world struct {
 	policy   *decide.Policy
 	table    *simredis.Table
 	targets  *upstream.Group[*target]
-	fronts   []*front // of open connections
+	retired  []*upstream.Target[*target] // that have left the list
+	fronts   []*front                    // of open connections
 	requests map[uint64]*request
 	draining bool
 	short    atomic.Bool // memory is short
