@@ -122,6 +122,27 @@ func (s *Settings) Enum(p *string, name, def string, allowed []string, meaning s
 	})
 }
 
+// Choices are the values of a Choice, by their words.
+type Choices struct {
+	words []string
+	set   func(word string) error
+}
+
+// Among returns the choice of one of some values, which is stored in *p.
+func Among[T fmt.Stringer](p *T, values ...T) Choices {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = v.String()
+	}
+	return Choices{words, func(word string) error { *p = values[slices.Index(words, word)]; return nil }}
+}
+
+// Choice registers a choice of values.
+func (s *Settings) Choice(name, def, meaning string, among Choices) {
+	_ = among.set(def)
+	s.Word(name, def, among.words, meaning, among.set)
+}
+
 // Func registers a setting that the program parses itself. Parse calls set with the given
 // text, otherwise with def, and not at all if that is empty. Its error completes the
 // sentence "NAME: "text" …; allowed: …".

@@ -18,11 +18,16 @@ type values struct {
 	share    float64
 	timeout  time.Duration
 	takeover bool
-	balance  string
+	balance  word
 	body     int64
 	password string
 	targets  []string
 }
+
+// A word is a value of a Choice.
+type word string
+
+func (w word) String() string { return string(w) }
 
 // register registers them all; Func's refusal is that a part has no host.
 func (v *values) register(s *Settings) {
@@ -31,7 +36,7 @@ func (v *values) register(s *Settings) {
 	s.Float(&v.share, "TARGET_ERROR_RATE", 0, 0, 1, "share of requests that fail")
 	s.Duration(&v.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest wait for a decision")
 	s.Bool(&v.takeover, "TAKEOVER", false, "take the port over")
-	s.Enum(&v.balance, "TARGET_BALANCE", "p2c", []string{"p2c", "round_robin"}, "how targets are chosen")
+	s.Choice("TARGET_BALANCE", "p2c", "how targets are chosen", Among(&v.balance, "p2c", "round_robin"))
 	s.Bytes(&v.body, "BODY_MAX", 64<<10, 1, 1<<30, "largest body")
 	s.Secret(&v.password, "REDIS_PASSWORD", "password")
 	s.Func("TARGETS", "a", "targets", "comma separated names", func(text string) error {

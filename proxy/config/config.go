@@ -40,7 +40,6 @@ type Config struct {
 	data        session.Settings // registered here; Session completes them
 	rateFields  string
 	preflight   string
-	algorithm   string
 	limit       int
 	capacity    int
 	headBytes   int64
@@ -70,13 +69,12 @@ func (c *Config) Register(s *service.Settings) {
 	d := &c.data
 	s.Func("TARGET_URL", "http://127.0.0.1:8081", "base URLs of the targets, comma separated, without path; none: forward nothing, for a master that only decides",
 		"http://host:port or https://host:port, comma separated; none", func(text string) (err error) { c.Targets, err = ParseTargets(text); return err })
-	s.Word("TARGET_BALANCE", "p2c", []string{"p2c", "round_robin", "least_inflight"}, "how requests are distributed over several targets",
-		func(word string) (err error) { c.Balance, err = upstream.ParseBalance(word); return err })
+	s.Choice("TARGET_BALANCE", "p2c", "how requests are distributed over several targets", service.Among(&c.Balance, upstream.P2C, upstream.RoundRobin, upstream.LeastInFlight))
 	s.Word("HOST_HEADER", "preserve", []string{"preserve", "target"}, "Host sent to the target: the client's or the target's own", is(&d.PreserveHost, "preserve"))
 	s.Word("UNDERSCORED_FIELDS", "drop", []string{"drop", "keep"},
 		"what to do with request fields that have _ in their names (nginx: underscores_in_headers); those that a target could take for connection fields or untrusted claims are always dropped", is(&d.Underscores, "keep"))
 	registerOrigin(s, d)
-	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", algorithms(), "algorithm of the global limit")
+	s.Choice("RATE_LIMIT_ALGORITHM", "fixed", "algorithm of the global limit", service.Among(&c.Limit.Algorithm, limit.Algorithms()...))
 	s.Int(&c.limit, "RATE_LIMIT_LIMIT", limitDefault, 1, 1<<53, "requests per window (fixed, sliding, sliding_log, gcra)")
 	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600, "window in seconds (fixed, sliding, sliding_log, gcra)")
 	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", limitDefault, 1, 1<<53, "capacity of the bucket (token) or of the queue (leaky)")
@@ -159,14 +157,6 @@ func validPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// algorithms lists the algorithms of the global limit.
-func algorithms() (words []string) {
-	for _, a := range limit.Algorithms() {
-		words = append(words, a.String())
-	}
-	return words
-}
-
 // Complete checks the settings together. The error joins a *service.SettingError for each
 // fault.
 func (c *Config) Complete() error {
@@ -196,14 +186,9 @@ func (c *Config) Complete() error {
 
 // completeLimit makes the global limit from its settings.
 func (c *Config) completeLimit() error {
-	algorithm, err := limit.ParseAlgorithm(c.algorithm)
-	if err != nil {
-		return &service.SettingError{Name: "RATE_LIMIT_ALGORITHM", Value: c.algorithm, Problem: err.Error()}
-	}
-	c.Limit.Algorithm = algorithm
 	c.Limit.Limit, c.Limit.Capacity = int64(c.limit), int64(c.capacity)
 	faults, _ := errors.AsType[strict.Faults](c.Limit.Validate())
-	all := []error{c.stray(algorithm)}
+	all := []error{c.stray(c.Limit.Algorithm)}
 	for _, f := range faults {
 		for _, one := range c.limitSettings() {
 			if one.field == f.Path {

@@ -22,8 +22,8 @@ type Gate struct {
 const gateMin = 2
 
 func (g *Gate) register(s *service.Settings) {
-	s.Word("GATE", "on", []string{"off", "shadow", "on"}, "bound the requests in flight to each target by how fast it answers; shadow: only count the requests that would have to wait",
-		func(word string) (err error) { g.Mode, err = gate.ParseMode(word); return err })
+	s.Choice("GATE", "on", "bound the requests in flight to each target by how fast it answers; shadow: only count the requests that would have to wait",
+		service.Among(&g.Mode, gate.Off, gate.Shadow, gate.On))
 	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "95th percentile of the latency that clients expect; half of it bounds GATE_WAIT unless that is set, and the answer time up to which a gate does not limit a target")
 	g.Wait = -1
 	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, fmt.Sprintf("how long a request waits for a place at a target under lasting overload; then 503; a burst may wait up to %d times as long; 0: no waiting; default: %v, or half of SLO_P95 if that is less", upstream.Patience, gate.Wait))

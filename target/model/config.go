@@ -1,8 +1,6 @@
 package model
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -40,24 +38,12 @@ var distNames = [...]string{Constant: "constant", Exponential: "exponential", Lo
 // String returns the word used in settings and JSON.
 func (d Dist) String() string { return distNames[d] }
 
-// DistNames lists the words that ParseDist knows.
-func DistNames() []string { return slices.Clone(distNames[:]) }
-
-// ParseDist parses the word of a distribution. The error for an unknown word lists the known
-// ones.
-func ParseDist(word string) (Dist, error) {
-	if d := slices.Index(distNames[:], word); d >= 0 {
-		return Dist(d), nil
-	}
-	return 0, fmt.Errorf("must be one of %s", strings.Join(distNames[:], ", "))
-}
-
 // MarshalText implements encoding.TextMarshaler.
 func (d Dist) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText parses the word of a distribution; see [ParseDist].
+// UnmarshalText parses the word of a distribution.
 func (d *Dist) UnmarshalText(text []byte) (err error) {
-	*d, err = ParseDist(string(text))
+	*d, err = strict.OneOf[Dist](text, distNames[:]...)
 	return err
 }
 

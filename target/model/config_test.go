@@ -62,15 +62,16 @@ func TestFaultsReadAsASentence(t *testing.T) {
 	}
 }
 
-func TestParseDist(t *testing.T) {
-	for i, word := range DistNames() {
-		d, err := ParseDist(word)
-		if err != nil || int(d) != i || d.String() != word {
-			t.Errorf("%q parsed as %v, %v", word, d, err)
+func TestDistWords(t *testing.T) {
+	for d := Constant; d <= Lognormal; d++ {
+		text, _ := d.MarshalText()
+		var again Dist
+		if err := again.UnmarshalText(text); err != nil || again != d {
+			t.Errorf("%q parsed as %v, %v", text, again, err)
 		}
 	}
-	const want = "must be one of constant, exponential, lognormal"
-	if _, err := ParseDist("Constant"); err == nil || err.Error() != want {
+	const want = `must be one of constant, exponential, lognormal, is "Constant"`
+	if err := new(Dist).UnmarshalText([]byte("Constant")); err == nil || err.Error() != want {
 		t.Errorf("a wrongly cased word: %v, want %s", err, want)
 	}
 }

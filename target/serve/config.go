@@ -34,8 +34,7 @@ func (c *Config) Register(s *service.Settings) {
 	*c = Default()
 	m := &c.Model
 	s.Duration(&m.Delay, "TARGET_DELAY", m.Delay, 0, model.DelayMax, "mean service time of /api/test")
-	s.Word("TARGET_DELAY_DIST", m.Dist.String(), model.DistNames(), "distribution of the service time",
-		func(word string) (err error) { m.Dist, err = model.ParseDist(word); return err })
+	s.Choice("TARGET_DELAY_DIST", m.Dist.String(), "distribution of the service time", service.Among(&m.Dist, model.Constant, model.Exponential, model.Lognormal))
 	s.Int(&m.Workers, "TARGET_WORKERS", m.Workers, 0, model.WorkersMax,
 		"requests served at the same time, 0 for any number; capacity is workers / delay")
 	s.Int(&m.Queue, "TARGET_QUEUE", m.Queue, 0, model.QueueMax, "requests that may wait for a worker; beyond: 503")

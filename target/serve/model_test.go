@@ -34,7 +34,7 @@ func TestModelRefusesNonsense(t *testing.T) {
 		{`{"delay":-1}`, `{"error":"must be 0 to 3600 seconds","path":"delay"}`},
 		{`{"delay":1e300}`, `{"error":"must be 0 to 3600 seconds","path":"delay"}`},
 		{`{"delay":-1e300}`, `{"error":"must be 0 to 3600 seconds","path":"delay"}`},
-		{`{"delayDist":"uniform"}`, `{"error":"must be one of constant, exponential, lognormal","path":"delayDist"}`},
+		{`{"delayDist":"uniform"}`, `{"error":"must be one of constant, exponential, lognormal, is \"uniform\"","path":"delayDist"}`},
 		{`{"workers":-1}`, `{"error":"must be 0 to 1000000","path":"workers"}`},
 		{`{"queue":1000001}`, `{"error":"must be 0 to 1000000","path":"queue"}`},
 		{`{"queueTimeout":0}`, `{"error":"must be 0.001 to 3600 seconds","path":"queueTimeout"}`},
