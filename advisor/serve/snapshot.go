@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +57,7 @@ var (
 )
 
 // readSnapshot parses the body of a request, or a record. The error is a strict.Fault, or
-// several joined.
+// strict.Faults.
 func readSnapshot(body []byte) (core.Snapshot, error) {
 	var r request
 	if err := strict.DecodeIgnoringUnknown(body, &r); err != nil {
@@ -87,29 +85,16 @@ func record(s *core.Snapshot) []byte {
 }
 
 // A check collects the faults of a request.
-type check struct{ faults []error }
-
-func (c *check) fault(path, format string, args ...any) {
-	c.faults = append(c.faults, strict.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
-}
-
-// err joins the faults. A single one is returned unchanged, because answers show its
-// path.
-func (c *check) err() error {
-	if len(c.faults) == 1 {
-		return c.faults[0]
-	}
-	return errors.Join(c.faults...)
-}
+type check struct{ strict.Reader }
 
 // number checks a required field, from min to max.
 func (c *check) number(path string, v *float64, min, max float64) float64 {
 	switch {
 	case v == nil:
-		c.fault(path, "is missing")
+		c.Fault(path, "is missing")
 		return 0
 	case !(*v >= min && *v <= max):
-		c.fault(path, "must be from %v to %v, is %v", min, max, *v)
+		c.Fault(path, "must be from %v to %v, is %v", min, max, *v)
 	}
 	return *v
 }
@@ -126,7 +111,7 @@ func (c *check) optional(path string, v *float64, max float64) float64 {
 func (c *check) word(path, v string, list []string) int {
 	at := slices.Index(list, v)
 	if at < 0 && v != "" {
-		c.fault(path, "must be one of %s, is %q", strings.Join(list, ", "), v)
+		c.Fault(path, "must be one of %s, is %q", strings.Join(list, ", "), v)
 	}
 	return max(at, 0)
 }
@@ -137,27 +122,27 @@ func (r *request) snapshot() (core.Snapshot, error) {
 	s := core.Snapshot{Instance: r.Instance}
 	switch {
 	case r.Timestamp == nil:
-		c.fault("timestamp", "is missing")
+		c.Fault("timestamp", "is missing")
 	case r.Timestamp.Year() < yearMin || r.Timestamp.Year() > yearMax:
-		c.fault("timestamp", "must be in the years %d to %d, is %s", yearMin, yearMax, r.Timestamp.Format(time.RFC3339))
+		c.Fault("timestamp", "must be in the years %d to %d, is %s", yearMin, yearMax, r.Timestamp.Format(time.RFC3339))
 	default:
 		s.At = r.Timestamp.UTC()
 	}
 	s.Interval = seconds(c.number("interval", r.Interval, intervalMin.Seconds(), core.IntervalMax.Seconds()))
 	s.Observed = c.number("observedRps", r.Observed, 0, rpsMax)
 	s.Forwarded = c.number("forwardedRps", r.Forwarded, 0, rpsMax)
-	if most := forwardedFactor*s.Observed + forwardedMore; len(c.faults) == 0 && s.Forwarded > most {
-		c.fault("forwardedRps", "must be at most %v with an observedRps of %v, is %v", most, s.Observed, s.Forwarded)
+	if most := forwardedFactor*s.Observed + forwardedMore; c.Count() == 0 && s.Forwarded > most {
+		c.Fault("forwardedRps", "must be at most %v with an observedRps of %v, is %v", most, s.Observed, s.Forwarded)
 	}
 	s.Rejected = c.number("rejectedRate", r.Rejected, 0, 1)
 	s.P95 = c.number("latencyP95", r.Latency, 0, latencyMax)
 	s.Errors = c.number("errors5xx", r.Errors, 0, 1)
 	s.Limit = r.limit(&c)
 	if len(r.Instance) > nameBytesMax {
-		c.fault("instance", "is longer than %d bytes", nameBytesMax)
+		c.Fault("instance", "is longer than %d bytes", nameBytesMax)
 	}
 	r.gates(&c, &s)
-	return s, c.err()
+	return s, c.Err()
 }
 
 // gates checks the fields that older proxies do not send. The advisor does not use inFlight
@@ -185,14 +170,14 @@ func (r *request) limit(c *check) policy.Limit {
 	for _, f := range l.Numbers() {
 		c.number(f.Name, &f.Value, 0, numberMax)
 		if f.Needed && f.Value == 0 {
-			c.fault(f.Name, "is missing or 0; algorithm %s needs it", l.Algorithm)
+			c.Fault(f.Name, "is missing or 0; algorithm %s needs it", l.Algorithm)
 		}
 	}
 	if l.Algorithm == "" {
-		c.fault("algorithm", "is missing")
+		c.Fault("algorithm", "is missing")
 	}
 	if len(l.Algorithm) > nameBytesMax {
-		c.fault("algorithm", "is longer than %d bytes", nameBytesMax)
+		c.Fault("algorithm", "is longer than %d bytes", nameBytesMax)
 	}
 	return l
 }
