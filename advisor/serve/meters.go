@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"iter"
 	"math"
 	"strconv"
 
@@ -33,10 +32,10 @@ func (s *Server) registerMetrics(set *metric.Set) {
 // registerBeliefs registers metrics of the estimates. Unknown values have no sample.
 func (s *Server) registerBeliefs(set *metric.Set) {
 	one := func(name, help string, read func(f *core.View) float64) {
-		set.Gauges(name, help, func(yield func(string, float64) bool) {
+		set.Gauges(name, help, func(add func(labels string, v float64)) {
 			f := s.mind.view()
 			if v := read(&f); v == v && !math.IsInf(v, 0) {
-				yield("", v)
+				add("", v)
 			}
 		})
 	}
@@ -52,7 +51,7 @@ func (s *Server) registerBeliefs(set *metric.Set) {
 	one("advisor_predicted_rps", "Highest median of the demand while the recommendation is valid.", func(f *core.View) float64 { return given(f, f.Advice.Rec.PredictedRPS) })
 	one("advisor_confidence", "How well the target's capacity is known, from 0 to 1.", func(f *core.View) float64 { return f.Believed.Capacity.Confidence })
 	one("advisor_capacity_estimate", "Median of the target's estimated capacity, in requests per second.", func(f *core.View) float64 { return positive(f.Believed.Capacity.Q50) })
-	set.Gauges("advisor_capacity_estimate_quantile", "Quantiles of the target's estimated capacity.", s.capacities())
+	set.Gauges("advisor_capacity_estimate_quantile", "Quantiles of the target's estimated capacity.", s.capacities)
 	one("advisor_shortage_seconds", "Time until the 95 % quantile of the demand exceeds the target's known capacity; no sample: not within 20 minutes.", func(f *core.View) float64 {
 		return given(f, positive(f.Advice.Rec.Shortage.Seconds()))
 	})
@@ -65,7 +64,7 @@ func (s *Server) registerBeliefs(set *metric.Set) {
 		}
 		return float64(f.Newest.UnixMilli()) / 1e3
 	})
-	set.Gauges("advisor_forecast_error_ratio", "Sum of the errors of the median forecast over the sum of the rates, of the last thousand forecasts or so, by how far ahead.", s.errors())
+	set.Gauges("advisor_forecast_error_ratio", "Sum of the errors of the median forecast over the sum of the rates, of the last thousand forecasts or so, by how far ahead.", s.errors)
 }
 
 func positive(v float64) float64 {
@@ -75,32 +74,25 @@ func positive(v float64) float64 {
 	return v
 }
 
-// capacities returns the known quantiles of the capacity.
-func (s *Server) capacities() iter.Seq2[string, float64] {
-	return func(yield func(string, float64) bool) {
-		c := s.mind.view().Believed.Capacity
-		if !(c.Q50 > 0) {
-			return
-		}
-		for _, q := range []struct {
-			name  string
-			value float64
-		}{{"0.05", c.Q05}, {"0.2", c.Q20}, {"0.5", c.Q50}, {"0.8", c.Q80}, {"0.95", c.Q95}} {
-			if !yield(metric.Labels("quantile", q.name), q.value) {
-				return
-			}
-		}
+// capacities adds the known quantiles of the capacity.
+func (s *Server) capacities(add func(labels string, v float64)) {
+	c := s.mind.view().Believed.Capacity
+	if !(c.Q50 > 0) {
+		return
+	}
+	for _, q := range []struct {
+		name  string
+		value float64
+	}{{"0.05", c.Q05}, {"0.2", c.Q20}, {"0.5", c.Q50}, {"0.8", c.Q80}, {"0.95", c.Q95}} {
+		add(metric.Labels("quantile", q.name), q.value)
 	}
 }
 
-// errors returns the errors of the scored forecasts.
-func (s *Server) errors() iter.Seq2[string, float64] {
-	return func(yield func(string, float64) bool) {
-		for _, m := range s.mind.view().Mixtures {
-			ahead := strconv.FormatFloat(m.Ahead.Seconds(), 'f', -1, 64)
-			if m.Scored > 0 && !yield(metric.Labels("horizon_seconds", ahead), m.Error) {
-				return
-			}
+// errors adds the errors of the scored forecasts.
+func (s *Server) errors(add func(labels string, v float64)) {
+	for _, m := range s.mind.view().Mixtures {
+		if m.Scored > 0 {
+			add(metric.Labels("horizon_seconds", strconv.FormatFloat(m.Ahead.Seconds(), 'f', -1, 64)), m.Error)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package metric
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"strings"
 	"sync"
@@ -19,10 +18,10 @@ func TestWriteGolden(t *testing.T) {
 	s.Gauge("limit", `The \ limit.`, func() float64 { return 16.7 })
 	s.Counter(`x_total{decision="rejected"}`, "", func() uint64 { return 1 << 63 })
 	s.Histogram(`d_seconds{rule="a"}`, "Durations.", h)
-	s.Counters("rule_total", "By rule.", maps.All(map[string]uint64{Labels("rule", "a\"\\\n"): 7}))
-	s.Gauges("none", "Has no sample.", maps.All(map[string]float64{}))
+	s.Counters("rule_total", "By rule.", func(add func(string, uint64)) { add(Labels("rule", "a\"\\\n"), 7) })
+	s.Gauges("none", "Has no sample.", func(func(string, float64)) {})
 	s.Gauge("odd", "Odd values.", func() float64 { return math.Inf(1) })
-	s.Gauges("is", "Whether it is so.", maps.All(map[string]float64{Labels("it", "no"): Bool(false)}))
+	s.Gauges("is", "Whether it is so.", func(add func(string, float64)) { add(Labels("it", "no"), Bool(false)) })
 	s.Gauge("so", "Whether it is so.", func() float64 { return Bool(true) })
 
 	var b strings.Builder

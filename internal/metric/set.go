@@ -3,7 +3,6 @@ package metric
 import (
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,21 +59,17 @@ func Bool(is bool) float64 {
 }
 
 // Counters registers a family whose labels change while the program runs, such as one sample per
-// rule. name has no labels; each yields the labels of a sample, made by Labels, and its value.
-func (s *Set) Counters(name, help string, each iter.Seq2[string, uint64]) {
+// rule. name has no labels; each calls add for every sample, with its labels, made by Labels.
+func (s *Set) Counters(name, help string, each func(add func(labels string, n uint64))) {
 	s.register(name, help, typeCounter, func(b *lines, _ string) {
-		for labels, value := range each {
-			b.line(labels, strconv.FormatUint(value, 10))
-		}
+		each(func(labels string, n uint64) { b.line(labels, strconv.FormatUint(n, 10)) })
 	})
 }
 
 // Gauges is like Counters, for values that go up and down.
-func (s *Set) Gauges(name, help string, each iter.Seq2[string, float64]) {
+func (s *Set) Gauges(name, help string, each func(add func(labels string, v float64))) {
 	s.register(name, help, typeGauge, func(b *lines, _ string) {
-		for labels, value := range each {
-			b.line(labels, number(value))
-		}
+		each(func(labels string, v float64) { b.line(labels, number(v)) })
 	})
 }
 

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"iter"
 	"math"
 
 	"weir/internal/metric"
@@ -44,15 +43,9 @@ func (l *Limits) RegisterMetrics(set *metric.Set) {
 	gauge("ratelimiter_token_fill_rate", "the token bucket's fill rate; 0 with another algorithm", func(lim *limit.Limit) float64 {
 		return lim.Config().FillRate
 	})
-	set.Gauges("rate_limit_algorithm", "1 for the algorithm in force", l.algorithms())
-}
-
-func (l *Limits) algorithms() iter.Seq2[string, float64] {
-	return func(yield func(string, float64) bool) {
+	set.Gauges("rate_limit_algorithm", "1 for the algorithm in force", func(add func(labels string, v float64)) {
 		for _, a := range limit.Algorithms() {
-			if !yield(metric.Labels("algorithm", a.String()), metric.Bool(a == l.Policy().Limit.Algorithm())) {
-				return
-			}
+			add(metric.Labels("algorithm", a.String()), metric.Bool(a == l.Policy().Limit.Algorithm()))
 		}
-	}
+	})
 }

@@ -1,7 +1,6 @@
 package counts
 
 import (
-	"iter"
 	"strconv"
 	"time"
 
@@ -42,7 +41,7 @@ func (s *Source) Register(set *metric.Set) {
 			"requests by the algorithm of the rule that decided", func(c *Loop) uint64 { return c.byAlgorithm[a].Load() })
 	}
 	s.registerTimes(set)
-	set.Counters("ratelimiter_responses_total", "answers to clients by status code", s.responses())
+	set.Counters("ratelimiter_responses_total", "answers to clients by status code", s.responses)
 	counter("ratelimiter_requests_abandoned_total", "requests that were decided and whose client left before the answer",
 		func(c *Loop) uint64 { return c.abandoned.Load() })
 	const dropped = "fields of requests that the target does not see"
@@ -50,7 +49,7 @@ func (s *Source) Register(set *metric.Set) {
 	counter(`ratelimiter_dropped_fields_total{reason="name"}`, dropped, func(c *Loop) uint64 { return c.oddFields.Load() })
 	counter("ratelimiter_dropped_trailers_total", "trailer sections of requests and answers that were not passed on",
 		func(c *Loop) uint64 { return c.trailers.Load() })
-	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", s.byMethod())
+	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", s.byMethod)
 	counter("ratelimiter_client_connections_spent_total", "connections closed after CONNECTION_MAX_REQUESTS or CONNECTION_MAX_AGE",
 		func(c *Loop) uint64 { return c.spent.Load() })
 	counter("ratelimiter_upstream_connections_aged_total", "connections to targets closed after TARGET_CONNECTION_MAX_AGE",
@@ -98,33 +97,25 @@ func verdicts(yield func(labels string, of func(c *Loop) *verdict) bool) {
 		yield(`{decision="rejected"}`, func(c *Loop) *verdict { return &c.rejected })
 }
 
-func (s *Source) responses() iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		for status := range statusMax {
-			n := s.sum(func(c *Loop) (n uint64) {
-				for m := range c.byMethodStatus {
-					n += c.byMethodStatus[m][status].Load()
-				}
-				return n
-			})
-			if n > 0 && !yield(metric.Labels("code", strconv.Itoa(status)), n) {
-				return
+func (s *Source) responses(add func(labels string, n uint64)) {
+	for status := range statusMax {
+		n := s.sum(func(c *Loop) (n uint64) {
+			for m := range c.byMethodStatus {
+				n += c.byMethodStatus[m][status].Load()
 			}
+			return n
+		})
+		if n > 0 {
+			add(metric.Labels("code", strconv.Itoa(status)), n)
 		}
 	}
 }
 
-func (s *Source) byMethod() iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		for m := range len(Loop{}.byMethodStatus) {
-			for status := range statusMax {
-				n := s.sum(func(c *Loop) uint64 { return c.byMethodStatus[m][status].Load() })
-				if n == 0 {
-					continue
-				}
-				if !yield(metric.Labels("method", methodLabel(http1.Method(m)), "code", strconv.Itoa(status)), n) {
-					return
-				}
+func (s *Source) byMethod(add func(labels string, n uint64)) {
+	for m := range len(Loop{}.byMethodStatus) {
+		for status := range statusMax {
+			if n := s.sum(func(c *Loop) uint64 { return c.byMethodStatus[m][status].Load() }); n > 0 {
+				add(metric.Labels("method", methodLabel(http1.Method(m)), "code", strconv.Itoa(status)), n)
 			}
 		}
 	}

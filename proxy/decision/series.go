@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -123,7 +122,7 @@ func (s *series) register(set *metric.Set) {
 	} {
 		set.Counters("ratelimit_service_rate_limit_"+m.name, m.help, s.each(m.count))
 	}
-	set.Counters("ratelimit_service_rate_limit_domain_not_found", "descriptors of a domain that no file has", s.eachUnknown())
+	set.Counters("ratelimit_service_rate_limit_domain_not_found", "descriptors of a domain that no file has", s.eachUnknown)
 	set.Counter(`ratelimit_service_should_rate_limit_error{err_type="redis_error"}`, "requests that were not decided", s.storeErrors.Load)
 	set.Counter(`ratelimit_service_should_rate_limit_error{err_type="service_error"}`, "requests that were not decided", s.serviceErrors.Load)
 	set.Counter("ratelimit_service_total_requests"+method, "requests with descriptors", s.requests.Load)
@@ -132,31 +131,25 @@ func (s *series) register(set *metric.Set) {
 	set.Counter("ratelimiter_descriptors_apart_total", "requests with more limits than can be decided together", s.apart.Load)
 }
 
-// each yields the samples of one count, in the order of names.
-func (s *series) each(count func(*envoy.Series) *atomic.Uint64) iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
+// each adds the samples of one count, in the order of names.
+func (s *series) each(count func(*envoy.Series) *atomic.Uint64) func(add func(labels string, n uint64)) {
+	return func(add func(labels string, n uint64)) {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
 		for _, domain := range slices.Sorted(maps.Keys(s.domains)) {
 			named := s.domains[domain]
 			for _, name := range slices.Sorted(maps.Keys(named)) {
-				if !yield(seriesLabels(domain, name), count(named[name]).Load()) {
-					return
-				}
+				add(seriesLabels(domain, name), count(named[name]).Load())
 			}
 		}
 	}
 }
 
-func (s *series) eachUnknown() iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		s.mu.RLock()
-		defer s.mu.RUnlock()
-		for _, domain := range slices.Sorted(maps.Keys(s.unknown)) {
-			if !yield(metric.Labels("domain", domain), s.unknown[domain].Load()) {
-				return
-			}
-		}
+func (s *series) eachUnknown(add func(labels string, n uint64)) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, domain := range slices.Sorted(maps.Keys(s.unknown)) {
+		add(metric.Labels("domain", domain), s.unknown[domain].Load())
 	}
 }
 

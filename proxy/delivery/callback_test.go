@@ -373,9 +373,7 @@ func TestCallbackBounds(t *testing.T) {
 		t.Errorf("a third callback: %+v", got)
 	}
 	var counted []string
-	for labels, n := range c.d.each(c.d.accepted) {
-		counted = append(counted, fmt.Sprint(labels, " ", n))
-	}
+	c.d.each(c.d.accepted)(func(labels string, n uint64) { counted = append(counted, fmt.Sprint(labels, " ", n)) })
 	if got, want := strings.Join(counted, "\n"), `{rule="deferred callbacks",outcome="full"} 1`; !strings.Contains(got, want) {
 		t.Errorf("counted\n%s\nwant %s", got, want)
 	}

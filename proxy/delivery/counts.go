@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -87,10 +86,10 @@ func (d *Dispatcher) ended() map[event]uint64 {
 	return seen
 }
 
-// each yields counters in order. For all rules in force the given outcomes exist from the start,
+// each adds counters in order. For all rules in force the given outcomes exist from the start,
 // because Prometheus does not see an increase when a counter appears with the value 1.
-func (d *Dispatcher) each(counted func() map[event]uint64, outcomes ...string) iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
+func (d *Dispatcher) each(counted func() map[event]uint64, outcomes ...string) func(add func(labels string, n uint64)) {
+	return func(add func(labels string, n uint64)) {
 		seen := counted()
 		for rule := range d.deferring {
 			for _, o := range outcomes {
@@ -99,9 +98,7 @@ func (d *Dispatcher) each(counted func() map[event]uint64, outcomes ...string) i
 		}
 		order := func(a, b event) int { return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.outcome, b.outcome)) }
 		for _, e := range slices.SortedFunc(maps.Keys(seen), order) {
-			if !yield(metric.Labels("rule", e.rule, "outcome", e.outcome), seen[e]) {
-				return
-			}
+			add(metric.Labels("rule", e.rule, "outcome", e.outcome), seen[e])
 		}
 	}
 }
@@ -112,29 +109,24 @@ func (c *counts) register(set *metric.Set, d *Dispatcher) {
 	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by what came of them", d.each(d.ended, "failed", "expired", "unknown"))
 	set.Histogram("ratelimiter_deferred_store_seconds", "how long storing a request took", c.storing)
 	set.Histogram("ratelimiter_deferred_wait_seconds", "from accepting a request to the target's final answer", c.waited)
-	perRule := func(of func(r *deferred.RuleStats) (float64, bool)) iter.Seq2[string, float64] {
-		return func(yield func(string, float64) bool) {
+	perRule := func(name, help string, of func(r *deferred.RuleStats) (v float64, known bool)) {
+		set.Gauges(name, help, func(add func(labels string, v float64)) {
 			for _, r := range d.stats().Rules {
-				if v, ok := of(&r); ok && !yield(metric.Labels("rule", r.Rule), v) {
-					return
+				if v, known := of(&r); known {
+					add(metric.Labels("rule", r.Rule), v)
 				}
 			}
-		}
+		})
 	}
-	set.Gauges("ratelimiter_deferred_waiting", "stored requests that wait or are being delivered", perRule(func(r *deferred.RuleStats) (float64, bool) {
-		return float64(waiting(r)), true
-	}))
-	set.Gauges("ratelimiter_deferred_dead", "stored requests that were not delivered and are kept for a while", perRule(func(r *deferred.RuleStats) (float64, bool) {
-		return float64(dead(r)), true
-	}))
-	set.Gauges("ratelimiter_deferred_oldest_seconds", "how long the oldest stored request has waited", perRule(func(r *deferred.RuleStats) (float64, bool) {
-		return time.Since(r.Oldest).Seconds(), !r.Oldest.IsZero()
-	}))
-	set.Gauges("ratelimiter_deferred_for_seconds", "how long a stored request may wait", func(yield func(string, float64) bool) {
+	perRule("ratelimiter_deferred_waiting", "stored requests that wait or are being delivered",
+		func(r *deferred.RuleStats) (float64, bool) { return float64(waiting(r)), true })
+	perRule("ratelimiter_deferred_dead", "stored requests that were not delivered and are kept for a while",
+		func(r *deferred.RuleStats) (float64, bool) { return float64(dead(r)), true })
+	perRule("ratelimiter_deferred_oldest_seconds", "how long the oldest stored request has waited",
+		func(r *deferred.RuleStats) (float64, bool) { return time.Since(r.Oldest).Seconds(), !r.Oldest.IsZero() })
+	set.Gauges("ratelimiter_deferred_for_seconds", "how long a stored request may wait", func(add func(labels string, v float64)) {
 		for rule, seconds := range d.deferring {
-			if !yield(metric.Labels("rule", rule), seconds) {
-				return
-			}
+			add(metric.Labels("rule", rule), seconds)
 		}
 	})
 	set.Gauge("ratelimiter_deferred_bytes", "bytes that stored requests and results take", func() float64 { return float64(d.stats().Bytes) })

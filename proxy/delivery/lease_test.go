@@ -143,9 +143,7 @@ func TestLostLeaseDoesNotCount(t *testing.T) {
 				t.Fatal(err)
 			}
 			counted := 0
-			for range d.each(d.ended) {
-				counted++
-			}
+			d.each(d.ended)(func(string, uint64) { counted++ })
 			if (counted == 0) != lost {
 				t.Errorf("lost %v: %d counted", lost, counted)
 			}

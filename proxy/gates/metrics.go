@@ -11,11 +11,10 @@ func (g *Gates) Register(set *metric.Set) {
 		return
 	}
 	gauge := func(name, help string, of func(s *state) float64) {
-		set.Gauges(name, help, func(yield func(string, float64) bool) {
+		set.Gauges(name, help, func(add func(labels string, v float64)) {
 			for _, spec := range g.cfg.Targets.All() {
-				if s := g.state(spec); !yield(g.cfg.Targets.Labels(spec), of(&s)) {
-					return
-				}
+				s := g.state(spec)
+				add(g.cfg.Targets.Labels(spec), of(&s))
 			}
 		})
 	}
@@ -25,7 +24,7 @@ func (g *Gates) Register(set *metric.Set) {
 	gauge("ratelimiter_gate_waiting", "requests that wait for a place at a target", func(s *state) float64 { return float64(s.waiting) })
 	gauge("ratelimiter_gate_baseline_seconds", "median answer time of a target without a queue; 0: not known yet", func(s *state) float64 { return s.Baseline.Seconds() })
 	gauge("ratelimiter_gate_median_seconds", "median answer time of a target; 0: not known yet", func(s *state) float64 { return s.Median.Seconds() })
-	set.Counters("ratelimiter_gate_shed_total", "requests that waited for a place at a target in vain, by priority class", func(yield func(string, uint64) bool) {
+	set.Counters("ratelimiter_gate_shed_total", "requests that waited for a place at a target in vain, by priority class", func(add func(labels string, n uint64)) {
 		classes := g.cfg.Classes.list()
 		for _, spec := range g.cfg.Targets.All() {
 			for class, name := range classes {
@@ -33,18 +32,16 @@ func (g *Gates) Register(set *metric.Set) {
 				if of := g.cfg.Of(spec); of != nil {
 					n = of.Shed[class].Load()
 				}
-				if (n > 0 || class == ClassDefault) && !yield(g.cfg.Targets.Labels(spec, "class", name), n) {
-					return
+				if n > 0 || class == ClassDefault {
+					add(g.cfg.Targets.Labels(spec, "class", name), n)
 				}
 			}
 		}
 	})
-	set.Counters("ratelimiter_gate_cuts_total", "falls of the limit, because requests waited in the target (latency) or because it refused them (errors)", func(yield func(string, uint64) bool) {
+	set.Counters("ratelimiter_gate_cuts_total", "falls of the limit, because requests waited in the target (latency) or because it refused them (errors)", func(add func(labels string, n uint64)) {
 		for _, spec := range g.cfg.Targets.All() {
 			for why, n := range g.state(spec).Cuts {
-				if !yield(g.cfg.Targets.Labels(spec, "reason", gate.Reason(why).String()), n) {
-					return
-				}
+				add(g.cfg.Targets.Labels(spec, "reason", gate.Reason(why).String()), n)
 			}
 		}
 	})

@@ -156,11 +156,9 @@ func (l *List) Labels(spec *Target, more ...string) string {
 // Register adds the metrics of lookups and of the targets' reachability to set.
 func (l *List) Register(set *metric.Set) {
 	l.names.register(set)
-	set.Gauges("ratelimiter_upstream_up", "1 for a target that can be reached", func(yield func(string, float64) bool) {
+	set.Gauges("ratelimiter_upstream_up", "1 for a target that can be reached", func(add func(labels string, v float64)) {
 		for _, spec := range l.All() {
-			if !yield(l.Labels(spec), metric.Bool(l.Reachable(spec))) {
-				return
-			}
+			add(l.Labels(spec), metric.Bool(l.Reachable(spec)))
 		}
 	})
 }

@@ -5,7 +5,6 @@ package tally
 
 import (
 	"hash/maphash"
-	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -71,17 +70,17 @@ type sample struct {
 	always bool
 }
 
-// samples yields what of returns for each rule.
-func (t *Tally) samples(of func(total) []sample) iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
+// samples adds what of returns for each rule.
+func (t *Tally) samples(of func(total) []sample) func(add func(labels string, n uint64)) {
+	return func(add func(labels string, n uint64)) {
 		totals := t.totals()
 		if len(totals) == 0 { // there was no decision yet
 			totals[t.policy().Rule] = total{}
 		}
 		for _, id := range slices.Sorted(maps.Keys(totals)) {
 			for _, s := range of(totals[id]) {
-				if (s.always || s.n > 0) && !yield(metric.Labels(append([]string{"rule", id}, s.labels...)...), s.n) {
-					return
+				if s.always || s.n > 0 {
+					add(metric.Labels(append([]string{"rule", id}, s.labels...)...), s.n)
 				}
 			}
 		}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -188,13 +187,13 @@ func (b *backend) warn(now time.Time, s *sight) {
 // register adds the gauges, which have no samples before the first reading.
 func (l *lookout) register(set *metric.Set) {
 	gauge := func(name, help string, read func(s *sight) (float64, bool)) {
-		set.Gauges("ratelimiter_postgres_"+name, help, iter.Seq2[string, float64](func(yield func(string, float64) bool) {
+		set.Gauges("ratelimiter_postgres_"+name, help, func(add func(labels string, v float64)) {
 			if s := l.last.Load(); s != nil {
 				if v, ok := read(s); ok {
-					yield("", v)
+					add("", v)
 				}
 			}
-		}))
+		})
 	}
 	gauge("table_bytes", "size of the tables of keys with their indexes", func(s *sight) (float64, bool) { return float64(s.bytes), true })
 	gauge("dead_rows", "old versions of rows that PostgreSQL has not removed, as it last counted them", func(s *sight) (float64, bool) { return float64(s.dead), true })
