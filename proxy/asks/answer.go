@@ -80,7 +80,7 @@ func (r *reader) group(g *store.Group) {
 	}
 	at = r.at
 	traces := int(r.u8())
-	if g.Err = nil; mode != store.Exact && mode != store.Local {
+	if g.Err, g.Alone = nil, mode == store.Local; mode != store.Exact && !g.Alone {
 		g.Err = ErrUndecided
 		if traces > 0 {
 			r.fail(at, "what was not decided has no states")

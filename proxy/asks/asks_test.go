@@ -32,7 +32,7 @@ func batch(r *rand.Rand) (releases []store.Release, groups []*store.Group) {
 		return store.Counter{Rule: fmt.Sprint("rule", rule), Key: key, Limit: l, Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay}
 	}
 	for range r.IntN(3) {
-		releases = append(releases, store.Release{Counter: counter(0), Slot: r.Int64N(1 << 53)})
+		releases = append(releases, store.Release{Counter: counter(0), Instant: r.Int64N(1 << 53)})
 	}
 	off := limittest.Must(limit.Config{Algorithm: limit.Off})
 	for range r.IntN(6) {
@@ -87,7 +87,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("seed %d: %d asks and %d releases of %d and %d arrive", seed, len(q.Asks), len(q.Releases), len(groups), len(releases))
 		}
 		for i, r := range q.Releases {
-			if r.Slot != releases[i].Slot || !same([]store.Counter{r.Counter}, []store.Counter{releases[i].Counter}) {
+			if r.Instant != releases[i].Instant || !same([]store.Counter{r.Counter}, []store.Counter{releases[i].Counter}) {
 				t.Errorf("seed %d: %+v arrives as %+v", seed, releases[i], r)
 			}
 		}
@@ -99,6 +99,9 @@ func TestRoundTrip(t *testing.T) {
 			}
 			var ans store.Answer
 			table.Take(time.UnixMicro(limittest.Epoch+int64(seed)*1e6), &ask, &ans)
+			if (seed+uint64(i))%2 == 0 {
+				ans.Mode = store.Local
+			}
 			answer, want = asks.AppendAnswer(answer, &ans), append(want, ans)
 		}
 		mode, err := asks.ParseAnswer(answer, groups)
@@ -116,6 +119,9 @@ func compare(t *testing.T, g *store.Group, want *store.Answer) {
 	t.Helper()
 	if g.Err != nil || g.Granted != want.Granted {
 		t.Fatalf("%d of %d are granted, %v, want %d", g.Granted, g.N, g.Err, want.Granted)
+	}
+	if g.Alone != (want.Mode == store.Local) {
+		t.Errorf("decided alone: %v, in mode %v", g.Alone, want.Mode)
 	}
 	at := 0
 	for i := range g.Counters {

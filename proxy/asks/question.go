@@ -53,7 +53,7 @@ func AppendQuestion(dst []byte, releases []store.Release, groups []*store.Group)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(releases)))
 	for i := range releases {
 		dst = appendCounter(dst, &releases[i].Counter)
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(releases[i].Slot))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(releases[i].Instant))
 	}
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(groups)))
 	for _, g := range groups {
@@ -111,11 +111,11 @@ func (q *Question) Parse(b []byte) error {
 	}
 	for range r.u16() {
 		q.counter(&r)
-		slot := r.number()
+		instant := r.number()
 		if r.fault != nil {
 			return r.fault
 		}
-		q.Releases = append(q.Releases, store.Release{Slot: slot})
+		q.Releases = append(q.Releases, store.Release{Instant: instant})
 	}
 	for range r.u16() {
 		q.ask(&r)

@@ -100,7 +100,7 @@ func (s *Session) decide(now time.Time) {
 	}
 	for i := range q.Releases {
 		r := &q.Releases[i]
-		e.Release(now, &r.Counter, r.Slot, store.Exact)
+		e.Release(now, &r.Counter, r.Instant, store.Exact)
 	}
 	s.parts, s.size = s.room(len(q.Asks)), 0
 	if s.askAll(now, q.Asks, s.part) {

@@ -27,15 +27,15 @@
 //     seconds" is limit 1, window 3.
 //   - [Leaky]: GCRA used as a queue of capacity places that empties at fillRate,
 //     in addition to the request that passes at once. [Decision.Delay] is how
-//     long an admitted request must wait. A request that is given up returns its
-//     place if it is the last one ([Limit.Release]).
+//     long an admitted request must wait.
 //   - [Off]: no limit, and no state.
 //
 // # Conditions
 //
 // An [Ask] may require that some permits are left ([Ask.Reserve]), so that lower classes
 // are refused first, and that the wait is short ([Ask.MaxDelay]). A soft limit may be
-// exceeded for a while ([Limit.WithSoft]).
+// exceeded for a while ([Limit.WithSoft]). A request that was admitted and is given up
+// returns what it was charged, as far as that cannot admit too much ([Limit.Release]).
 //
 // An algorithm consists of the meaning of its State and a few small functions (settle,
 // charge, freeAt, newAt). To add one, add a file with them, its fields in Config, and a

@@ -125,23 +125,6 @@ func (l *Limit) within(delay int64) int64 {
 	return delay * l.gain
 }
 
-// Release gives back the place in the queue that a request of cost permits has booked, if
-// l is leaky, slot is the booked instant and in the future, and no later place is booked.
-// Otherwise the place stays booked, because the requests behind it keep their times. It
-// reports whether a place was given back.
-func (l *Limit) Release(now int64, s *State, cost, slot int64) bool {
-	if l.algorithm != Leaky || s.tag != l.tag || cost < 1 || cost > l.burst+l.overshoot {
-		return false
-	}
-	var v view
-	l.settle(now, s, &v)
-	if v.a <= cost*l.quantum || l.slot(&v, cost) != slot {
-		return false
-	}
-	s.at, s.a = v.at, v.a-cost*l.quantum
-	return true
-}
-
 // ceiling returns ⌈x/y⌉ for 0 ≤ x ≤ 2^53 and 0 < y ≤ 2^53.
 func ceiling(x, y int64) int64 {
 	if x == 0 {

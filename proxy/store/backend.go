@@ -74,16 +74,17 @@ type Group struct {
 	// The result. If Err is not nil, nothing was charged, or it is unknown what was, and
 	// the rest is meaningless.
 	Err     error
+	Alone   bool                     // the deciding proxy counted apart from the store, so nothing can be given back
 	Granted int                      // how many of N, counted from the first
 	At      [CountersMax]int64       // by counter, the server's time of the decision, in µs
 	Before  [CountersMax]limit.State // by counter, the state of the key before the decision
 }
 
-// A Release gives back a place in the queue of a leaky counter, if it is the last and its slot is
-// in the future; see [limit.Limit.Release].
+// A Release gives back what a request was charged; see [limit.Limit.Release]. There is none for a
+// limit that does not release.
 type Release struct {
 	Counter Counter
-	Slot    int64
+	Instant int64 // of the charge by the store's clock; leaky: of the slot that was booked
 }
 
 // A Fault classifies an error of a store.

@@ -12,5 +12,6 @@
 // A counter may be a queue (leaky). An admitted request has then booked a place in it, and waits
 // for [Answer.Delay] until its slot is due. If its client disconnects before, Release gives the
 // place back if it is the last one. Other places stay booked, because the slots of later requests
-// do not change.
+// do not change. Release also gives back what other counters were charged for a request that is
+// not sent to a target; see [limit.Limit.Release].
 package store

@@ -23,8 +23,7 @@ const (
 	// batchMax bounds the groups, and the releases, of one batch: a long one would delay the
 	// other clients of the store.
 	batchMax = 256
-	// releasesMax is the number of waiting batches from which places in queues are no longer
-	// given back.
+	// releasesMax is the number of waiting batches from which nothing is given back any more.
 	releasesMax = 64
 )
 

@@ -14,7 +14,7 @@ type counts struct {
 	undecided  metric.Counter // answered by the failure mode, for any reason
 	late       metric.Counter // likewise, because their own deadline passed
 	crowded    metric.Counter // likewise, because too many waited
-	unreleased metric.Counter // places in queues not given back: the store was unavailable, or too many batches waited
+	unreleased metric.Counter // releases not sent: the store was unavailable, or too many batches waited
 
 	documentErrors metric.Counter // calls about documents without a usable answer
 }
@@ -34,7 +34,7 @@ func (s *Store) Register(set *metric.Set) {
 	}
 	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", n.decisions.Load)
 	set.Counter("ratelimiter_store_remembered_total", "refusals answered from memory until their time to retry", n.remembered.Load)
-	set.Counter("ratelimiter_store_unreleased_total", "places in queues that were not given back when their client left", n.unreleased.Load)
+	set.Counter("ratelimiter_store_unreleased_total", "places in queues and permits of shed requests that were not given back because the store was unavailable or busy", n.unreleased.Load)
 	const undecided = "requests answered by the failure mode, by reason"
 	set.Counter(`ratelimiter_store_undecided_total{reason="late"}`, undecided, n.late.Load)
 	set.Counter(`ratelimiter_store_undecided_total{reason="crowded"}`, undecided, n.crowded.Load)

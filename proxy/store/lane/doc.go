@@ -16,7 +16,7 @@
 //
 // A refusal is remembered on the loop until the time to retry, so that a client that
 // retries early costs the store nothing. Counters that are off are not asked about.
-// Places in queues are given back with the next batch.
+// Releases are sent with the next batch.
 //
 // # When the store is unavailable
 //

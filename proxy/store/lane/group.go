@@ -76,7 +76,7 @@ func (g *group) fill(id []byte, counters []store.Counter) {
 func (g *group) replay() {
 	g.left, g.when = g.Granted, 0
 	for i := range g.Counters {
-		if at := g.At[i]; at > 0 && (g.when == 0 || at < g.when) {
+		if at := g.At[i]; at > 0 && !g.Alone && (g.when == 0 || at < g.when) {
 			g.when = at
 		}
 		g.now[i] = g.Before[i].Clone()

@@ -568,3 +568,17 @@ func TestBackWithinASecond(t *testing.T) {
 		}
 	})
 }
+
+// A master that decided alone counted apart from the store, so the lane says that the store did
+// not decide.
+func TestDecidedAlone(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		g := group{Group: store.Group{N: 1, Granted: 1, Alone: alone, Counters: []store.Counter{counter("k", fixed(5))}}}
+		g.At[0] = limittest.Epoch
+		var ans store.Answer
+		g.replay()
+		if g.answer(1, false, &ans); ans.Granted != 1 || (ans.At == 0) != alone {
+			t.Errorf("alone %v: %+v", alone, ans)
+		}
+	}
+}

@@ -22,15 +22,16 @@ func unlimited(ask *store.Ask, ans *store.Answer) bool {
 	return true
 }
 
-// Release gives back a place in a queue with the next batch; see [store.Lane]. It is sent only
-// once. If too many batches wait, the place stays booked. Remembered refusals are kept.
-func (l *Lane) Release(now time.Time, c *store.Counter, slot int64, mode store.Mode) {
+// Release gives back what a request was charged with the next batch; see [store.Lane]. It is
+// sent only once. If too many batches wait, the request stays charged. Remembered refusals are
+// kept.
+func (l *Lane) Release(now time.Time, c *store.Counter, instant int64, mode store.Mode) {
 	s := l.store
 	switch {
-	case c.Limit.Algorithm() != limit.Leaky || slot == 0:
+	case instant == 0 || !c.Limit.Releases():
 		return
 	case mode == store.Local:
-		l.local.Release(now, c, slot, store.Exact)
+		l.local.Release(now, c, instant, store.Exact)
 		return
 	case mode != store.Exact:
 		return
@@ -39,7 +40,7 @@ func (l *Lane) Release(now time.Time, c *store.Counter, slot int64, mode store.M
 		return
 	}
 	b, kept := l.gathering(), *c.Limit
-	r := store.Release{Counter: *c, Slot: slot}
+	r := store.Release{Counter: *c, Instant: instant}
 	r.Counter.Key, r.Counter.Limit = bytes.Clone(c.Key), &kept
 	b.Releases = append(b.Releases, r)
 	l.start(now)

@@ -118,7 +118,7 @@ func (f *fake) Decide(ctx context.Context, b *store.Batch) {
 	f.groups = append(f.groups, len(b.Groups))
 	for _, r := range b.Releases {
 		c := &r.Counter
-		c.Limit.Release(f.clock(), f.state(c), c.Cost, r.Slot)
+		c.Limit.Release(f.clock(), f.state(c), c.Cost, r.Instant)
 	}
 	for _, g := range b.Groups {
 		if g.Err = err; err == nil {

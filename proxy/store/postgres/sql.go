@@ -25,7 +25,7 @@ func Script(sql embed.FS, files ...string) string {
 // contain the version that introduced them, so that programs of different versions can run at the
 // same time. A function may be replaced under its name by a faster one with the same meaning, as
 // was done with take_1.
-const schemaVersion = 5
+const schemaVersion = 6
 
 // Schema returns the SQL that creates the tables and functions in a schema of that name, for an
 // operator with the rights to run it. It may be run again. With durable the states of keys are in

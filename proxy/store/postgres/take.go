@@ -137,11 +137,14 @@ func (t *take) place(r *row) int64 {
 	return r.place
 }
 
-// give adds a release of a place in a queue.
+// give adds a release. For gcra the limit takes the place of the burst, which does not matter.
 func (t *take) give(r *store.Release) {
-	c := &r.Counter
+	c, permits := &r.Counter, r.Counter.Limit.Burst()
+	if c.Limit.Algorithm() == limit.GCRA {
+		permits = c.Limit.Permits()
+	}
 	_, grace := c.Limit.Overshoot()
-	t.gives = append(t.gives, t.place(t.next()), c.Limit.Burst(), c.Limit.Number(), cut(c, c.Cost), r.Slot, grace.Microseconds())
+	t.gives = append(t.gives, t.place(t.next()), permits, c.Limit.Number(), cut(c, c.Cost), r.Instant, grace.Microseconds())
 }
 
 // ask adds a group, without counters that are off.

@@ -181,15 +181,15 @@ func (h *history) note(r *taken) {
 
 // A history is random batches and what package limit makes of them.
 type history struct {
-	r      *rand.Rand
-	limits []func() *limit.Limit // of each rule: some limit of its kind
-	rules  []*limit.Limit
-	states map[string]*limit.State
-	queued []store.Release // places in queues
-	slow   bool            // pauses are of minutes
-	crowds bool            // now and then hundreds ask at once
-	seen   map[string]int  // what take_many_1 has returned
-	keys   int             // of each rule; then there are many groups, most of them of one counter
+	r       *rand.Rand
+	limits  []func() *limit.Limit // of each rule: some limit of its kind
+	rules   []*limit.Limit
+	states  map[string]*limit.State
+	charged []store.Release // by the last batch
+	slow    bool            // pauses are of minutes
+	crowds  bool            // now and then hundreds ask at once
+	seen    map[string]int  // what take_many_1 has returned
+	keys    int             // of each rule; then there are many groups, most of them of one counter
 }
 
 // pause is how long until the next batch: often nothing, at times long.
@@ -226,7 +226,7 @@ func (h *history) batch() *store.Batch {
 	if h.keys > 0 {
 		groups, keys = 1+h.r.IntN(3*h.keys), h.keys
 		if h.r.IntN(2) == 0 {
-			groups, h.queued = 1, nil // a single key
+			groups, h.charged = 1, nil // a single key
 		}
 	}
 	for range groups {
@@ -245,10 +245,10 @@ func (h *history) batch() *store.Batch {
 		}
 		b.Groups = append(b.Groups, g)
 	}
-	for i := 0; i < len(h.queued) && i < 3; i++ {
-		b.Releases = append(b.Releases, h.queued[len(h.queued)-1-i])
+	for i := 0; i < len(h.charged) && i < 3; i++ {
+		b.Releases = append(b.Releases, h.charged[len(h.charged)-1-i])
 	}
-	h.queued = nil
+	h.charged = nil
 	return b
 }
 
@@ -273,7 +273,7 @@ func (h *history) check(t *testing.T, about string, now int64, b *store.Batch, g
 	t.Helper()
 	want := int64(0)
 	for _, r := range b.Releases {
-		if r.Counter.Limit.Release(now, h.state(&r.Counter), r.Counter.Cost, r.Slot) {
+		if r.Counter.Limit.Release(now, h.state(&r.Counter), r.Counter.Cost, r.Instant) {
 			want++
 		}
 	}
@@ -317,8 +317,12 @@ func (h *history) compare(t *testing.T, about string, now int64, g *store.Group,
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%s, counter %d: %+v, want %+v: %s", about, i, got, want, describe(g))
 	}
-	if want.Slot > 0 && g.Granted > 0 {
-		h.queued = append(h.queued, store.Release{Counter: *c, Slot: want.Slot})
+	switch l := c.Limit; {
+	case g.Granted == 0 || !l.Releases():
+	case l.Algorithm() != limit.Leaky:
+		h.charged = append(h.charged, store.Release{Counter: *c, Instant: g.At[i]})
+	case want.Slot > 0:
+		h.charged = append(h.charged, store.Release{Counter: *c, Instant: want.Slot})
 	}
 }
 

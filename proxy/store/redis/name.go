@@ -134,6 +134,15 @@ func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
 	return args
 }
 
+// releaseArgs returns the arguments of a release for give.lua.
+func releaseArgs(r *store.Release) []string {
+	c := &r.Counter
+	if c.Limit.Algorithm() == limit.Leaky {
+		return appendGive([]string{"-1"}, c.Limit, c.Cost, r.Instant)
+	}
+	return appendGive([]string{strconv.FormatInt(r.Instant, 10)}, c.Limit, c.Cost, 0)
+}
+
 // stateOf parses a state as written by the scripts.
 func stateOf(raw string, s *limit.State) bool {
 	if raw == "" {

@@ -23,7 +23,7 @@ import (
 type remote struct {
 	c       *Client
 	ask     func(prefix string, now time.Time, ask *store.Ask) store.Answer
-	release func(prefix string, now time.Time, c *store.Counter, slot int64) bool // nil: nobody is told
+	release func(prefix string, now time.Time, c *store.Counter, instant int64) bool // nil: nobody is told
 	// tell tells the next script the instant, and returns what to add to its arguments.
 	tell func(prefix string, now time.Time) []string
 }
@@ -32,8 +32,11 @@ type remote struct {
 func direct(t testing.TB) remote {
 	c := newClocked(t, redistest.Start(t), clockInArgument)
 	tell := func(_ string, now time.Time) []string { return []string{strconv.FormatInt(now.UnixMicro(), 10)} }
-	release := func(prefix string, now time.Time, counter *store.Counter, slot int64) bool {
-		args := append(appendGive([]string{"-1"}, counter.Limit, counter.Cost, slot), tell(prefix, now)...)
+	release := func(prefix string, now time.Time, counter *store.Counter, instant int64) bool {
+		if !counter.Limit.Releases() {
+			return false // the lane does not tell
+		}
+		args := append(releaseArgs(&store.Release{Counter: *counter, Instant: instant}), tell(prefix, now)...)
 		reply, err := c.back.do(&call{script: c.back.scripts.give, keys: []string{string(appendName(nil, prefix, counter.Rule, counter.Key, counter.Limit.Kind()))}, args: args})
 		if err != nil {
 			panic(err)
@@ -148,7 +151,7 @@ func opener(t testing.TB, how func(testing.TB) remote) storetest.Open {
 			Advance: clock.Advance,
 		}
 		if r.release != nil {
-			opened.Release = func(c *store.Counter, slot int64) bool { return r.release(prefix, clock.Now(), c, slot) }
+			opened.Release = func(c *store.Counter, instant int64) bool { return r.release(prefix, clock.Now(), c, instant) }
 		}
 		return opened
 	}

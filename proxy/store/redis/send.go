@@ -201,13 +201,13 @@ func (s *sender) start() {
 	clear(s.bySlot)
 }
 
-// release adds the call that gives back a place in a queue.
+// release adds the call that carries out a release.
 func (s *sender) release(r *store.Release) {
 	c := &r.Counter
 	s.calls = append(s.calls, call{
 		script: s.c.scripts.give,
 		keys:   []string{string(appendName(nil, s.c.cfg.KeyPrefix, c.Rule, c.Key, c.Limit.Kind()))},
-		args:   appendGive([]string{"-1"}, c.Limit, c.Cost, r.Slot),
+		args:   releaseArgs(r),
 	})
 }
 

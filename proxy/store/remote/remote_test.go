@@ -95,7 +95,7 @@ func TestBatchBesideFaults(t *testing.T) {
 	batch := &store.Batch{Groups: []*store.Group{long, longest, apart}}
 	leaky := testkit.Must(limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001}))(t)
 	for range 40 {
-		r := store.Release{Counter: one(1, prefix+"queue", &leaky).Counters[0], Slot: 1}
+		r := store.Release{Counter: one(1, prefix+"queue", &leaky).Counters[0], Instant: 1}
 		r.Counter.Key = make([]byte, 60_000)
 		batch.Releases = append(batch.Releases, r)
 	}
@@ -133,7 +133,7 @@ func TestRelease(t *testing.T) {
 	if granted, _ = ask(); granted != 0 {
 		t.Fatalf("%d are granted beyond the queue", granted)
 	}
-	if granted, _ = ask(store.Release{Counter: one(1, prefix+"queue", &l).Counters[0], Slot: slot}); granted != 1 {
+	if granted, _ = ask(store.Release{Counter: one(1, prefix+"queue", &l).Counters[0], Instant: slot}); granted != 1 {
 		t.Errorf("%d are granted of the place that was given back", granted)
 	}
 }

@@ -225,7 +225,7 @@ func opener(t testing.TB) storetest.Open {
 				storetest.Answered(g, ans)
 			},
 			Release: func(c *store.Counter, slot int64) bool {
-				r := store.Release{Counter: *c, Slot: slot}
+				r := store.Release{Counter: *c, Instant: slot}
 				r.Counter.Rule = prefix + c.Rule
 				b.Decide(background, &store.Batch{Releases: []store.Release{r}})
 				return tab.released.Load()

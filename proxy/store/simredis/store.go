@@ -141,8 +141,8 @@ func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, _ store.Don
 }
 
 // Release implements [store.Lane]; see [Table.Release].
-func (l *lane) Release(now time.Time, c *store.Counter, slot int64, _ store.Mode) {
-	l.store.table.Release(l.store.steady(now), c, slot)
+func (l *lane) Release(now time.Time, c *store.Counter, instant int64, _ store.Mode) {
+	l.store.table.Release(l.store.steady(now), c, instant)
 }
 
 // Close does nothing.

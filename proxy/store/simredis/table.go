@@ -114,10 +114,9 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	return true
 }
 
-// Release gives back the place that a request has booked in the queue of a leaky counter, if it
-// is the last and its slot is in the future; see [limit.Limit.Release]. Places in an overflow
-// bucket stay booked. It reports whether a place was given back.
-func (t *Table) Release(now time.Time, c *store.Counter, slot int64) bool {
+// Release gives back what a request was charged; see [limit.Limit.Release]. What was charged to
+// an overflow bucket stays charged. It reports whether anything was given back.
+func (t *Table) Release(now time.Time, c *store.Counter, instant int64) bool {
 	var space [store.KeyBytesMax]byte
 	name := store.AppendKey(space[:0], c.Rule, c.Key)
 	hash := maphash.Bytes(t.seed, name)
@@ -129,7 +128,7 @@ func (t *Table) Release(now time.Time, c *store.Counter, slot int64) bool {
 		return false
 	}
 	state := s.state(r, at)
-	if !c.Limit.Release(now.UnixMicro(), &state, c.Cost, slot) {
+	if !c.Limit.Release(now.UnixMicro(), &state, c.Cost, instant) {
 		return false
 	}
 	s.set(r, at, &state, r.expires())

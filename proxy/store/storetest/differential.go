@@ -31,10 +31,12 @@ func (s step) String() string {
 // Differential runs the same random histories, one for each seed below seeds, against two stores
 // and compares the answers. A history has groups of 1 to 8 counters over a few keys, and limits of
 // all algorithms that change occasionally. In between, keys are given permits or forgotten, and if
-// both stores can, booked places are given back.
+// both stores can, booked places and charges are given back.
 func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 	for seed := range seeds {
 		a, b := openA(t), openB(t)
+		var charged charges
+		r := rand.New(rand.NewPCG(seed, 3))
 		for i, step := range history(seed, 100) {
 			a.at(step.now)
 			b.at(step.now)
@@ -45,6 +47,10 @@ func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 			}
 			if a.Release != nil && b.Release != nil && i%2 == 0 {
 				giveBack(t, a, b, step.ask.Counters, want.Decisions)
+			}
+			if a.Release != nil && b.Release != nil {
+				charged.add(step.ask.Counters, &want)
+				charged.giveBack(t, r, a, b)
 			}
 			if step.edit {
 				edit(t, a, b, step)

@@ -1,4 +1,4 @@
--- Version 5 of the schema: tables and the functions by which proxies use them. Every
+-- Version 6 of the schema: tables and the functions by which proxies use them. Every
 -- statement may be run again.
 --
 -- Functions that look for keys have enable_seqscan off. Their plans are kept, and one that is

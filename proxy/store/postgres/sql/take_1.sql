@@ -60,16 +60,17 @@ END $$;
 --   patience  how many ms to wait for each lock, of a key or a row
 --   locks     the numbers of the locks of all keys, ascending
 --   names     the keys, each once
---   gives     places in queues that are given back before anything is decided, if their
---             slots are still to come and nobody has booked after them: for each the
---             index of the key in names, then permits, number, cost, slot and grace
+--   gives     what is given back before anything is decided, as limit.Limit.Release does:
+--             for each the index of the key in names, then permits (the capacity, the limit
+--             of gcra), number, cost, the instant of the charge (of a queue the slot) and
+--             grace
 --   groups    for each group the number of its counters and n, where 0 only reads; then
 --             for each counter the index of the key in names, and algorithm, permits (the
 --             capacity, the burst of gcra), number (the window, or the rate), cost, gain
 --             (the limit of gcra), reserve, longest delay, overshoot and grace
 --
--- Returns the instant, for how many locks it had to wait, how many places were given
--- back, and for each group how many go, or -1 when a key of it holds something else.
+-- Returns the instant, for how many locks it had to wait, how many gives gave
+-- something back, and for each group how many go, or -1 when a key of it holds something else.
 -- states has, for each counter in turn, tag, at, a, b, began and under that its key had
 -- before, as they were kept or brought to the instant, all 0 for a new one. entries has
 -- the part of logs that the caller needs: the number of the counter in states, an instant,
@@ -98,6 +99,7 @@ DECLARE
   many bool := cardinality(names) > 1;
   kept keys[];        -- the keys, as they are after what was decided; of a single one it is k
   changed bool[] := array_fill(false, ARRAY[cardinality(names)]);
+  since int8;
   k keys;
   held settled_1[];   -- the counters of a group; of a single one it is s
   s settled_1;
@@ -125,14 +127,32 @@ BEGIN
   FOR i IN 0..cardinality(gives) / 6 - 1 LOOP
     index := gives[6 * i + 1];
     IF many THEN k := kept[index]; END IF;
-    CONTINUE WHEN k.tag IS NULL OR k.tag >> 56 <> 6;
+    CONTINUE WHEN k.tag IS NULL OR k.tag >> 56 NOT IN (1, 2, 3, 5, 6);
+    algorithm := k.tag >> 56;
+    permits := gives[6 * i + 2];
     number := gives[6 * i + 3];
-    s := settle_1(6, gives[6 * i + 2], number, 0, instant, k);
-    charge := gives[6 * i + 4] * s.x;
-    CONTINUE WHEN s.adopted OR charge >= s.a OR s.at + micros_1(s.a - charge, s.y) <> gives[6 * i + 5];
-    k.at := s.at;
+    s := settle_1(algorithm, permits, number, permits, instant, k);
+    charge := gives[6 * i + 4];
+    since := gives[6 * i + 5];
+    CONTINUE WHEN s.adopted OR charge < 1 OR algorithm <> 6 AND since > s.at;
+    free := 0; -- of the window before
+    IF algorithm = 6 THEN
+      charge := charge * s.x;
+      CONTINUE WHEN charge >= s.a OR s.at + micros_1(s.a - charge, s.y) <> since;
+    ELSIF algorithm >= 3 THEN
+      CONTINUE WHEN algorithm = 3 AND s.b > 0; -- the rate has changed
+      charge := least(s.a, drained_1(charge * s.x, s.at - since, s.y));
+    ELSIF since >= s.x THEN
+      charge := least(s.a, charge);
+    ELSE
+      IF since >= s.x - number AND s.a + s.free < permits THEN free := least(s.b, charge); END IF; -- sliding: it still weighs
+      charge := 0;
+    END IF;
+    CONTINUE WHEN charge = 0 AND free = 0;
     k.a := s.a - charge;
-    k.expires := greatest(new_at_1(6, number, s.at, k.a, 0, s.x, s.y), CASE WHEN k.began > 0 THEN k.under + gives[6 * i + 6] END, instant) + margin_1();
+    k.b := s.b - free;
+    k.at := s.at;
+    k.expires := greatest(new_at_1(algorithm, number, s.at, k.a, k.b, s.x, s.y), CASE WHEN k.began > 0 THEN k.under + gives[6 * i + 6] END, instant) + margin_1();
     IF many THEN kept[index] := k; END IF;
     changed[index] := true;
     given := given + 1;

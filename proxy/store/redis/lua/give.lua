@@ -1,6 +1,7 @@
--- Gives permits back to keys: never more than makes a key as new, and to a window that
--- is over nothing. Of a queue only the last place is given back, if the rate is the
--- same still, as others were told when they leave.
+-- Gives permits back to keys; see limit.Limit.Release. To a window that is over nothing is
+-- given back, and to a bucket only what it cannot have regained since. Of a queue only the
+-- last place is given back, as others were told when they leave. Nothing is given back if
+-- the rate has changed since.
 --
 --   KEYS      one key per counter
 --   ARGV[1]   the instant at which they were taken; -1: now, and only places in queues
@@ -27,23 +28,27 @@ for i = 1, #KEYS do
       given = given + 1
     end
   else
-    local at, a, b, adopted, x, y, raw = settle(KEYS[i], algorithm, permits, number, gain)
-    local ours = at and raw
-    if ours and algorithm == LEAKY then
-      local before = a - amount * x
-      ours = not adopted and slot > 0 and a > 0 and at + micros(before, y) == slot and not (waits and before <= 0)
-    end
-    if ours then
-      if algorithm >= TOKEN then
-        a = math.max(0, a - amount * x)
+    local at, a, b, adopted, x, y, raw, free = settle(KEYS[i], algorithm, permits, number, gain)
+    local less, fewer = 0, 0 -- of a and of b
+    if at and raw and not adopted then
+      if algorithm == LEAKY then
+        local before = a - amount * x
+        if slot > 0 and at + micros(before, y) == slot and not (waits and before <= 0) then less = amount * x end
+      elseif waits or taken > at then
+        less = 0
+      elseif algorithm >= TOKEN then
+        if algorithm == GCRA or b == 0 then less = drained(amount * x, at - taken, y) end
       elseif taken >= x then
-        a = math.max(0, a - amount)
-      elseif taken >= x - number then
-        b = math.max(0, b - amount)
+        less = amount
+      elseif taken >= x - number and a + free < permits then -- sliding, if the window before still weighs
+        fewer = amount
       end
+    end
+    less, fewer = math.min(a or 0, less), math.min(b or 0, fewer)
+    if less > 0 or fewer > 0 then
       local began, under = 0, 0
       if #raw == SOFT_LENGTH then began, under = struct.unpack(SOFT_LAYOUT, raw, LENGTH + 1) end
-      save(KEYS[i], algorithm, number, at, a, b, x, y, began, under, grace)
+      save(KEYS[i], algorithm, number, at, a - less, b - fewer, x, y, began, under, grace)
       given = given + 1
     end
   end

@@ -1,0 +1,68 @@
+package limit
+
+// Release gives back what a request of cost permits was charged and has not used. It must
+// be called at most once for a request. It reports whether anything was given back.
+//
+// For leaky, instant is the slot that the request has booked. Its place is given back if
+// the slot is in the future and no later place is booked. Otherwise the place stays
+// booked, because the requests behind it keep their times.
+//
+// For fixed, sliding, token and gcra, instant is when the request was charged. A window
+// gives back nothing when it no longer counts, and token and gcra only what they cannot
+// have regained since:
+//
+//	cost − (now − instant)·rate
+//
+// because without the request the key may have been full, and would have regained
+// nothing. So the key never has more than if the request had not been made. Nothing is
+// given back if the rate has changed since. A sliding_log gives back nothing, since the
+// entries behind that of the request would have to be rewritten.
+func (l *Limit) Release(now int64, s *State, cost, instant int64) bool {
+	if !l.Releases() || s.tag != l.tag || cost < 1 || cost > l.burst+l.overshoot {
+		return false
+	}
+	var v view
+	l.settle(now, s, &v)
+	switch a, b := v.a, v.b; l.algorithm {
+	case Leaky:
+		if v.a <= cost*l.quantum || l.slot(&v, cost) != instant {
+			return false
+		}
+		v.a -= cost * l.quantum
+	default:
+		if instant > v.at || v.adopted {
+			return false
+		}
+		l.uncharge(&v, cost, instant)
+		if v.a == a && v.b == b {
+			return false
+		}
+	}
+	s.at, s.a, s.b = v.at, v.a, v.b
+	return true
+}
+
+// uncharge takes back what was charged at an instant, except for leaky and sliding_log.
+func (l *Limit) uncharge(v *view, cost, instant int64) {
+	switch {
+	case l.algorithm == GCRA, l.algorithm == Token && v.b == 0: // otherwise the rate has changed
+		v.a -= min(v.a, drained(cost*l.quantum, v.at-instant, l.gain))
+	case l.algorithm == Token:
+	case instant >= v.start:
+		v.a -= min(v.a, cost)
+	case instant >= v.start-l.window && v.a+v.free < l.permits: // sliding, if the previous window still weighs
+		v.b -= min(v.b, cost)
+	}
+}
+
+// Releases reports whether [Limit.Release] can give anything back.
+func (l *Limit) Releases() bool { return l.algorithm != Off && l.algorithm != SlidingLog }
+
+// Once returns a limit of one request per window of l, or for token and leaky in the time in
+// which an empty bucket is filled. All limits that it returns for those are of one [Kind].
+func (l *Limit) Once() Limit {
+	if l.rate > 0 {
+		return newRated(Token, 1, max(1, l.rate/max(1, l.burst)))
+	}
+	return newWindowed(Fixed, 1, l.window)
+}
