@@ -91,7 +91,11 @@ func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Coun
 	default:
 		o.Decision = Forwarded
 		x.request.become(requestCollecting)
+		if x.env.Sheds && x.asked == nil {
+			x.keepAsked(asked)
+		}
 	}
+	x.chargedAt = ans.At
 }
 
 // queue makes the request wait for its slot.
@@ -117,10 +121,20 @@ func (x *Exchange) HandleWake(now time.Time) {
 	x.admitted(now)
 }
 
-// leave gives back the places that the request has booked, because its client has disconnected.
-func (x *Exchange) leave(asked []decide.Counted, mode store.Mode) {
-	x.env.leave = Leave{append(x.env.leave.Places[:0], asked...), mode}
+// leave gives back the places that the request has booked, because its client has disconnected,
+// or if at is not 0 what it was charged then.
+func (x *Exchange) leave(asked []decide.Counted, mode store.Mode, at int64) {
+	x.env.leave = Leave{append(x.env.leave.Asked[:0], asked...), mode, at}
 	x.fx.Leave = &x.env.leave
+}
+
+// dropAsked frees the memory of what was asked.
+func (x *Exchange) dropAsked() {
+	if x.asked != nil {
+		x.env.give(x.keys)
+		x.env.giveAsked(x.asked)
+		x.asked, x.keys = nil, nil
+	}
 }
 
 // late gives back what was booked for a client that has left before the store's answer.
@@ -129,7 +143,7 @@ func (x *Exchange) late(ans *store.Answer) {
 		for i := range x.left {
 			x.left[i].Slot = ans.Decisions[i].Slot
 		}
-		x.leave(x.left, ans.Mode)
+		x.leave(x.left, ans.Mode, 0)
 	}
 	x.left = nil
 }

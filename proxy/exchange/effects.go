@@ -23,7 +23,7 @@ type Effects struct {
 	Matched *decide.Case
 	// Decided is the store's decision.
 	Decided *decide.Decided
-	// Leave has places to give back in the queues of leaky counters.
+	// Leave has what the request was charged and gives back.
 	Leave *Leave
 	// Store is a refused request to be stored: HandleDeferred follows.
 	Store *Kept
@@ -59,10 +59,12 @@ type Noticed struct {
 	Client netip.Addr
 }
 
-// A Leave has places to give back.
+// A Leave is what a request gives back: its places in the queues of leaky counters, or if At is not
+// 0, what the other counters were charged.
 type Leave struct {
-	Places []decide.Counted // only those with a Slot; borrowed
-	Mode   store.Mode       // of the answer that booked them
+	Asked []decide.Counted // those with a Slot have places; borrowed
+	Mode  store.Mode       // of the answer
+	At    int64            // store.Answer.At of a request that a gate has shed
 }
 
 // A Release says what to do with an upstream connection.

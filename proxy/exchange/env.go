@@ -92,6 +92,8 @@ type Env struct {
 	Added    []byte
 	// Refused copies and remembers a refusal, and returns its decision id.
 	Refused func(now time.Time, r *decide.Refusal) (id []byte)
+	// Sheds says that HandleShed may be called.
+	Sheds bool
 	// Overloaded says that requests must be shed; nil: never.
 	Overloaded *atomic.Bool
 	// Random is the source of request ids; set with Settings.RequestID.

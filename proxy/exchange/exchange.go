@@ -54,8 +54,9 @@ type progress struct {
 	keepAlive bool       // the carrier accepts another request
 	expects   bool       // the client waits for 100 before it sends the body
 	verdict   decide.Verdict
-	asked     []decide.Counted // what the store was asked, while its answer or the slot is awaited
+	asked     []decide.Counted // what the store was asked, while its answer, the slot or a place at a target is awaited
 	keys      []byte           // memory of the keys in asked
+	chargedAt int64            // store.Answer.At of the answer
 	origin    []byte           // of the requesting page; nil: none, or refusals do not repeat it
 	theirs    decide.Families  // in which the target's own limits are tighter
 	deferral  deferral
@@ -169,7 +170,7 @@ func (x *Exchange) HandleLeft() {
 	case requestAsked:
 		x.left, x.asked, x.keys = x.asked, nil, nil
 	case requestQueued:
-		x.leave(x.asked, x.verdict.Mode)
+		x.leave(x.asked, x.verdict.Mode, 0)
 	case requestStoring:
 		x.request.become(requestLeft)
 		fallthrough
@@ -226,10 +227,7 @@ func (x *Exchange) over() {
 	x.env.give(x.origin)
 	x.env.give(x.kept)
 	x.env.give(x.outcome.RequestID)
-	if x.asked != nil {
-		x.env.give(x.keys)
-		x.env.giveAsked(x.asked)
-	}
+	x.dropAsked()
 	x.progress = progress{}
 	x.deadline = time.Time{}
 }

@@ -62,6 +62,7 @@ func (x *Exchange) HandleAcquired(now time.Time, host string, reused bool) bool 
 		x.upstream.become(upstreamHeld)
 	}
 	x.outcome.Sent = now
+	x.dropAsked()
 	x.outcome.Retried = x.replay == replayDone || x.failed != FaultNone
 	x.reader.ResponseTo(x.outcome.Method)
 	x.fx.Upstream = x.forward
@@ -108,6 +109,9 @@ func (x *Exchange) HandleShed(now time.Time, id []byte) {
 	x.env.Begin()
 	if x.upstream != upstreamWanted {
 		return
+	}
+	if x.outcome.Sent.IsZero() && x.chargedAt != 0 && !x.env.Delivery { // about deliveries another store may decide
+		x.leave(x.asked, x.verdict.Mode, x.chargedAt)
 	}
 	x.env.shed = id
 	x.fault(now, FaultGate)

@@ -47,6 +47,7 @@ func newBench(tb testing.TB, permits int64) *bench {
 			ans.Granted, ans.Decisions, ans.Tightest = int(granted), append(ans.Decisions[:0], d), 0
 			return true
 		},
+		Sheds:   true,
 		Random:  rand.NewChaCha8([32]byte{}),
 		Refused: func(time.Time, *decide.Refusal) []byte { return id },
 	}}

@@ -92,6 +92,9 @@ type player struct {
 	counters int // of the last ask
 }
 
+// chargedAt is the store's clock in all its answers.
+const chargedAt = 55
+
 func newPlayer() *player {
 	start := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 	p := &player{now: start, start: start, limit: "allow", streams: true}
@@ -113,8 +116,10 @@ func newPlayer() *player {
 				return false
 			}
 			*ans = answerFor(p.limit, p.counters)
+			ans.At = chargedAt
 			return true
 		},
+		Sheds:   true,
 		Refused: func(time.Time, *decide.Refusal) []byte { return []byte("d-1") },
 	}}
 	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
@@ -214,6 +219,7 @@ func (p *player) play(line string) {
 		p.feed()
 	case "decided":
 		ans := answerFor(cmp.Or(arg, "allow"), p.counters)
+		ans.At = chargedAt
 		p.s.HandleAnswer(p.now, &ans)
 		p.effects()
 		p.feed()
@@ -437,8 +443,10 @@ func (p *player) told(fx *Effects) {
 		}
 	}
 	if fx.Leave != nil {
-		for _, c := range fx.Leave.Places {
-			if c.Slot != 0 {
+		for _, c := range fx.Leave.Asked {
+			if fx.Leave.At != 0 {
+				fmt.Fprintf(&p.log, "give back %d of %s key %q at %d\n", c.Cost, c.Name, c.Key, fx.Leave.At)
+			} else if c.Slot != 0 {
 				fmt.Fprintf(&p.log, "leave the queue of %s key %q slot %d\n", c.Name, c.Key, c.Slot)
 			}
 		}

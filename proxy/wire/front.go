@@ -278,7 +278,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.lane = lane.On(f.cfg.Store, l)
 	s.tally = f.Tally.NewShard(s.lane.Ask)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
-		Overloaded: &f.memory.Shedding, Refused: s.refused, Random: s.refusals.Random()}}
+		Sheds: s.sheds != nil, Overloaded: &f.memory.Shedding, Refused: s.refused, Random: s.refusals.Random()}}
 	s.setDeferring()
 	if w := f.cfg.Access.Writer; w != nil {
 		s.access = &accessSide{Access: &f.cfg.Access, ring: w.Ring(l.Index())}

@@ -29,14 +29,16 @@ func (c *client) decided(now time.Time, ans *store.Answer) {
 	c.apply(now)
 }
 
-// leave gives back places in queues.
+// leave gives back places in queues, or what a request was charged.
 func (s *side) leave(now time.Time, l *exchange.Leave) {
-	for i := range l.Places {
-		c := &l.Places[i]
-		if c.Slot == 0 {
-			continue
-		}
+	for i := range l.Asked {
+		c := &l.Asked[i]
 		counter := store.Counter{Rule: c.Name, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
-		s.lane.Release(now, &counter, c.Slot, l.Mode)
+		switch {
+		case l.At != 0:
+			store.GiveBack(now, s.lane, &store.Release{Counter: counter, Instant: l.At}, l.Mode)
+		case c.Slot != 0:
+			s.lane.Release(now, &counter, c.Slot, l.Mode)
+		}
 	}
 }

@@ -225,3 +225,45 @@ func TestReleaseWhileRedisIsAway(t *testing.T) {
 		t.Errorf("%+v, want one place that stayed booked", n)
 	}
 }
+
+// Requests that were not sent give back what they were charged, one per key and window, on all
+// lanes together. What was charged in another mode is not given back.
+func TestLaneGivesBackOnce(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, config(redistest.Start(t)))
+	lanes := [2]*loop{newLoop(t, c), newLoop(t, c)}
+	giveBack := func(l *loop, key string, at int64, mode store.Mode) {
+		charged := store.Release{Counter: counter(key, fixed(5)), Instant: at}
+		l.post(func(now time.Time) { store.GiveBack(now, l.lane, &charged, mode) })
+	}
+	left := func(key string) int64 {
+		look := counter(key, fixed(5))
+		look.Cost = 0
+		return lanes[0].ask(1, look).Decisions[0].Remaining
+	}
+	var at int64
+	for _, key := range []string{"a", "b"} {
+		ans := lanes[0].ask(4, counter(key, fixed(5)))
+		at = ans.At
+		if ans.Granted != 4 || at == 0 {
+			t.Fatalf("%+v", ans)
+		}
+	}
+	for _, mode := range []store.Mode{store.Cached, store.FailOpen, store.Local, store.Closed} {
+		giveBack(lanes[0], "a", at, mode)
+	}
+	giveBack(lanes[0], "b", 0, store.Exact)
+	for range 2 {
+		for _, l := range lanes {
+			giveBack(l, "b", at, store.Exact)
+		}
+	}
+	testkit.Eventually(t, "one is given back", func() bool { return left("b") == 2 })
+	for _, l := range lanes {
+		giveBack(l, "b", at, store.Exact)
+		l.ask(1, counter("after", fixed(5)))
+	}
+	if a, b := left("a"), left("b"); a != 1 || b != 2 {
+		t.Errorf("%d and %d are left, want 1 and 2", a, b)
+	}
+}
