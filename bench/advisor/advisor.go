@@ -12,6 +12,7 @@ import (
 
 	"weir/bench/closedloop"
 	"weir/bench/result"
+	"weir/bench/rig"
 	"weir/internal/service"
 )
 
@@ -25,55 +26,39 @@ const (
 // contain all further words. It prints tables, and writes plots and a page. A bound that
 // was not met is shown in a table, and is not an error.
 func Run(ctx context.Context, args []string, out io.Writer) error {
-	z, words, err := sizeOf(args)
-	if err != nil {
-		return err
-	}
-	all, madeUp, err := traces(traceDir)
-	if err != nil {
-		return err
-	}
-	scenarios := wanted(z.matrix(all), words)
-	if len(scenarios) == 0 {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("no scenario has all of %q in its name", words)}
-	}
-	recorder := result.NewRecorder(time.Now(), out, "advisor", args)
-	if madeUp {
-		fmt.Fprintf(recorder, "There are no traces in %s: the traffic is made up.\n\n", traceDir)
-	}
-	if len(words) == 0 {
-		if err := forecasts(ctx, recorder, progressTo(out)); err != nil {
-			return err
+	return rig.Try(func() {
+		z, words, err := sizeOf(args)
+		rig.Check(err)
+		all, madeUp := traces(traceDir)
+		scenarios := wanted(z.matrix(all), words)
+		if len(scenarios) == 0 {
+			rig.Check(&service.ExitError{Status: 2, Err: fmt.Errorf("no scenario has all of %q in its name", words)})
 		}
-	}
-	contestants := closedloop.Contestants()
-	plays, err := play(ctx, scenarios, contestants, progressTo(out))
-	if err != nil {
-		return err
-	}
-	show(recorder, plays, namesOf(contestants))
-	var fault error
-	dir := resultDir
-	switch {
-	case len(words) > 0:
-		dir = partDir
-	case madeUp:
-		dir, fault = partDir, fmt.Errorf("the traffic was made up, as there are no traces in %s: %w", traceDir, result.ErrNotKept)
-	}
-	if len(scenarios) == 1 {
-		if err := printLog(recorder, scenarios[0], closedloop.Advisor()); err != nil {
-			return err
+		recorder := result.NewRecorder(time.Now(), out, "advisor", args)
+		if madeUp {
+			fmt.Fprintf(recorder, "There are no traces in %s: the traffic is made up.\n\n", traceDir)
 		}
-	}
-	runs, err := draw(plays, closedloop.Advisor(), dir)
-	if err != nil {
-		return err
-	}
-	if err := write(dir, recorder.Record(time.Now(), fault), runs); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "\nPlots: %s/index.html\n", dir)
-	return fault
+		if len(words) == 0 {
+			forecasts(ctx, recorder, progressTo(out))
+		}
+		contestants := closedloop.Contestants()
+		plays := play(ctx, scenarios, contestants, progressTo(out))
+		show(recorder, plays, namesOf(contestants))
+		var fault error
+		dir := resultDir
+		switch {
+		case len(words) > 0:
+			dir = partDir
+		case madeUp:
+			dir, fault = partDir, fmt.Errorf("the traffic was made up, as there are no traces in %s: %w", traceDir, result.ErrNotKept)
+		}
+		if len(scenarios) == 1 {
+			printLog(recorder, scenarios[0], closedloop.Advisor())
+		}
+		write(dir, recorder.Record(time.Now(), fault), draw(plays, closedloop.Advisor(), dir))
+		fmt.Fprintf(out, "\nPlots: %s/index.html\n", dir)
+		rig.Check(fault)
+	})
 }
 
 // show prints all tables.

@@ -11,6 +11,7 @@ import (
 
 	"weir/bench/backtest"
 	"weir/bench/closedloop"
+	"weir/bench/rig"
 )
 
 func TestSizeOf(t *testing.T) {
@@ -107,14 +108,15 @@ func TestReadCounts(t *testing.T) {
 }
 
 // readText reads a source with the given text.
-func readText(t *testing.T, s source, text string) (*trace, error) {
+func readText(t *testing.T, s source, text string) (tr *trace, err error) {
 	t.Helper()
 	dir := t.TempDir()
 	s.file = "x.csv"
 	if err := os.WriteFile(filepath.Join(dir, s.file), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return s.trace(dir)
+	err = rig.Try(func() { tr = s.trace(dir) })
+	return tr, err
 }
 
 func TestReadOthers(t *testing.T) {
@@ -137,9 +139,9 @@ func TestReadOthers(t *testing.T) {
 
 // Without recorded traces the same traffic is generated every time.
 func TestWithoutTraces(t *testing.T) {
-	all, madeUp, err := traces(filepath.Join(t.TempDir(), "none"))
-	if err != nil || !madeUp || len(all) != 4 {
-		t.Fatalf("%d traces, made up %v, %v", len(all), madeUp, err)
+	all, madeUp := traces(filepath.Join(t.TempDir(), "none"))
+	if !madeUp || len(all) != 4 {
+		t.Fatalf("%d traces, made up %v", len(all), madeUp)
 	}
 	again := synthetic()
 	for i, tr := range all {

@@ -14,6 +14,7 @@ import (
 	"weir/advisor/forecast"
 	"weir/bench/backtest"
 	"weir/bench/report"
+	"weir/bench/rig"
 )
 
 const (
@@ -34,65 +35,47 @@ type replayed struct {
 }
 
 // forecasts replays the recorded traces and prints the scores of the forecaster.
-func forecasts(ctx context.Context, out, progress io.Writer) error {
+func forecasts(ctx context.Context, out, progress io.Writer) {
 	sets := backtest.Datasets()
 	list := make([]*replayed, len(sets))
-	err := each(ctx, len(sets), func(i int) (err error) {
+	each(ctx, len(sets), func(i int) {
 		fmt.Fprintf(progress, "\rforecasts: %-30s", sets[i].Name)
-		list[i], err = replay(sets[i])
-		return err
+		list[i] = replay(sets[i])
 	})
 	fmt.Fprintf(progress, "\r%-50s\n", "forecasts done")
-	if err != nil {
-		return err
-	}
 	printForecasts(out, list)
-	return nil
 }
 
 // replay returns nil if there is no such file.
-func replay(d backtest.Dataset) (*replayed, error) {
-	text, err := os.ReadFile(filepath.Join(traceDir, d.File))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+func replay(d backtest.Dataset) *replayed {
+	text := optional("trace", filepath.Join(traceDir, d.File))
+	if text == nil {
+		return nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read trace: %w", err)
-	}
-	t, err := backtest.ParseCounts(d.Name, d.Step, text)
-	if err != nil {
-		return nil, err
-	}
-	r := &replayed{}
-	if r.run, err = backtest.Replay(t, backtest.Advisor(forecast.Settings{}), d.Horizons...); err != nil {
-		return nil, err
-	}
+	t := rig.Must(backtest.ParseCounts(d.Name, d.Step, text))
+	r := &replayed{run: rig.Must(backtest.Replay(t, backtest.Advisor(forecast.Settings{}), d.Horizons...))}
 	span := t.After(warmUp)
 	r.scores = r.run.Scores(span)
 	for _, h := range d.Levels {
-		c, err := r.run.Levels(d.LevelSpan(t), h)
-		if err != nil {
-			return nil, err
-		}
-		r.levels = append(r.levels, c)
+		r.levels = append(r.levels, rig.Must(r.run.Levels(d.LevelSpan(t), h)))
 	}
 	for h := range d.Horizons {
 		r.cold = append(r.cold, r.run.ColdStart(h))
 		r.spikes = append(r.spikes, r.run.Spikes(h, span))
 	}
-	text, err = os.ReadFile(filepath.Join(referenceDir, d.Name+".json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
+	if text := optional("reference forecasts", filepath.Join(referenceDir, d.Name+".json")); text != nil {
+		r.others = rig.Must(r.run.Compare(rig.Must(backtest.ParseReference(text))))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read reference forecasts: %w", err)
+	return r
+}
+
+// optional reads a file; nil if there is none.
+func optional(what, file string) []byte {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		rig.Check(fmt.Errorf("read %s: %w", what, err))
 	}
-	ref, err := backtest.ParseReference(text)
-	if err != nil {
-		return nil, err
-	}
-	r.others, err = r.run.Compare(ref)
-	return r, err
+	return text
 }
 
 func printForecasts(out io.Writer, list []*replayed) {

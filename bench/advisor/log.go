@@ -7,11 +7,12 @@ import (
 	"weir/advisor/core"
 	"weir/bench/closedloop"
 	"weir/bench/report"
+	"weir/bench/rig"
 )
 
 // printLog plays a scenario once more with the advisor, and prints each snapshot with its
 // answer.
-func printLog(out io.Writer, s *closedloop.Scenario, c closedloop.Contestant) error {
+func printLog(out io.Writer, s *closedloop.Scenario, c closedloop.Contestant) {
 	fmt.Fprintf(out, "\n### %s: %s\n\n", c.Name, s.Name)
 	report.Head(out, "at s", "capacity", "demand", "observed", "let through", "answered", "p95 ms", "errors %", "gate %", "gate limit", "limit", "said", "why")
 	logged := *s
@@ -21,6 +22,5 @@ func printLog(out io.Writer, s *closedloop.Scenario, c closedloop.Contestant) er
 			fmt.Sprintf("%.0f", n.Observed), fmt.Sprintf("%.0f", n.Forwarded), fmt.Sprintf("%.0f", n.Ended/span), fmt.Sprintf("%.0f", 1000*n.P95), fmt.Sprintf("%.1f", 100*n.Errors),
 			fmt.Sprintf("%.0f", 100*n.GateShare), fmt.Sprintf("%.1f", n.GateLimit), fmt.Sprintf("%.1f", n.Limit.Rate()), fmt.Sprintf("%.1f", r.Limit.Rate()), fmt.Sprint(r.Advice.Codes, " ", r.Advice.Reason))
 	}
-	_, err := closedloop.Run(&logged, c.New(&logged))
-	return err
+	rig.Must(closedloop.Run(&logged, c.New(&logged)))
 }

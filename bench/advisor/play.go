@@ -2,16 +2,15 @@ package advisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"weir/advisor/core"
 	"weir/bench/closedloop"
+	"weir/bench/rig"
 )
 
 // A played has the results of all contestants in a scenario.
@@ -22,54 +21,39 @@ type played struct {
 
 // play plays every scenario with every contestant, GOMAXPROCS scenarios at once, and
 // reports its progress.
-func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Contestant, progress io.Writer) ([]*played, error) {
+func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Contestant, progress io.Writer) []*played {
 	out := make([]*played, len(scenarios))
 	began := time.Now()
 	var done atomic.Int64
-	err := each(ctx, len(scenarios), func(i int) (err error) {
-		out[i], err = playOne(ctx, scenarios[i], contestants)
+	each(ctx, len(scenarios), func(i int) {
+		rig.In(scenarios[i].Name, func() { out[i] = playOne(ctx, scenarios[i], contestants) })
 		fmt.Fprintf(progress, "\r%d of %d scenarios, %v", done.Add(1), len(scenarios), time.Since(began).Round(time.Second))
-		return err
 	})
 	fmt.Fprintln(progress)
-	return out, err
+	return out
 }
 
 // each calls f for 0 to n-1 until ctx ends, GOMAXPROCS of them at the same time.
-func each(ctx context.Context, n int, f func(i int) error) error {
-	faults := make([]error, n)
+func each(ctx context.Context, n int, f func(i int)) {
 	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), n) {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				faults[i] = f(i)
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(append(faults, ctx.Err())...)
+	rig.Together(min(runtime.GOMAXPROCS(0), n), func(int) {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			rig.Check(ctx.Err())
+			f(i)
+		}
+	})
 }
 
-func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedloop.Contestant) (*played, error) {
+func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedloop.Contestant) *played {
 	if len(s.History) > 0 { // the contestants begin with what a core learns from it
 		c := core.New(s.Tuning())
 		c.Import(s.History)
-		var err error
-		if s.Memory, err = c.Parts(); err != nil {
-			return nil, fmt.Errorf("%s: write down what was learned: %w", s.Name, err)
-		}
+		rig.In("write down what was learned", func() { s.Memory = rig.Must(c.Parts()) })
 	}
 	p := &played{s, make(map[string]*closedloop.Result)}
 	for _, c := range contestants {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		r, err := closedloop.Run(s, c.New(s))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", s.Name, c.Name, err)
-		}
-		p.results[c.Name] = r
+		rig.Check(ctx.Err())
+		rig.In(c.Name, func() { p.results[c.Name] = rig.Must(closedloop.Run(s, c.New(s))) })
 	}
-	return p, nil
+	return p
 }

@@ -13,6 +13,7 @@ import (
 	"weir/advisor/series"
 	"weir/bench/backtest"
 	"weir/bench/closedloop"
+	"weir/bench/rig"
 )
 
 // A trace is recorded or generated traffic.
@@ -54,46 +55,35 @@ var sources = []source{
 
 // traces reads the recorded traces in dir. If there is no such folder it returns generated
 // ones, and madeUp is true.
-func traces(dir string) (all []*trace, madeUp bool, err error) {
+func traces(dir string) (all []*trace, madeUp bool) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return synthetic(), true, nil
+		return synthetic(), true
 	}
 	for _, s := range sources {
-		t, err := s.trace(dir)
-		if err != nil {
-			return nil, false, err
-		}
-		all = append(all, t)
+		all = append(all, s.trace(dir))
 	}
-	return all, false, nil
+	return all, false
 }
 
 // trace reads a source.
-func (s source) trace(dir string) (t *trace, err error) {
+func (s source) trace(dir string) *trace {
+	instant := func(text string) time.Time { return rig.Must(time.Parse(time.DateTime, text)) }
 	text, err := os.ReadFile(filepath.Join(dir, s.file))
 	if err != nil {
-		return nil, fmt.Errorf("read trace: %w", err)
+		rig.Check(fmt.Errorf("read trace: %w", err))
 	}
-	read, err := s.read(s.name, s.step, text)
-	if err != nil {
-		return nil, err
-	}
+	read := rig.Must(s.read(s.name, s.step, text))
 	if s.start != "" {
-		if read.Start, err = time.Parse(time.DateTime, s.start); err != nil {
-			return nil, err
-		}
+		read.Start = instant(s.start)
 	}
-	t = &trace{Trace: *read, dispersion: s.dispersion, from: read.Start, span: time.Duration(len(read.Rates)) * s.step}
+	t := &trace{Trace: *read, dispersion: s.dispersion, from: read.Start, span: time.Duration(len(read.Rates)) * s.step}
 	if s.from != "" {
-		t.span = s.span
-		if t.from, err = time.Parse(time.DateTime, s.from); err != nil {
-			return nil, err
-		}
+		t.from, t.span = instant(s.from), s.span
 	}
 	if s.past != "" {
-		t.past, err = source{name: s.name, file: s.past, read: backtest.ParseCounts, step: time.Minute}.trace(dir)
+		t.past = source{name: s.name, file: s.past, read: backtest.ParseCounts, step: time.Minute}.trace(dir)
 	}
-	return t, err
+	return t
 }
 
 // readRequests reads a header and a request per line, and counts the requests in slots.
