@@ -27,7 +27,6 @@ const (
 // A replayed has the forecasts for a trace and their scores.
 type replayed struct {
 	run    *backtest.Run
-	scores backtest.Table
 	levels []backtest.Comparison // with simple methods, over all slots
 	others []backtest.Comparison // with Prophet and statistical libraries, at some origins
 	cold   [][]backtest.Stage    // by horizon
@@ -55,7 +54,6 @@ func replay(d backtest.Dataset) *replayed {
 	t := rig.Must(backtest.ParseCounts(d.Name, d.Step, text))
 	r := &replayed{run: rig.Must(backtest.Replay(t, backtest.Advisor(forecast.Settings{}), d.Horizons...))}
 	span := t.After(warmUp)
-	r.scores = r.run.Scores(span)
 	for _, h := range d.Levels {
 		r.levels = append(r.levels, rig.Must(r.run.Levels(d.LevelSpan(t), h)))
 	}
@@ -79,41 +77,63 @@ func optional(what, file string) []byte {
 }
 
 func printForecasts(out io.Writer, list []*replayed) {
-	var levels, others []backtest.Comparison
-	scores := backtest.Table{}
-	for _, r := range list {
-		if r == nil {
-			continue
-		}
-		levels, others = append(levels, r.levels...), append(others, r.others...)
-		scores.Head = r.scores.Head
-		scores.Rows = append(scores.Rows, r.scores.Rows...)
-	}
-	if scores.Head == nil {
+	list = slices.DeleteFunc(list, func(r *replayed) bool { return r == nil })
+	if len(list) == 0 {
 		return
 	}
-	printTable(out, "Forecasts: scores after six hours of history", scores)
+	var levels, others []backtest.Comparison
+	for _, r := range list {
+		levels, others = append(levels, r.levels...), append(others, r.others...)
+	}
+	printTable(out, "Forecasts: scores after six hours of history", scores(list))
 	summary := func(list []backtest.Comparison) backtest.Summary {
 		s := backtest.Summarise(list, levelBound, prophetName)
 		fmt.Fprintf(out, "\n%d of %d rows are better than the best other, which differs from row to row, %d more than 5 %% worse; mean ratio %.3f.\n", s.Better, s.Rows, s.Above, s.Mean)
 		return s
 	}
 	if len(levels) > 0 {
-		t := backtest.Comparisons(levels, prophetName)
-		last := len(t.Head) - 1 // Prophet is not among them
-		t.Head = t.Head[:last]
-		for i := range t.Rows {
-			t.Rows[i] = t.Rows[i][:last]
-		}
-		printTable(out, "Forecasts: error (WAPE) beside simple methods, all slots", t)
+		printTable(out, "Forecasts: error (WAPE) beside simple methods, all slots", comparisons(levels))
 		summary(levels)
 	}
 	if len(others) > 0 {
-		printTable(out, "Forecasts: error (WAPE) beside Prophet and statistical libraries, at their origins", backtest.Comparisons(others, prophetName))
+		printTable(out, "Forecasts: error (WAPE) beside Prophet and statistical libraries, at their origins", comparisons(others, prophetName))
 		fmt.Fprintf(out, "Better than Prophet on %d rows.\n", summary(others).BetterThan)
 	}
 	printCold(out, list)
 	printSpikes(out, list)
+}
+
+// scores returns the scores of each horizon.
+func scores(list []*replayed) *report.Table {
+	t := report.NewTable("series | horizon | N | WAPE | RMSE | MASE | in q05–q95 | ≤ q80 | ≤ q95 | ≤ q99 | pinball .95 | width | interval score")
+	for _, r := range list {
+		for h, d := range r.run.Horizons {
+			s := r.run.Score(h, r.run.Trace.After(warmUp))
+			t.Add("%s | %v | %d | %.4f | %.4g | %.3f | %.3f | %.3f | %.3f | %.3f | %.4f | %.3f | %.3f", r.run.Trace.Name, d, s.N, s.WAPE, s.RMSE, s.MASE,
+				s.Within, s.Below[2], s.Below[3], s.Below[4], s.Pinball[3], s.Width, s.Interval)
+		}
+	}
+	return t
+}
+
+// comparisons returns our errors, those of the best other method with its name, their ratios, and
+// the errors of the named methods.
+func comparisons(list []backtest.Comparison, named ...string) *report.Table {
+	t := report.NewTable("series | horizon | weir | best | its name | ratio | RMSE ratio")
+	t.Columns = append(t.Columns, named...)
+	for _, c := range list {
+		best := c.Best()
+		t.Add("%s | %v | %.4f | %.4f | %s | %.3f | %.3f", c.Trace, c.Horizon, c.Own.WAPE, best.WAPE, best.Name, c.Ratio(), c.RMSERatio())
+		row := &t.Rows[len(t.Rows)-1]
+		for _, name := range named {
+			cell := "-"
+			if o, ok := c.Other(name); ok {
+				cell = fmt.Sprintf("%.4f", o.WAPE)
+			}
+			*row = append(*row, cell)
+		}
+	}
+	return t
 }
 
 // printSpikes prints how well alarms predict sudden rises.
@@ -121,9 +141,6 @@ func printSpikes(out io.Writer, list []*replayed) {
 	fmt.Fprint(out, "\n### Sudden rises: alarms of the 95 % quantile\n\n")
 	report.Head(out, "series", "horizon", "rises", "announced", "lead, median", "alarms", "of these right %", "in alarm % of the time")
 	for _, r := range list {
-		if r == nil {
-			continue
-		}
 		for h, s := range r.spikes {
 			lead, right := "–", "–"
 			if s.Announced > 0 {
@@ -146,9 +163,6 @@ func printCold(out io.Writer, list []*replayed) {
 	fmt.Fprint(out, "\n### Forecasts by age of the history: error in parts of the last value's (share inside of q05 to q95)\n\n")
 	report.Head(out, "series", "horizon", "to 5 min", "30 min", "6 h", "2 d", "8 d", "more")
 	for _, r := range list {
-		if r == nil {
-			continue
-		}
 		for h, stages := range r.cold {
 			report.Row(out, append([]string{r.run.Trace.Name, r.run.Horizons[h].String()}, coldCells(stages)...)...)
 		}
@@ -168,10 +182,6 @@ func coldCells(stages []backtest.Stage) []string {
 	return cells
 }
 
-func printTable(out io.Writer, title string, t backtest.Table) {
-	fmt.Fprintf(out, "\n### %s\n\n", title)
-	report.Head(out, t.Head...)
-	for _, cells := range t.Rows {
-		report.Row(out, cells...)
-	}
+func printTable(out io.Writer, title string, t *report.Table) {
+	fmt.Fprintf(out, "\n### %s\n\n%v", title, t)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/bench/backtest"
 	"weir/bench/closedloop"
 	"weir/bench/report"
 	"weir/bench/result"
@@ -83,6 +84,19 @@ func TestReport(t *testing.T) {
 	printLog(&log, plays[0].Scenario, closedloop.Advisor())
 	if strings.Count(log.String(), "\n| ") < 3 {
 		t.Errorf("the log:\n%s", &log)
+	}
+}
+
+func TestComparisons(t *testing.T) {
+	list := []backtest.Comparison{{Trace: "t", Horizon: time.Minute, Own: backtest.Column{Name: "weir", WAPE: .2, RMSE: 3},
+		Others: []backtest.Column{{Name: "prophet", WAPE: .4, RMSE: 6}, {Name: "theta", WAPE: .1, RMSE: 12}}}}
+	for want, named := range map[string][]string{
+		"| t | 1m0s | 0.2000 | 0.1000 | theta | 2.000 | 0.500 |\n":              nil,
+		"| t | 1m0s | 0.2000 | 0.1000 | theta | 2.000 | 0.500 | 0.4000 | - |\n": {"prophet", "ets"},
+	} {
+		if text := comparisons(list, named...).String(); !strings.HasSuffix(text, want) {
+			t.Errorf("with %q:\n%s", named, text)
+		}
 	}
 }
 

@@ -48,6 +48,41 @@ func (c Comparison) Other(name string) (Column, bool) {
 // Ratio returns our WAPE divided by that of the best other method.
 func (c Comparison) Ratio() float64 { return c.Own.WAPE / c.Best().WAPE }
 
+// RMSERatio returns our RMSE divided by the smallest of the other methods.
+func (c Comparison) RMSERatio() float64 {
+	least := math.Inf(1)
+	for _, o := range c.Others {
+		least = min(least, o.RMSE)
+	}
+	return c.Own.RMSE / least
+}
+
+// A Summary sums up a list of comparisons.
+type Summary struct {
+	Rows, Better, Above int     // rows; those with a ratio below 1; those with one above the bound
+	Mean                float64 // ratio to the best other method, which differs from row to row
+	BetterThan          int     // rows better than the named method
+}
+
+// Summarise sums up a list. bound is the largest acceptable ratio.
+func Summarise(list []Comparison, bound float64, named string) Summary {
+	s := Summary{Rows: len(list)}
+	for _, c := range list {
+		ratio := c.Ratio()
+		s.Mean += ratio / float64(len(list))
+		if ratio < 1 {
+			s.Better++
+		}
+		if ratio > bound {
+			s.Above++
+		}
+		if o, ok := c.Other(named); ok && c.Own.WAPE < o.WAPE {
+			s.BetterThan++
+		}
+	}
+	return s
+}
+
 // errorSums are the sums behind WAPE and RMSE.
 type errorSums struct{ abs, sq, truth, n float64 }
 

@@ -2,7 +2,6 @@ package backtest
 
 import (
 	"math"
-	"slices"
 	"testing"
 	"time"
 )
@@ -75,8 +74,8 @@ func TestCompare(t *testing.T) {
 	if s.Rows != 1 || s.Above != 1 || s.Better != 0 || s.BetterThan != 1 || math.Abs(s.Mean-4) > 1e-12 {
 		t.Errorf("summary %+v", s)
 	}
-	if rows := Comparisons(list, "prophet").Rows; len(rows) != 1 || !slices.Contains(rows[0], "theta") || !slices.Contains(rows[0], "4.000") {
-		t.Errorf("the table has the rows %q", rows)
+	if ratio := c.RMSERatio(); math.Abs(ratio-math.Sqrt(8)) > 1e-12 {
+		t.Errorf("the ratio of the RMSEs is %g", ratio)
 	}
 	ref.Rows[0].Index = 7
 	if _, err := r.Compare(ref); err == nil {

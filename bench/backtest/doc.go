@@ -6,5 +6,5 @@
 // [Run.Levels] compares a run with simple methods, [Run.Compare] with the forecasts of
 // Prophet and of statistical libraries at the same origins.
 //
-// Traces are parsed from bytes, and results are numbers and tables.
+// Traces are parsed from bytes, and results are numbers.
 package backtest
