@@ -32,49 +32,36 @@ type Postgres struct {
 // StartPostgres starts a PostgreSQL with settings of the form NAME=value. It fails if none is
 // installed.
 func StartPostgres(ctx context.Context, settings ...string) (p *Postgres, err error) {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if path, err := exec.LookPath("initdb"); err == nil {
-		found = append(found, path)
-	}
-	if len(found) == 0 {
-		return nil, errors.New("PostgreSQL is not installed (Debian: apt-get install postgresql)")
-	}
-	p = &Postgres{programs: filepath.Dir(found[len(found)-1]), settings: settings}
-	if p.Addr, err = freeport.Addr(); err != nil {
-		return nil, err
-	}
-	if p.dir, err = os.MkdirTemp("/tmp", "weir-postgres-"); err != nil { // other users may not have access to os.TempDir
-		return nil, err
-	}
-	if err = p.prepare(); err == nil {
-		err = p.Restart(ctx)
-	}
-	if err != nil {
-		_ = os.RemoveAll(p.dir)
-		return nil, err
-	}
-	return p, nil
+	err = Try(func() {
+		found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+		if path, err := exec.LookPath("initdb"); err == nil {
+			found = append(found, path)
+		}
+		if len(found) == 0 {
+			Check(errors.New("PostgreSQL is not installed (Debian: apt-get install postgresql)"))
+		}
+		// Other users may not have access to os.TempDir.
+		p = &Postgres{programs: filepath.Dir(found[len(found)-1]), settings: settings, Addr: Must(freeport.Addr()), dir: Must(os.MkdirTemp("/tmp", "weir-postgres-"))}
+		if err := Try(func() { p.prepare(); Check(p.Restart(ctx)) }); err != nil {
+			_ = os.RemoveAll(p.dir)
+			Check(err)
+		}
+	})
+	return p, err
 }
 
 // prepare gives the folder to the user and creates the database in it.
-func (p *Postgres) prepare() error {
+func (p *Postgres) prepare() {
 	if os.Getuid() == 0 {
-		as, err := user.Lookup("nobody")
-		if err != nil {
-			return err
-		}
-		uid, err1 := strconv.ParseUint(as.Uid, 10, 32)
-		gid, err2 := strconv.ParseUint(as.Gid, 10, 32)
+		as := Must(user.Lookup("nobody"))
+		uid, gid := Must(strconv.ParseUint(as.Uid, 10, 32)), Must(strconv.ParseUint(as.Gid, 10, 32))
 		p.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		if err := errors.Join(err1, err2, os.Chown(p.dir, int(uid), int(gid))); err != nil {
-			return err
-		}
+		Check(os.Chown(p.dir, int(uid), int(gid)))
 	}
 	out, err := p.command("initdb", "-D", p.dir+"/data", "-U", "weir", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, out)
+		Check(fmt.Errorf("initdb: %w\n%s", err, out))
 	}
-	return nil
 }
 
 // command returns a command of PostgreSQL that runs as the user, without variables such as

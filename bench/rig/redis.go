@@ -2,10 +2,8 @@ package rig
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"os"
-	"os/exec"
+	"strings"
 
 	"weir/internal/freeport"
 )
@@ -18,28 +16,18 @@ type Redis struct {
 }
 
 // StartRedis starts a redis-server. It fails if none is installed.
-func StartRedis(ctx context.Context) (*Redis, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, fmt.Errorf("redis-server is not installed (Debian: apt-get install redis-server): %w", err)
-	}
-	addr, err := freeport.Addr()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "weir-redis-")
-	if err != nil {
-		return nil, err
-	}
-	r := &Redis{Addr: addr, dir: dir}
-	return r, r.Restart(ctx)
+func StartRedis(ctx context.Context) (r *Redis, err error) {
+	err = Try(func() {
+		Check(Installed("redis-server"))
+		r = &Redis{Addr: Must(freeport.Addr()), dir: Must(os.MkdirTemp("", "weir-redis-"))}
+		Check(r.Restart(ctx))
+	})
+	return r, err
 }
 
 // Restart starts the server again after Kill, at the same address and empty.
-func (r *Redis) Restart(ctx context.Context) error {
-	host, port, err := net.SplitHostPort(r.Addr)
-	if err != nil {
-		return err
-	}
+func (r *Redis) Restart(ctx context.Context) (err error) {
+	host, port, _ := strings.Cut(r.Addr, ":")
 	r.Process, err = Start("redis-server", nil, "redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "", "--appendonly", "no")
 	if err != nil {
 		return err
