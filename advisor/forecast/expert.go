@@ -66,7 +66,12 @@ var experts = [...]expert{
 	{"day_moved", "(y + c) exp(s(h) - s(0)) - c, s the mean day", func(m *moment) float64 { return m.moved(seasonDay) }},
 	{"week", "exp s(h) - c, s the mean week", func(m *moment) float64 { return m.rate(m.then[seasonWeek]) }},
 	{"week_moved", "(y + c) exp(s(h) - s(0)) - c, s the mean week", func(m *moment) float64 { return m.moved(seasonWeek) }},
-	{"minute_of_day", "exp s(h) - c, s the mean day by the minute", func(m *moment) float64 { return m.rate(m.then[seasonMinuteOfDay]) }},
+	{"day", "exp s(h) - c, s the mean day, with short slots by the minute", func(m *moment) float64 {
+		if z := m.then[seasonMinuteOfDay]; z == z {
+			return m.rate(z)
+		}
+		return m.rate(m.then[seasonDay])
+	}},
 }
 
 const (

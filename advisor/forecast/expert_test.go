@@ -30,7 +30,7 @@ func TestExperts(t *testing.T) {
 	want := map[string]float64{
 		"last": 40, "smooth": 25,
 		"yesterday_moved": 122, "last_week_moved": 122, "day_moved": 122, "week": 62, "week_moved": 122,
-		"minute_of_day": 62,
+		"day": 62,
 	}
 	for _, e := range experts {
 		if got := e.ask(&m); e.formula == "" || math.Abs(got-want[e.name]) > 1e-9 {
