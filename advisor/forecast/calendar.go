@@ -113,7 +113,7 @@ func (k *calendar) fill(s *[seasonsN]float64, t, dt, c float64) {
 	width := ownWidth(dt)
 	*s = [seasonsN]float64{
 		seasonYesterday: k.ago(mid, day, width, c), seasonLastWeek: k.ago(mid, week, width, c),
-		seasonDay: k.day.value(local), seasonWeek: k.week.value(local),
+		seasonDay: k.day.exact(local), seasonWeek: k.week.value(local),
 		seasonCourse:      k.course.value(local) + k.events.effect(mid),
 		seasonMinuteOfDay: math.NaN(), seasonMinuteOfHour: math.NaN(),
 	}

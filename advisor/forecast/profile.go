@@ -15,8 +15,7 @@ const (
 )
 
 // A profile is the mean course of z over a day or a week, in bins of five minutes. Each
-// bin is a mean with a half-life of halfLife seconds. Bins with little data borrow from
-// their neighbours.
+// bin is a mean with a half-life of halfLife seconds.
 type profile struct {
 	halfLife float64
 	period   float64
@@ -60,8 +59,9 @@ func (p *profile) fade(i int, now float64) float64 {
 	return math.Exp2(-max(0, now-p.at[i]) / p.halfLife)
 }
 
-// value returns z of the profile at a local time, or NaN if it is unknown there. The
-// neighbours of the bin count the more, the less data it has.
+// value returns z of the bin at a local time together with its neighbours, which count
+// half, or NaN if it is unknown. Where bins have little data this has less noise, but it
+// smooths steps.
 func (p *profile) value(local float64) float64 {
 	n := len(p.sum)
 	i := p.bin(local)
@@ -74,7 +74,7 @@ func (p *profile) value(local float64) float64 {
 	return sum / weight
 }
 
-// exact returns z of the bin alone, or NaN if it is unknown.
+// exact returns z of the bin alone, or NaN if it is unknown. A step stays a step.
 func (p *profile) exact(local float64) float64 {
 	i := p.bin(local)
 	if p.weight[i] < .5 {
