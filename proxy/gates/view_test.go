@@ -3,6 +3,7 @@ package gates
 import (
 	"fmt"
 	"iter"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -74,6 +75,32 @@ func TestGatesOfManyTargets(t *testing.T) {
 	if r := g.Report("http://nobody:1", 100); r.Count != 0 || r.Targets == nil {
 		t.Errorf("of no target: %+v", r)
 	}
+}
+
+// The gates of 10,000 targets that have all learned, and cut their limits, take little memory.
+func TestMemoryOfManyGates(t *testing.T) {
+	const targets, most = 10_000, 4 << 10 // bytes for each
+	all := make([]Gate, targets)
+	before := heap()
+	for range 2 {
+		for i := range all {
+			learn(&all[i])
+		}
+	}
+	if each := (heap() - before) / targets; each > most {
+		t.Errorf("a gate takes %d bytes, may take %d", each, most)
+	}
+	if all[targets-1].Look().Cuts[gate.Errors] == 0 {
+		t.Error("the last gate has learned nothing")
+	}
+}
+
+// heap returns how many bytes are in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // learn has a gate learn from answers after 10 ms, and then from refusals.

@@ -1,0 +1,73 @@
+package gate_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"weir/proxy/gate/gatetest"
+)
+
+// An answer time that no target can keep, or that each keeps, is no reason to shed what the
+// target can answer, nor to leave it without protection.
+func TestOddSLO(t *testing.T) {
+	for _, slo := range []time.Duration{1, 10 * time.Hour} {
+		for seed := range seeds {
+			w := steady(seed)
+			w.SLO, w.Length = slo, 20*sec
+			if r := gatetest.Play(w); r.Needless > 0 {
+				t.Errorf("an SLO of %v, seed %d: of %d requests %d are shed needlessly", slo, seed, r.Offered, r.Needless)
+			}
+			w = usual()
+			w.Seed, w.SLO = seed, slo
+			if r := gatetest.Play(w); r.Ratio(2*sec, w.Length) < .98 || r.Ratio(10*sec, 20*sec) < .96 {
+				t.Errorf("an SLO of %v, seed %d: answered in time ÷ possible: %.3f over all, want .98; %.3f in the bad time, want .96", slo, seed, r.Ratio(2*sec, w.Length), r.Ratio(10*sec, 20*sec))
+			}
+		}
+	}
+}
+
+// A target that answers nothing for a while is used again when it does.
+func TestMute(t *testing.T) {
+	const from, back = 10 * sec, 20 * sec
+	for _, load := range []float64{1000, 2000} {
+		for _, timeout := range []time.Duration{2 * sec, 9 * sec} {
+			for seed := range seeds {
+				w := usual()
+				w.Seed, w.Timeout, w.Length = seed, timeout, back+timeout+10*sec
+				w.Stages = []gatetest.Stage{{Load: load}, {From: from, Mute: true}, {From: back}}
+				r := gatetest.Play(w)
+				again := back + timeout // when nothing is waited for any longer
+				if soon, later := r.Ratio(again, again+sec), r.Ratio(again+sec, w.Length); soon < .93 || later < .95 {
+					t.Errorf("%.0f/s, a timeout of %v, seed %d: answered in time ÷ possible: %.3f in the first second, want .93; %.3f later, want .95", load, timeout, seed, soon, later)
+				}
+				if before, after := r.Limit(8*sec, from), r.Limit(w.Length-2*sec, w.Length); after < .7*before || after > 1.4*before {
+					t.Errorf("%.0f/s, a timeout of %v, seed %d: the limit was %.1f and is %.1f", load, timeout, seed, before, after)
+				}
+			}
+		}
+	}
+}
+
+// When the clock is set forward or back while requests are in flight nothing is shed that can be
+// answered, and under overload the target is protected, and used when it has more workers soon after.
+func TestClockJumps(t *testing.T) {
+	const at, more, length = 10 * sec, 11 * sec, 16 * sec
+	for _, jump := range []time.Duration{-24 * time.Hour, -sec, -10 * ms, 10 * ms, sec, time.Hour, 3650 * 24 * time.Hour} {
+		t.Run(fmt.Sprint(jump), func(t *testing.T) {
+			t.Parallel()
+			for seed := range seeds {
+				w := steady(seed)
+				w.Length, w.Stages = length, append(w.Stages, gatetest.Stage{From: at, Clock: jump})
+				if r := gatetest.Play(w); r.Needless > 0 {
+					t.Errorf("seed %d: of %d requests %d are shed needlessly", seed, r.Offered, r.Needless)
+				}
+				w.Stages = []gatetest.Stage{{Load: 2000}, {From: at, Clock: jump}, {From: more, Load: 5000, Workers: 60}}
+				r := gatetest.Play(w)
+				if soon, later := r.Ratio(at, more), r.Ratio(more, length); soon < .91 || later < .94 {
+					t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .91; when it has more workers %.3f, want .94", seed, soon, later)
+				}
+			}
+		})
+	}
+}
