@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"weir/proxy/deferred"
@@ -137,23 +136,20 @@ func (q *Queue) claims(now time.Time, n int, except []string) (f *postgres.Field
 		deadline = q.clock.deadline(time.Now().Add(q.cfg.silence))
 	}
 	f, instant, err = q.write(ctx, "deferred_claim_3", new(postgres.Args).Int8(q.at(now)).Int8(deadline).Int8(q.slot+2).Bytes(q.mode).Int8(int64(n)).
-		Int8(deferred.LeaseFor.Microseconds()).Int8(q.cfg.Limits.DeadKeep.Microseconds()).Int8(token).Int8s(q.lost.tokens(now)).Texts(except))
+		Int8(deferred.LeaseFor.Microseconds()).Int8(q.cfg.Limits.DeadKeep.Microseconds()).Int8(token).Int8s(q.lostTokens(now)).Texts(except))
 	if err != nil && !postgres.Certain(err) {
-		q.lost.add(now, token)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if len(q.lost) < lostMax {
+			q.lost = append(q.lost, lostClaim{token, now})
+		}
 	}
 	return f, instant, err
 }
 
-// A lostClaims has the tokens of claims without an answer. The entries of these claims were not
-// delivered, so they are returned to their lines. Tokens are passed repeatedly, until the claims
-// can no longer be executed, because a claim may be executed after the next one.
-//
-// Safe for concurrent use: mu guards all.
-type lostClaims struct {
-	mu    sync.Mutex
-	known []lostClaim
-}
-
+// A lostClaim is a claim without an answer. Its entries were not delivered, so they are returned to
+// their lines. Its token is passed repeatedly, until the claim can no longer be executed, because it
+// may be executed after the next one.
 type lostClaim struct {
 	token int64
 	at    time.Time
@@ -162,20 +158,12 @@ type lostClaim struct {
 // lostMax bounds the claims that are noted. The leases of further claims expire.
 const lostMax = 64
 
-func (l *lostClaims) add(now time.Time, token int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.known) < lostMax {
-		l.known = append(l.known, lostClaim{token, now})
-	}
-}
-
-// tokens returns those of the last lease time; the clock may have been set back.
-func (l *lostClaims) tokens(now time.Time) (tokens []int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.known = slices.DeleteFunc(l.known, func(c lostClaim) bool { return now.Sub(c.at).Abs() > deferred.LeaseFor })
-	for _, c := range l.known {
+// lostTokens returns those of the last lease time; the clock may have been set back.
+func (q *Queue) lostTokens(now time.Time) (tokens []int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lost = slices.DeleteFunc(q.lost, func(c lostClaim) bool { return now.Sub(c.at).Abs() > deferred.LeaseFor })
+	for _, c := range q.lost {
 		tokens = append(tokens, c.token)
 	}
 	return tokens

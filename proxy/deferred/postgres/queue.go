@@ -49,7 +49,7 @@ const (
 
 // A Queue is a deferred.Queue in PostgreSQL.
 //
-// Safe for concurrent use: mu guards the four fields below it, the others are immutable or safe themselves.
+// Safe for concurrent use: mu guards the five fields below it, the others are immutable or safe themselves.
 type Queue struct {
 	cfg Config
 	log *slog.Logger
@@ -62,13 +62,13 @@ type Queue struct {
 	puts    *inbox.Box[*putting] // also records whether the server can be used
 	settles *inbox.Box[*settling]
 	wakeAt  atomic.Int64 // µs: when a claim has to ask the server
-	lost    lostClaims
 
 	mu       sync.Mutex
 	mends    int              // how often the queue was made usable again
 	doubtful []postgres.Place // puts that were answered Unstored and may be stored; only changed by the goroutine of keepStoring
 	stats    deferred.Stats
 	except   []string // rules that the last claim excluded
+	lost     []lostClaim
 
 	ctx      context.Context
 	stop     context.CancelFunc
