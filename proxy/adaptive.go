@@ -17,7 +17,7 @@ import (
 // store is configured.
 func newAdaptive(e *service.Env, c *config.Config, cfg *configuration, front *wire.Front) *adaptive.Adaptive {
 	a := adaptive.Config{Settings: c.Adaptive, Instance: instance(), Limits: cfg.limits, Log: e.Logger("Adaptive"),
-		Traffic: front.Traffic, SetCandidate: front.Tally.SetCandidate, Candidate: front.Tally.Candidate}
+		Traffic: front.Traffic, SetCandidate: front.Tally.SetCandidate, Candidate: front.Tally.Candidate, Bound: front.Gates.Advise}
 	if cfg.memory() == nil {
 		a.Shared = cfg.store
 	}

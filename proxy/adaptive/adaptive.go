@@ -45,6 +45,9 @@ type Config struct {
 	Traffic      func() *traffic.Sum
 	SetCandidate func(*limit.Limit)
 	Candidate    func() tally.Trial
+
+	// Bound is a method of gates.Gates.
+	Bound func(most int)
 }
 
 // An Adaptive follows the advisor while it runs.
@@ -65,6 +68,7 @@ type Adaptive struct {
 	switched  time.Time       // when algorithm was put in force, by the snapshots' clock
 	warnedCap float64         // cap of the previous recommendation; 0: it was not capped
 	candidate limit.Config    // on trial
+	bounded   int             // bound of the gates' limits in force; 0: none
 	before    *trial          // counts of the candidate at the last update
 
 	results [resultCount]metric.Counter
@@ -143,12 +147,27 @@ func (a *Adaptive) begin(now time.Time) {
 	a.renew(now)
 }
 
-// due is called at a turn of the clock, and reports whether a snapshot must be sent.
+// due is called at a turn of the clock, and reports whether a snapshot must be sent. The first
+// is sent at once, for the bound of the gates: they have learned little yet.
 func (a *Adaptive) due(now time.Time) bool {
 	before := a.beat
 	a.beat = &reading{at: now, turn: a.clock.turn(now), traffic: a.cfg.Traffic()}
 	t := a.beat.traffic.Since(before.traffic)
-	return a.regular() || full(&t) >= gate.PressedShare
+	if !a.young(now) {
+		a.bound(0)
+	}
+	return a.regular() || a.last.turn == 0 || full(&t) >= gate.PressedShare
+}
+
+// young reports whether the gates have learned little yet.
+func (a *Adaptive) young(now time.Time) bool { return now.Sub(a.clock.began) < gate.Young }
+
+// bound bounds the gates' limits, if that is a change; 0: no longer.
+func (a *Adaptive) bound(most int) {
+	if most != a.bounded {
+		a.bounded = most
+		a.cfg.Bound(most)
+	}
 }
 
 // regular reports whether an interval of the settings has ended since the last snapshot.
@@ -328,6 +347,7 @@ func (a *Adaptive) failed(reason string) {
 		a.cfg.Log.Warn("AI module unreachable, continuing with last known limits", "reason", reason)
 	}
 	if failures == a.cfg.Settings.Stale {
+		a.bound(0)
 		a.cfg.Log.Warn("AI recommendations are stale", "failed", failures, "reason", reason)
 	}
 }
@@ -342,6 +362,9 @@ func (a *Adaptive) succeeded(now time.Time, r *Recommendation) {
 			p.predicted = r.PredictedRPS
 		}
 	})
+	if r.Gate != nil && !a.shadow() && a.young(now) {
+		a.bound(r.Gate.Max)
+	}
 	if failures > 0 {
 		a.cfg.Log.Info("AI module reachable again", "failed", failures)
 	}

@@ -21,7 +21,16 @@ type Recommendation struct {
 	ValidFor     float64 `json:"validFor,omitempty"` // seconds
 	Confidence   float64 `json:"confidence,omitempty"`
 	Reason       string  `json:"reason,omitempty"`
+	Gate         *Gate   `json:"gate,omitempty"`
 }
+
+// Gate are bounds of the gates' limits.
+type Gate struct {
+	Max int `json:"max"` // requests in flight to one target
+}
+
+// gateMost bounds Gate.Max, as the setting GATE_MAX.
+const gateMost = 1 << 20
 
 // textMax bounds the part of the advisor's texts that is kept, in bytes.
 const textMax = 300
@@ -38,6 +47,7 @@ func readAnswer(body []byte) (*Recommendation, error) {
 		ValidFor     json.RawMessage `json:"validFor"`
 		Confidence   json.RawMessage `json:"confidence"`
 		Reason       any             `json:"reason"`
+		Gate         json.RawMessage `json:"gate"`
 	}
 	if json.Unmarshal(body, &more) != nil {
 		return r, nil
@@ -46,6 +56,14 @@ func readAnswer(body []byte) (*Recommendation, error) {
 	r.PredictedRPS, r.ValidFor = f.PredictedRPS, f.ValidFor.Seconds()
 	if c := number(more.Confidence); c >= 0 && c <= 1 {
 		r.Confidence = c
+	}
+	var bounds struct {
+		Max json.RawMessage `json:"max"`
+	}
+	if json.Unmarshal(more.Gate, &bounds) == nil {
+		if most := number(bounds.Max); most >= 1 && most <= gateMost {
+			r.Gate = &Gate{int(most)}
+		}
 	}
 	r.Reason = clean(strings.Join(words(nil, more.Reason), ", "))
 	return r, nil

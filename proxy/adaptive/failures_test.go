@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,4 +183,38 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("%q: read %+v", body, r)
 		}
 	})
+}
+
+// The bound of the gates' limits that an answer has is put in force while the proxy is young,
+// also if it follows another one, and dropped when the advisor has been silent for too long.
+func TestBoundOfTheGates(t *testing.T) {
+	const limit = `{"algorithm":"fixed","limit":100,"window":1`
+	for _, test := range []struct {
+		name    string
+		mode    string
+		answers []string // empty: none
+		want    string
+	}{
+		{"a bound", "true", []string{limit + `,"gate":{"max":32}}`}, "[32]"},
+		{"an advisor that knows of none", "true", []string{limit + `}`}, "[]"},
+		{"answers without it keep it", "true", []string{limit + `,"gate":{"max":32}}`, limit + `}`}, "[32]"},
+		{"fields of a later version", "true", []string{limit + `,"gate":{"max":32,"min":3}}`}, "[32]"},
+		{"nonsense", "true", []string{limit + `,"gate":5}`, limit + `,"gate":{"max":0}}`, limit + `,"gate":{"max":"9"}}`, limit + `,"gate":{"max":1e9}}`, limit + `,"gate":null}`}, "[]"},
+		{"silence", "true", []string{limit + `,"gate":{"max":32}}`, "", "", "", ""}, "[32 0]"},
+		{"short silence", "true", []string{limit + `,"gate":{"max":32}}`, "", "", limit + `,"gate":{"max":40}}`}, "[32 40]"},
+		{"for a minute", "true", slices.Repeat([]string{limit + `,"gate":{"max":32}}`}, 40), "[32 0]"},
+		{"shadow", "shadow", []string{limit + `,"gate":{"max":32}}`, "", "", ""}, "[]"},
+	} {
+		r := start(t, func(c *Config) {
+			c.Settings.Mode, c.Settings.Interval = test.mode, 2*time.Second
+			c.Shared = &shared{holder: "another"}
+		})
+		for _, answer := range test.answers {
+			r.oracle.says(answer)
+			r.turn()
+		}
+		if got := fmt.Sprint(r.bounds); got != test.want {
+			t.Errorf("%s: bounds %s, want %s", test.name, got, test.want)
+		}
+	}
 }

@@ -116,6 +116,7 @@ type rig struct {
 	traffic traffic.Sum
 	tried   tally.Trial
 	trial   *limit.Limit
+	bounds  []int // of the gates, as they were set
 }
 
 // start begins at epoch with 100 per second in force; tweak changes the settings.
@@ -131,6 +132,7 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 			Dwell: 3 * time.Minute, Stale: 3, Scale: 1},
 		Instance: "one", Limits: r.limits, Log: r.log.Logger("Adaptive"),
 		Traffic:      func() *traffic.Sum { now := r.traffic; return &now },
+		Bound:        func(most int) { r.bounds = append(r.bounds, most) },
 		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, tally.Trial{Config: l.Config()} },
 		Candidate:    func() tally.Trial { return r.tried },
 	}

@@ -97,8 +97,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// While gates hold requests back a snapshot is due about every 2 s, and the last one
-// ends with the interval.
+// The first snapshot is due at once. While gates hold requests back one is due about every 2 s,
+// and the last one ends with the interval.
 func TestDue(t *testing.T) {
 	r := begun(t)
 	var sent []string
@@ -113,10 +113,10 @@ func TestDue(t *testing.T) {
 			sent = append(sent, fmt.Sprintf("%v: %v, %.2f", at, s.Interval, s.GateShare))
 		}
 	}
-	if got := strings.Join(sent, "; "); got != "8s: 8, 0.11; 10s: 2, 0.50; 12s: 2, 0.50; 30s: 18, 0.00" {
+	if got := strings.Join(sent, "; "); got != "2s: 2, 0.00; 8s: 6, 0.17; 10s: 2, 0.50; 12s: 2, 0.50; 30s: 18, 0.00" {
 		t.Errorf("sent %s", got)
 	}
-	if text := strings.Join(r.log.Taken(), "; "); text != "DEBUG Adaptive - AI request sent (interval 8 s); DEBUG Adaptive - AI request sent (interval 2 s); "+
+	if text := strings.Join(r.log.Taken(), "; "); text != "DEBUG Adaptive - AI request sent (interval 2 s); DEBUG Adaptive - AI request sent (interval 6 s); DEBUG Adaptive - AI request sent (interval 2 s); "+
 		"DEBUG Adaptive - AI request sent (interval 2 s); INFO Adaptive - AI request sent (interval 18 s)" {
 		t.Errorf("logged %s", text)
 	}

@@ -115,6 +115,23 @@ func New(cfg Config) *Gate {
 	return g
 }
 
+// Bound changes the upper bound of the limit. What was learned stays.
+func (g *Gate) Bound(most int) {
+	most = max(most, g.cfg.Min)
+	if most == g.cfg.Max {
+		return
+	}
+	if g.refused.from == 0 {
+		g.refused.ceiling = float64(most)
+	}
+	g.cfg.Max = most
+	if g.first {
+		g.set(float64(most))
+		return
+	}
+	g.set(g.limit)
+}
+
 // Limit returns how many requests may be at the target.
 func (g *Gate) Limit() int { return g.places }
 

@@ -18,6 +18,11 @@ const (
 	PressedShare = .1
 )
 
+// Young is for how long after the proxy's start the advisor bounds the limits: then a gate has
+// learned little, and may take the queue that it causes at an overloaded target for the usual
+// answer time. Later a bound has no measurable use, and would hold back unusual crowds.
+const Young = time.Minute
+
 // Places are the places that a limit gives at a target, to all loops together. Every request
 // takes one, but streams, whose pace depends on the client, take at most a quarter of the
 // places all together.

@@ -34,6 +34,16 @@ func (g *Gate) Begin(cfg gate.Config) {
 	}
 }
 
+// Bound changes the upper bound of the limit, if there is a machine.
+func (g *Gate) Bound(most int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.machine != nil {
+		g.machine.Bound(most)
+		g.SetLimit(g.machine.Limit())
+	}
+}
+
 // lateMost bounds the answers that a loop keeps for later.
 const lateMost = 16
 

@@ -3,7 +3,10 @@
 package gates
 
 import (
+	"cmp"
 	"log/slog"
+	"math"
+	"sync/atomic"
 	"time"
 
 	"weir/proxy/gate"
@@ -30,8 +33,42 @@ type Config struct {
 
 // Gates are the gates of all targets.
 //
-// Immutable.
-type Gates struct{ cfg Config }
+// Safe for concurrent use: cfg is immutable, and advised is an atomic word.
+type Gates struct {
+	cfg     Config
+	advised atomic.Int64 // upper bound of the limits that the advisor has recommended; 0: none
+}
 
 // New returns the gates configured by cfg.
-func New(cfg Config) *Gates { return &Gates{cfg: cfg} }
+func New(cfg Config) *Gates {
+	cfg.Bounds.Max = cmp.Or(cfg.Bounds.Max, math.MaxInt32)
+	return &Gates{cfg: cfg}
+}
+
+// Bounds returns the bounds of the limit for each target.
+func (g *Gates) Bounds() gate.Config {
+	b := g.cfg.Bounds
+	if most := int(g.advised.Load()); most > 0 {
+		b.Max = max(min(most, b.Max), b.Min)
+	}
+	return b
+}
+
+// Advise sets the upper bound of the limits that the advisor recommends; 0: none. It stays
+// within the settings. A gate that begins at the same time may get it with the next call.
+func (g *Gates) Advise(most int) {
+	if g.cfg.Mode == gate.Off {
+		return
+	}
+	was := g.Bounds().Max
+	g.advised.Store(int64(most))
+	to := g.Bounds().Max
+	if to != was {
+		g.cfg.Log.Info("The advisor bounds the limits of all targets", "max", to, "was", was)
+	}
+	for _, spec := range g.cfg.Targets.All() {
+		if of := g.cfg.Of(spec); of != nil {
+			of.Bound(to)
+		}
+	}
+}

@@ -13,7 +13,8 @@ import (
 // A state is the reported state of a gate.
 type state struct {
 	gate.Look     // zero if no request was sent to the target yet
-	least     int // lower bound of the limit
+	least     int // bounds of the limit
+	most      int
 	inFlight  int
 	waiting   int64
 	shed      uint64
@@ -30,7 +31,8 @@ func (g *Gates) state(spec *roster.Target) (st state) {
 		st.shed += of.Shed[class].Load()
 	}
 	if of.Limit() > 0 {
-		st.Look, st.least = of.Look(), g.cfg.Bounds.Min
+		b := g.Bounds()
+		st.Look, st.least, st.most = of.Look(), b.Min, b.Max
 	}
 	return st
 }
@@ -38,10 +40,11 @@ func (g *Gates) state(spec *roster.Target) (st state) {
 // A Report is the answer to GET /config/gate.
 type Report struct {
 	Mode    string   `json:"mode"`
-	Wait    float64  `json:"wait"`          // seconds: a wait for a place from this time on is long, see upstream.Line; 0: requests do not wait
-	SLO     float64  `json:"slo,omitempty"` // seconds: the 95th percentile that clients expect
-	Count   int      `json:"count"`         // of the targets that match the request
-	Targets []Status `json:"targets"`       // those that shed most first, then in the order of the list
+	Wait    float64  `json:"wait"`                 // seconds: a wait for a place from this time on is long, see upstream.Line; 0: requests do not wait
+	SLO     float64  `json:"slo,omitempty"`        // seconds: the 95th percentile that clients expect
+	Advised int      `json:"advisedMax,omitempty"` // upper bound of each limit according to the advisor
+	Count   int      `json:"count"`                // of the targets that match the request
+	Targets []Status `json:"targets"`              // those that shed most first, then in the order of the list
 }
 
 // A Status is the state of the gate of one target. Times are in seconds.
@@ -50,7 +53,8 @@ type Status struct {
 	URL      string            `json:"target"`
 	Address  string            `json:"address"`
 	Limit    int               `json:"limit"`    // 0: no request was sent to the target yet
-	LimitMin int               `json:"limitMin"` // lower bound of the limit
+	LimitMin int               `json:"limitMin"` // bounds of the limit
+	LimitMax int               `json:"limitMax"`
 	InFlight int               `json:"inFlight"`
 	Waiting  int64             `json:"waiting"`
 	Shed     uint64            `json:"shed"`
@@ -83,6 +87,7 @@ func (g *Gates) Report(target string, limit int) Report {
 	if g.cfg.Mode == gate.Off {
 		return r
 	}
+	r.Advised = int(g.advised.Load())
 	type one struct {
 		spec  *roster.Target
 		state state
@@ -102,7 +107,7 @@ func (g *Gates) Report(target string, limit int) Report {
 }
 
 func (g *Gates) status(spec *roster.Target, is *state) Status {
-	st := Status{Number: g.cfg.Targets.Number(spec), URL: spec.URL, Address: spec.Addr, Limit: is.Limit, LimitMin: is.least,
+	st := Status{Number: g.cfg.Targets.Number(spec), URL: spec.URL, Address: spec.Addr, Limit: is.Limit, LimitMin: is.least, LimitMax: is.most,
 		InFlight: is.inFlight, Waiting: is.waiting, Shed: is.shed, Baseline: is.Baseline.Seconds(), Median: is.Median.Seconds(), Share: is.Look.Waiting,
 		Cuts: map[string]uint64{}, Last: []Cut{}}
 	for why, n := range is.Cuts {

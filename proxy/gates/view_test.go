@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/gate"
 	"weir/proxy/roster"
 	"weir/proxy/upstream"
@@ -148,5 +149,50 @@ func TestGateOfManyLoops(t *testing.T) {
 	}
 	if _, atTarget := g.Now(); g.Taken() != 0 || g.InFlight() != 0 || atTarget != 0 {
 		t.Errorf("%d places are taken, %d in flight, %d at the target; want none", g.Taken(), g.InFlight(), atTarget)
+	}
+}
+
+// The bound that the advisor recommends applies to gates that exist and to those that begin,
+// within the settings, and what they have learned stays.
+func TestAdvisedBound(t *testing.T) {
+	g, list, loops := crowd(2)
+	g.cfg.Bounds.Max = 50
+	log := new(testkit.Records)
+	g.cfg.Log = log.Logger("Gate")
+	of, other := loops[list.All()[0]], loops[list.All()[1]]
+	of.Begin(g.Bounds())
+	for _, c := range []struct{ advised, limit, most int }{{20, 20, 20}, {20, 20, 20}, {2, 4, 4}, {1000, 50, 50}, {30, 30, 30}, {0, 50, 50}, {30, 30, 30}} {
+		g.Advise(c.advised)
+		st := g.Report("1", 1)
+		if of.Limit() != c.limit || st.Targets[0].LimitMax != c.most || st.Advised != c.advised {
+			t.Errorf("advised %d: limit %d, %+v; want %d", c.advised, of.Limit(), st, c.limit)
+		}
+	}
+	if other.Limit() != 0 {
+		t.Error("a gate without requests has begun")
+	}
+	other.Begin(g.Bounds())
+	learn(of)
+	if before := of.Look(); other.Limit() != 30 || before.Limit > 30 {
+		t.Errorf("the limits are %d and %d", other.Limit(), before.Limit)
+	}
+	before := of.Look()
+	g.Advise(25)
+	g.Advise(0)
+	if after := of.Look(); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the gate knows %+v, before the bound changed %+v", after, before)
+	}
+	want := "INFO Gate - The advisor bounds the limits of all targets max=20 was=50"
+	if lines := log.Taken(); len(lines) != 8 || lines[0] != want {
+		t.Errorf("logged %d lines: %q", len(lines), lines)
+	}
+}
+
+// With GATE=off there is nothing to bound.
+func TestAdvisedBoundWithoutGates(t *testing.T) {
+	g := New(Config{Settings: Settings{Mode: gate.Off}})
+	g.Advise(20)
+	if b := g.Bounds(); b.Max != New(Config{}).Bounds().Max {
+		t.Errorf("bounds %+v", b)
 	}
 }

@@ -40,7 +40,7 @@ func newGated(least, most int, slo time.Duration) (*Front, *target) {
 	f := crowd()
 	f.sides = f.sides[:1]
 	f.cfg.Gate = gates.Settings{Mode: gate.Shadow, Min: least, Max: most, SLO: slo}
-	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Targets: f.Targets, Of: f.sides.gate})
+	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.sides.gate})
 	t := (*f.sides[0].seen.Load())[f.Targets.All()[0]]
 	t.begin()
 	return f, t
