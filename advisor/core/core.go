@@ -31,6 +31,7 @@ type Snapshot struct {
 	Unshared  bool    // it has a store of its own, and all of Limit to itself
 	GateLimit float64 // sum of its gates' limits, mean; 0: no gates
 	GateShare float64 // share of the interval in which gates held requests back
+	InFlight  float64 // requests at the targets, mean
 }
 
 // A Result is how a snapshot was handled.
@@ -149,7 +150,7 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
 	if s.Unshared {
 		r.Sharers = n
 	}
-	r.Changed = changed
+	r.Changed, r.Advice.GateMax = changed, a.Rec.GateMax
 	r.At, r.Points = c.now.forecastAt(), c.now.future.Outlook(AnswerHorizon, AnswerStep)
 	return r
 }

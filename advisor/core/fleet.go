@@ -64,6 +64,8 @@ type sums struct {
 	// Places are the gates' limits, Bound the same while they held requests back.
 	Places float64 `json:"places"`
 	Bound  float64 `json:"bound"`
+	// InFlight are requests at the targets.
+	InFlight float64 `json:"inFlight,omitempty"`
 }
 
 // add adds o multiplied by k.
@@ -77,6 +79,7 @@ func (s *sums) add(o sums, k float64) {
 	s.Ended += k * o.Ended
 	s.Places += k * o.Places
 	s.Bound += k * o.Bound
+	s.InFlight += k * o.InFlight
 }
 
 // rates returns a snapshot's sums per second.
@@ -85,7 +88,7 @@ func (s *Snapshot) rates() sums {
 	return sums{
 		Observed: s.Observed, Forwarded: s.Forwarded + s.Delivered, Delivered: s.Delivered, Rejected: s.Observed * s.Rejected,
 		Ended: ended, Failed: ended * s.Errors, Slow: ended * s.P95,
-		Places: s.GateLimit, Bound: s.GateLimit * s.GateShare,
+		Places: s.GateLimit, Bound: s.GateLimit * s.GateShare, InFlight: s.InFlight,
 	}
 }
 
@@ -280,7 +283,7 @@ func (s *sums) into(sum *policy.Snapshot) {
 		sum.P95 = seconds(s.Slow / s.Ended)
 	}
 	sum.Ended = s.Ended * sum.Interval.Seconds()
-	sum.GateLimit, sum.GateShare = s.Places, share(s.Bound, s.Places)
+	sum.GateLimit, sum.GateShare, sum.InFlight = s.Places, share(s.Bound, s.Places), s.InFlight
 }
 
 // share returns part/whole, from 0 to 1. It is 0 if whole is 0.

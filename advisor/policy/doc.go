@@ -11,6 +11,7 @@
 //   - The ceiling (ceiling.go) is the limit of a target behind a gate: a little above
 //     its capacity. The gate reacts within a few answers; while it is idle there is no
 //     queue. Answer times are not used, because they mix all routes.
+//   - The bound (bound.go) is for gates that have just begun, and do not know the target yet.
 //   - The guard (guard.go) finds the limit of a target without a gate, from the answer
 //     times and errors of the last interval.
 //

@@ -60,7 +60,7 @@ func (d *dice) snapshot(at time.Time, limit Limit) Snapshot {
 		At: at, Interval: time.Duration(1+d.below(90)) * time.Second,
 		Observed: d.number(2000), Forwarded: d.number(1000), RejectedShare: d.number(1),
 		P95: time.Duration(d.number(3e9)), Errors: d.number(1), Limit: limit,
-		Mode: Mode(d.below(8) / 6), Ended: d.number(60_000), GateLimit: float64(d.below(2)) * d.number(100), GateShare: d.number(1),
+		Mode: Mode(d.below(8) / 6), Ended: d.number(60_000), GateLimit: float64(d.below(2)) * d.number(100), GateShare: d.number(1), InFlight: d.number(100),
 	}
 }
 
@@ -102,6 +102,8 @@ func law(set Settings, s Snapshot, r Recommendation) string {
 		return "the confidence is not from 0 to 1"
 	case r.ValidFor <= 0 || r.ValidFor > validForMax:
 		return "it is valid for no sensible time"
+	case r.GateMax != 0 && !(r.GateMax >= boundMore && r.GateMax == math.Round(r.GateMax)):
+		return "it bounds gates by no whole number, or too low"
 	case !within(r.PredictedRPS, numberMax) || !within(r.Predicted95, numberMax):
 		return "it predicts no number"
 	}

@@ -32,6 +32,7 @@ type Snapshot struct {
 	Ended     float64 // answers in the interval, including those that did not come; Forwarded × Interval if not reported
 	GateLimit float64 // limit of the gates, mean of the interval, all targets together; 0: no gates
 	GateShare float64 // 0 to 1, share of the interval in which gates held requests back
+	InFlight  float64 // requests at the targets, mean of the interval; 0: not reported
 }
 
 // A Mode says whether the limit decided what was forwarded. Of several proxies the
@@ -60,6 +61,7 @@ type Recommendation struct {
 	Codes        []string      // reasons, most important first; see the constants
 	Reason       string        // the reason in one sentence
 	Confidence   float64       // 0 to 1: how well the target's capacity is known
+	GateMax      float64       // upper bound of gates' limits, a whole number; 0: unknown
 	// Shortage is the time until the 95 % quantile of the demand exceeds the target's
 	// known capacity. It is 0 if that is not within 20 minutes, or unknown.
 	Shortage time.Duration
@@ -92,7 +94,7 @@ func (s Snapshot) valid() bool {
 		within(s.Observed, numberMax) && within(s.Forwarded, numberMax) && within(s.Delivered, numberMax) &&
 		within(s.RejectedShare, 1) && within(s.Errors, 1) &&
 		s.P95 >= 0 && s.P95 <= delayMax && s.Limit.valid() &&
-		within(s.Ended, numberMax) && within(s.GateLimit, numberMax) && within(s.GateShare, 1)
+		within(s.Ended, numberMax) && within(s.GateLimit, numberMax) && within(s.GateShare, 1) && within(s.InFlight, numberMax)
 }
 
 // within reports whether 0 ≤ v ≤ bound. It is false for NaN.
@@ -132,7 +134,7 @@ func (p *Policy) Advise(s Snapshot, o Outlook) Recommendation {
 func (p *Policy) hold(s Snapshot, code string) Recommendation {
 	return Recommendation{
 		Limit: s.Limit, PredictedRPS: s.Observed, Predicted95: s.Observed, ValidFor: 2 * min(max(s.Interval, time.Second), validForMax/2),
-		Codes: []string{code}, Reason: sentences[code], Confidence: p.st.Capacity.Confidence,
+		Codes: []string{code}, Reason: sentences[code], Confidence: p.st.Capacity.Confidence, GateMax: p.gateMax(),
 	}
 }
 
@@ -187,6 +189,7 @@ func (p *Policy) learn(r reading) {
 	g.State = p.severity(r)
 	p.baseline(r, elapsed)
 	p.prove(r, elapsed)
+	p.employ(r, elapsed)
 	p.believe(r, elapsed)
 	p.st.Capacity = p.st.Belief.capacity()
 }

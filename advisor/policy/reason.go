@@ -38,7 +38,7 @@ const (
 
 // recommend assembles the recommendation.
 func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
-	out := Recommendation{Limit: r.Limit, Codes: t.codes, Confidence: p.st.Capacity.Confidence}
+	out := Recommendation{Limit: r.Limit, Codes: t.codes, Confidence: p.st.Capacity.Confidence, GateMax: p.gateMax()}
 	if t.rate == r.rate {
 		out.Codes = append([]string{Hold}, out.Codes...)
 	} else {

@@ -216,6 +216,63 @@ func TestFallsOnlyWhenTheGateIsOftenFull(t *testing.T) {
 	}
 }
 
+// The bound of gates follows from the most that the target has worked on, and not from a queue.
+// It is unknown without a gate, and at first. It does not end growth that the target can take,
+// nor slowness: then it rises within minutes.
+func TestBoundOfGates(t *testing.T) {
+	const takes = .05 // s
+	for _, c := range []struct {
+		name       string
+		change     func(i int, s *Snapshot)
+		least, top float64
+	}{
+		{"no gate", func(_ int, s *Snapshot) { s.GateLimit = 0 }, 0, 0},
+		{"not reported", func(_ int, s *Snapshot) { s.InFlight = 0 }, 0, 0},
+		{"steady", func(int, *Snapshot) {}, 3 * 5, 50},
+		{"half a minute of a long queue", func(i int, s *Snapshot) {
+			if i == 30 {
+				s.Interval, s.Ended, s.InFlight = 30*time.Second, 3000, 2000
+			}
+		}, 3 * 5, 70},
+		{"a queue that stands while the gate sheds", func(i int, s *Snapshot) {
+			if i >= 30 {
+				s.At, s.Interval, s.InFlight, s.GateShare = seen(30, nil).At.Add(2*time.Second*time.Duration(i-30)), 2*time.Second, 40, 1
+				s.Ended = 200
+			}
+		}, 3 * 5, 70},
+		{"failures are quick", func(i int, s *Snapshot) {
+			if i >= 30 {
+				s.Errors, s.InFlight = .5, .1
+			}
+		}, 3 * 5, 50},
+		{"four times the traffic, and the target answers", func(i int, s *Snapshot) {
+			if i >= 38 {
+				s.Ended, s.InFlight = 4*s.Ended, 4*s.InFlight
+			}
+		}, 3 * 20, 130},
+		{"the target takes five times as long", func(i int, s *Snapshot) {
+			if i >= 35 {
+				s.InFlight = 5 * s.InFlight
+			}
+		}, 3 * 25, 150},
+	} {
+		p := New(with(160))
+		var r Recommendation
+		for i := range 40 {
+			r = p.Advise(seen(i, func(s *Snapshot) {
+				s.GateLimit, s.Observed, s.Forwarded, s.Ended, s.InFlight = 30, 100, 100, 100*60, 100*takes
+				c.change(i, s)
+			}), Outlook{})
+			if i < boundAfter-1 && r.GateMax != 0 {
+				t.Fatalf("%s: after %d snapshots it bounds gates by %v", c.name, i+1, r.GateMax)
+			}
+		}
+		if r.GateMax < c.least || r.GateMax > c.top {
+			t.Errorf("%s: gates are bounded by %v, want %v to %v; %+v", c.name, r.GateMax, c.least, c.top, p.State())
+		}
+	}
+}
+
 // A shortage is the time until the demand's 95 % quantile exceeds the known capacity.
 func TestShortage(t *testing.T) {
 	p := New(with(160))

@@ -18,6 +18,8 @@ type State struct {
 	Base     float64   `json:"base"`   // p95 at low load in seconds; 0: unknown
 	Good     float64   `json:"good"`   // good answers per second over the last half minute
 	Proven   float64   `json:"proven"` // highest of them while the target was healthy; half-life of a day
+	Takes    float64   `json:"takes"`  // mean answer time without a queue in seconds; 0: unknown
+	AtWork   float64   `json:"atWork"` // most requests that a healthy target has worked on at a time; half-life of a week
 	Full     float64   `json:"full"`   // seconds for which a gate has recently held back much
 	Guard    Guard     `json:"guard"`
 	Advised  Limit     `json:"advised"` // the newest recommendation
@@ -46,6 +48,8 @@ func (s *State) validate() error {
 		return fmt.Errorf("base %v, want seconds", s.Base)
 	case !within(s.Good, numberMax) || !within(s.Proven, numberMax) || !within(s.Full, numberMax):
 		return fmt.Errorf("good %v and proven %v, want rates; full %v, want seconds", s.Good, s.Proven, s.Full)
+	case !within(s.Takes, numberMax) || !within(s.AtWork, numberMax):
+		return fmt.Errorf("takes %v, want seconds; at work %v, want a number", s.Takes, s.AtWork)
 	case !within(b.Variance, 100) || !within(math.Abs(b.Mean), 100):
 		return fmt.Errorf("belief %+v, want the logarithm of a rate and its variance", *b)
 	}

@@ -18,6 +18,8 @@ func TestRestoreRefuses(t *testing.T) {
 		{"a base that is no number", func(s *State) { s.Base = math.NaN() }, "base NaN"},
 		{"good answers without end", func(s *State) { s.Good = math.Inf(1) }, "good +Inf"},
 		{"a proof of nonsense", func(s *State) { s.Proven = -1 }, "proven -1"},
+		{"a time of nonsense", func(s *State) { s.Takes = math.NaN() }, "takes NaN"},
+		{"work without end", func(s *State) { s.AtWork = math.Inf(1) }, "at work +Inf"},
 		{"a belief of nonsense", func(s *State) { s.Belief.Variance = -1 }, "belief"},
 	} {
 		p, i := watched(with(160))

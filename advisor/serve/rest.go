@@ -58,7 +58,13 @@ type advised struct {
 	Reason     string     `json:"reason"` // the codes, a colon and the sentence
 	Codes      []string   `json:"codes"`
 	Confidence float64    `json:"confidence"`
+	Gate       *gate      `json:"gate,omitempty"`
 	Forecast   *predicted `json:"forecast"`
+}
+
+// A gate is the JSON of the bounds of a gate's limit.
+type gate struct {
+	Max float64 `json:"max"` // requests in flight to one target
 }
 
 // A predicted is the JSON of a forecast. T is in seconds after At.
@@ -83,10 +89,14 @@ func newPredicted(at time.Time, step time.Duration, points []forecast.Point) *pr
 
 // adviceJSON returns the answer to a snapshot that was not refused.
 func adviceJSON(r *core.Reply) advised {
+	var g *gate
+	if r.Advice.GateMax > 0 {
+		g = &gate{r.Advice.GateMax}
+	}
 	return advised{
 		Limit: r.Limit, Predicted: r.Advice.PredictedRPS, ValidFor: r.Advice.ValidFor.Seconds(),
 		Reason: strings.Join(r.Advice.Codes, ", ") + ": " + r.Advice.Reason, Codes: r.Advice.Codes,
-		Confidence: r.Advice.Confidence, Forecast: newPredicted(r.At, core.AnswerStep, r.Points),
+		Confidence: r.Advice.Confidence, Gate: g, Forecast: newPredicted(r.At, core.AnswerStep, r.Points),
 	}
 }
 

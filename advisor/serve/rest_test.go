@@ -273,7 +273,7 @@ const gated = `"mode":"failopen","store":"local","ended":2900,"inFlight":7.5,"ga
 // Fields that older proxies do not send are accepted and not required.
 func TestGated(t *testing.T) {
 	s, err := readSnapshot([]byte(strings.Replace(contract, `"algorithm"`, gated+`"algorithm"`, 1)))
-	if err != nil || s.Mode != policy.FailOpen || !s.Unshared || s.Ended != 2900 || s.GateLimit != 16 || s.GateShare != .25 {
+	if err != nil || s.Mode != policy.FailOpen || !s.Unshared || s.Ended != 2900 || s.GateLimit != 16 || s.GateShare != .25 || s.InFlight != 7.5 {
 		t.Errorf("read as %+v, %v", s, err)
 	}
 	s, err = readSnapshot([]byte(contract))
@@ -286,6 +286,24 @@ func TestGated(t *testing.T) {
 	} {
 		if _, err := readSnapshot([]byte(strings.Replace(contract, `"algorithm"`, c.with+`"algorithm"`, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.with, err, c.want)
+		}
+	}
+}
+
+// The bound of gates is in every answer once it is known, also after the limit was changed.
+func TestBoundInAnswers(t *testing.T) {
+	r := start(t, defaults())
+	for i := range 6 {
+		s := snapAt(monday.Add(time.Duration(i+1) * 30 * time.Second))
+		s.GateLimit, s.InFlight, s.Ended = 16, s.Forwarded/10, s.Forwarded*30 // 100 ms each
+		if i == 5 {
+			s.Limit.FillRate /= 2
+			s.Instance = "new"
+		}
+		most := 3 * s.Forwarded / 10
+		bound, _ := r.post(s)["gate"].(map[string]any)
+		if got, known := bound["max"].(float64); known != (i >= 3) || known && (got < most || got > 2*most+20) {
+			t.Errorf("snapshot %d is answered with %v, want about %.0f", i, bound, most)
 		}
 	}
 }

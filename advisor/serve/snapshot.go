@@ -72,7 +72,7 @@ func record(s *core.Snapshot) []byte {
 	r := request{
 		Timestamp: &s.At, Interval: &seconds, Observed: &s.Observed, Forwarded: &s.Forwarded, Rejected: &s.Rejected,
 		Latency: &s.P95, Errors: &s.Errors, Limit: s.Limit, Instance: s.Instance,
-		Mode: modes[s.Mode], Delivered: &s.Delivered, Ended: &s.Ended, GateLimit: &s.GateLimit, GateShare: &s.GateShare,
+		Mode: modes[s.Mode], Delivered: &s.Delivered, Ended: &s.Ended, GateLimit: &s.GateLimit, GateShare: &s.GateShare, InFlight: &s.InFlight,
 	}
 	if s.Unshared {
 		r.Store = stores[1]
@@ -145,12 +145,12 @@ func (r *request) snapshot() (core.Snapshot, error) {
 	return s, c.Err()
 }
 
-// gates checks the fields that older proxies do not send. The advisor does not use inFlight
-// and healthyTargets.
+// gates checks the fields that older proxies do not send. The advisor does not use
+// healthyTargets.
 func (r *request) gates(c *check, s *core.Snapshot) {
 	s.Mode = policy.Mode(c.word("mode", r.Mode, modes))
 	s.Unshared = c.word("store", r.Store, stores) > 0
-	c.optional("inFlight", r.InFlight, numberMax)
+	s.InFlight = c.optional("inFlight", r.InFlight, numberMax)
 	s.GateLimit = c.optional("gateLimit", r.GateLimit, numberMax)
 	s.GateShare = c.optional("gateShare", r.GateShare, 1)
 	c.optional("healthyTargets", r.Targets, targetsMax)

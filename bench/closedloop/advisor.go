@@ -20,6 +20,7 @@ type adviser struct {
 	s     *Scenario
 	core  *core.Core
 	trail []Foreseen
+	most  float64 // of the gate's limit
 }
 
 // Tuning returns the settings of an advisor in the scenario.
@@ -39,7 +40,7 @@ func advised(name string, gate bool) Contestant {
 			}
 			a.core = c
 		}
-		return Control{Initial: s.Initial(), Gate: gate, Advise: a.advise, Trail: &a.trail}
+		return Control{Initial: s.Initial(), Gate: gate, Advise: a.advise, Trail: &a.trail, GateMax: &a.most}
 	}}
 }
 
@@ -48,6 +49,7 @@ func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
 	if reply.Err != nil {
 		return limit.Config{}, false
 	}
+	a.most = reply.Advice.GateMax
 	if i := int(trailAhead/core.AnswerStep) - 1; a.s.Record && i < len(reply.Points) {
 		p := reply.Points[i]
 		a.trail = append(a.trail, Foreseen{n.Elapsed + trailAhead.Seconds(), p.Q05, p.Q50, p.Q95})

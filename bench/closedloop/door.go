@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"cmp"
 	"time"
 
 	"weir/proxy/gate"
@@ -16,6 +17,7 @@ const (
 type pass struct {
 	upstream.Waiter[*visit]
 	answer gate.Answer
+	door   *door // where it was admitted
 }
 
 // A door is the proxy's gate and line.
@@ -32,17 +34,19 @@ type door struct {
 
 // A usage is how much of the target's places was used, added up over time in seconds.
 type usage struct {
+	taken  float64 // places taken
 	places float64 // the gate's limit
 	bound  float64 // the gate's limit while all places are taken
 }
 
 func (u *usage) add(o usage) {
+	u.taken += o.taken
 	u.places += o.places
 	u.bound += o.bound
 }
 
-func newDoor(start time.Time) *door {
-	d := &door{start: start, gate: gate.New(gate.Config{Max: connections})}
+func newDoor(start time.Time, now float64) *door {
+	d := &door{start: start, at: now, gate: gate.New(gate.Config{Max: connections})}
 	d.line = upstream.NewLine[*visit](lineMax, func(time.Time) int { return d.gate.Limit() - d.inFlight })
 	return d
 }
@@ -55,6 +59,7 @@ func (d *door) time(now float64) time.Time {
 func (d *door) spend(now float64) {
 	span, places := now-d.at, float64(d.gate.Limit())
 	d.at = now
+	d.used.taken += span * float64(d.inFlight)
 	d.used.places += span * places
 	if !d.room() {
 		d.used.bound += span * places
@@ -108,6 +113,12 @@ func (d *door) next(now float64) *visit {
 	w := d.line.Next(d.time(now))
 	d.send(now, w.Value, true)
 	return w.Value
+}
+
+// bind changes the upper bound of the gate's limit; 0: that of the connections.
+func (d *door) bind(now float64, most float64) {
+	d.spend(now)
+	d.gate.Bound(cmp.Or(int(most), connections))
 }
 
 // take returns the usage since the last call.

@@ -3,8 +3,10 @@ package closedloop
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"weir/internal/agenda"
+	"weir/proxy/gate"
 	"weir/proxy/guard"
 	"weir/proxy/limit"
 )
@@ -58,7 +60,8 @@ type run struct {
 	config  limit.Config // in force
 	rate    float64      // of config
 	rails   guard.Rails
-	origin  int64 // start in microseconds since the epoch
+	born    float64 // when the proxy was started
+	origin  int64   // start in microseconds since the epoch
 	promise float64
 	fits    bool    // whether all demand of this second fits
 	low     bool    // whether the demand of this second is below what always fits
@@ -81,7 +84,7 @@ func Run(s *Scenario, c Control) (*Result, error) {
 		rails:   guard.Rails{Min: least, Max: most, Step: railStep},
 		promise: s.Promise(), applyAt: math.Inf(1), snaps: newSnapshots(s), meter: newMeter(s)}
 	if c.Gate {
-		r.door = newDoor(s.Demand.Start)
+		r.door = newDoor(s.Demand.Start, 0)
 	}
 	if err := r.apply(c.Initial); err != nil {
 		return nil, err
@@ -108,6 +111,12 @@ const spareCapacity = 0.95
 
 func (r *run) second(k int) error {
 	t := float64(k)
+	if r.door != nil && t == r.born+gate.Young.Seconds() {
+		r.door.bind(t, 0)
+	}
+	if slices.Contains(r.s.Restarts, k) {
+		r.restart(t)
+	}
 	all, first := r.crowd.second(k)
 	demand, capacity := r.s.Demand.second(k), r.s.Target.Capacity(t)
 	r.fits, r.low = demand < spareCapacity*capacity, demand < lowLoad*capacity
@@ -119,6 +128,17 @@ func (r *run) second(k int) error {
 		r.request(a)
 	}
 	return r.until(t + 1)
+}
+
+// restart replaces the proxy. The former one only completes its requests.
+func (r *run) restart(now float64) {
+	if r.door != nil {
+		r.door = newDoor(r.s.Demand.Start, now)
+	}
+	r.born = now
+	r.snaps.begin(now, r.door != nil)
+	r.snaps.due = now + gate.PressedEvery.Seconds() // a new proxy asks at once
+	r.snaps.look(now, r.door != nil)
 }
 
 // until processes what is due before now, in order.
@@ -155,6 +175,9 @@ func (r *run) advise() error {
 		return nil
 	}
 	wanted, changed := r.c.Advise(n)
+	if r.door != nil && r.c.GateMax != nil && *r.c.GateMax > 0 && n.Elapsed < r.born+gate.Young.Seconds() {
+		r.door.bind(n.Elapsed, *r.c.GateMax)
+	}
 	if !changed {
 		return nil
 	}
@@ -180,7 +203,7 @@ func (r *run) request(a arrival) {
 	}
 	r.snaps.admitted()
 	v := r.visit()
-	v.arrival, v.low = a, r.low
+	v.arrival, v.low, v.door = a, r.low, r.door
 	if r.door == nil {
 		r.send(now, v)
 		return
@@ -239,7 +262,7 @@ func (r *run) happen(at float64, h happening) {
 		return
 	}
 	if h.late {
-		if wait := r.door.late(at, v); wait > 0 {
+		if wait := v.door.late(at, v); wait > 0 {
 			r.future.Add(at+wait, happening{v, v.life, true})
 			return
 		}
@@ -248,7 +271,7 @@ func (r *run) happen(at float64, h happening) {
 		return
 	}
 	r.snaps.answered(at-v.sent, v.outcome != fine)
-	if d := r.door; d != nil {
+	if d := v.door; d != nil {
 		d.answered(at, v)
 		for next := d.next(at); next != nil; next = d.next(at) {
 			r.send(at, next)

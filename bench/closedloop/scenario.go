@@ -22,7 +22,10 @@ type Scenario struct {
 	Cycle  time.Duration // between snapshots while the gate does not bind
 	Hint   float64       // the capacity that the operator expects; 0: unknown
 	Away   [2]float64    // from and until when the store is unavailable and all is let through; seconds since the start
-	Seed   uint64
+	// Restarts are when the proxy is replaced by a new one, whole seconds since the start. The
+	// limit stays, but the gate and the bound of its limit are lost.
+	Restarts []int
+	Seed     uint64
 	// History is the traffic before the start, and Memory what an advisor's core has
 	// learned from it.
 	History []series.Row
@@ -79,6 +82,9 @@ type Control struct {
 	Advise func(Snapshot) (limit.Config, bool)
 	// Gate puts the proxy's gate in front of the target.
 	Gate bool
+	// GateMax is the upper bound of the gate's limit according to the advisor; 0 or nil: none.
+	// It is read after Advise.
+	GateMax *float64
 	// Perfect, if not 0, is a gate that knows the target's queue, and admits a request if
 	// it starts within that share of the promise.
 	Perfect float64

@@ -86,7 +86,7 @@ func (n *snapshots) take(r *run) (s Snapshot, arrives bool) {
 		s.Mode = policy.FailOpen
 	}
 	if u := &n.used; u.places > 0 {
-		s.GateLimit, s.GateShare = u.places/span, u.bound/u.places
+		s.InFlight, s.GateLimit, s.GateShare = u.taken/span, u.places/span, u.bound/u.places
 	}
 	n.begin(n.at, r.door != nil)
 	return s, n.draw.Float64() >= lostShare
