@@ -100,6 +100,7 @@ func (d *door) late(now float64, v *visit) (wait float64) {
 // answered records the answer to v.
 func (d *door) answered(now float64, v *visit) {
 	d.spend(now)
+	v.answer.Crowded = !d.room()
 	d.inFlight--
 	v.answer.Refused = v.outcome != fine
 	d.gate.Answered(d.time(now), &v.answer)

@@ -53,9 +53,20 @@
 //
 // While the limit does not bind, it is a fifth more than the most that was in flight
 // in the last minute, so that a burst passes. If a queue lasts nevertheless, another proxy's
-// gate is the only one that holds requests back, and the limit falls. The price is the first
-// second after a target has become much slower: its queue is then as long as that limit,
-// which falls by no more than three quarters in a window.
+// gate is the only one that holds requests back, and the limit falls.
+//
+// A target that becomes much slower would get a queue as long as that limit before its answers
+// show anything. So the gate also watches how many answers come. If clearly fewer than usual do
+// while requests in flight reach the limit, it is no burst, with which more answers come: the
+// limit falls at once to about the number that was worked on before. If the first answers to
+// what is sent from then on have not waited, it is restored.
+//
+// # No queue at all
+//
+// Where all requests share the processors, each takes the longer the more are in flight, and no
+// distribution of answer times tells that from a target that has become slower. The limit grows
+// with them, until a look brings as many answers per second with half as many in flight. Then the
+// limit stays near that number. Every look halves it, so this takes some seconds.
 //
 // Of steady traffic at 90 % of a target's capacity, the gate needlessly sheds less than one
 // request in 10,000 where answer times are about exponential or workers are many: a request

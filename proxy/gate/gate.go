@@ -48,7 +48,9 @@ type Gate struct {
 	atWork float64   // how many of those in flight were worked on while the gate bound, smoothed
 	bound  time.Time // since when the gate has bound
 	room   room
+	slump  slump
 	probe  probe
+	enough enough
 
 	before  cut // where the limit fell from, for answer times that hardly vary
 	refused refusals
@@ -150,6 +152,7 @@ type Answer struct {
 	Refused  bool          // 429, 502, 503, 504, a timeout or a broken connection
 	Full     bool          // the gate bound when it was sent: it had waited, or the next one had to
 	InFlight int           // at the target when it was sent, itself included
+	Crowded  bool          // no place is free when it comes, but its own
 }
 
 // Answered records an answer, when it comes or later. It reports whether it has judged the
@@ -160,6 +163,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if took < 0 {
 		return false
 	}
+	g.slumps(now, a)
 	if g.refused.from > 0 {
 		g.follow(now, a)
 	}

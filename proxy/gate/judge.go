@@ -31,7 +31,7 @@ const (
 	// had become slower.
 	leastLong = 20 * time.Second
 	// provenPart times the number that was worked on lately when answers came fastest is a
-	// lower bound of the limit.
+	// lower bound of the limit: a lower one would cost throughput.
 	provenPart = 1.1
 )
 
@@ -48,6 +48,10 @@ type reading struct {
 	span    time.Duration
 }
 
+// little returns how many answers come per second by Little's law. Unlike the rate, it does not
+// depend on when the window began.
+func (r *reading) little() float64 { return r.mean / r.shape.mean * float64(time.Second) }
+
 // judge moves the limit if the window is conclusive, and reports whether it did.
 func (g *Gate) judge(now time.Time, span time.Duration) bool {
 	w := &g.window
@@ -61,6 +65,7 @@ func (g *Gate) judge(now time.Time, span time.Duration) bool {
 	}
 	r := g.read(span)
 	g.last = r.mid
+	g.slump.usual += (r.rate - g.slump.usual) * min(1, float64(r.span)/float64(slumpUsual))
 	if !r.full {
 		g.bound = now
 	}
@@ -145,6 +150,7 @@ func (g *Gate) judgeFirst(now time.Time, r *reading) {
 // chance, and makes up for an estimate that is too low. As it is a larger part of a small
 // limit than of a large one, gates that see the same queue arrive at the same limit.
 func (g *Gate) judgeFull(now time.Time, r *reading) bool {
+	g.room.open = false
 	sure := r.waiting-2*r.noise > queueMost
 	if sure && now.Sub(g.bound) < burst && now.Sub(g.room.relief) < burst || !sure && !r.long && r.waiting+2*r.noise >= .1 {
 		return false
@@ -154,16 +160,20 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	}
 	g.note(r)
 	g.atWork += .2 * (r.atWork - g.atWork)
-	to := max(r.atWork+math.Sqrt(r.atWork), g.proven())
+	most := g.enough.bound(r)
+	to := min(most, max(r.atWork+math.Sqrt(r.atWork), provenPart*g.worked()))
 	switch {
 	case sure && (g.places > g.cfg.Min || now.Sub(g.bound) < leastLong):
 		g.fall(now, min(g.limit, max(to, (1-fallMost)*g.limit)), Latency)
 		return true
+	case r.waiting < queueLeast && g.slump.from > g.limit: // the target takes longer, but as many at a time
+		g.set(g.slump.from)
 	case r.waiting < queueLeast:
-		g.set(g.limit + part*(max(to, growth*g.limit)-g.limit))
+		g.set(g.limit + part*(max(to, min(growth*g.limit, max(most, g.limit)))-g.limit))
 	default:
 		g.set(g.limit + part*(to-g.limit))
 	}
+	g.slump.from = 0
 	g.learn(r)
 	return true
 }
@@ -191,15 +201,8 @@ func (g *Gate) note(r *reading) {
 	g.turn = (g.turn + 1) % len(g.rates)
 }
 
-// proven returns how many were worked on lately when answers came fastest, by Little's law.
-// A lower limit would cost throughput.
-func (g *Gate) proven() float64 {
-	most := 0.0
-	for _, rate := range g.rates {
-		most = max(most, rate)
-	}
-	return provenPart * most
-}
+// worked returns how many were worked on lately when answers came fastest, by Little's law.
+func (g *Gate) worked() float64 { return slices.Max(g.rates[:]) }
 
 // fall lowers the limit and records why.
 func (g *Gate) fall(now time.Time, to float64, why Reason) {

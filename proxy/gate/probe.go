@@ -28,6 +28,7 @@ type probe struct {
 	last   time.Time // when the gate last looked, or did not bind
 	limit  float64   // to be restored; 0: no look is under way
 	slower float64   // Gate.slower when the look began
+	rate   float64   // answers per second then
 	all    bool      // every gate that binds looks at the same time
 }
 
@@ -47,6 +48,9 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 		if p.all || r.mid < g.calm.mid || g.calm.known < knownStep { // else it may be the queue of the others
 			g.learn(r)
 		}
+		if slow := p.slower >= enoughSlower && p.limit > enoughMany*g.calm.few && r.full && g.calm.known >= knownStep && now.Sub(g.bound) >= probeMin; slow && g.enough.looked(r, p.rate) {
+			p.period, p.limit = probeMin, g.enough.most
+		}
 		g.set(p.limit)
 		p.limit = 0
 		return true
@@ -65,7 +69,7 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 		p.period = min(2*p.period, probeMax)
 		return false
 	}
-	p.limit, p.slower = g.limit, g.slower
+	p.limit, p.slower, p.rate = g.limit, g.slower, r.little()
 	g.set(to)
 	return true
 }

@@ -13,8 +13,8 @@ import (
 // A target at 90 % of its capacity that suddenly loses a part of it is soon protected, and soon
 // used again when it has recovered: within 200 ms, ten answer times and three windows, the
 // largest of these. The wants are what is answered in time in the second after that, relative to
-// a limit that was right all the time. The goal is .95. It is missed where so many requests are
-// in the target when the trouble begins that it is busy with them for longer.
+// a limit that was right all the time. The goal is .95. It is missed where a worker alone takes
+// about as long as clients wait, or longer.
 func TestReacts(t *testing.T) {
 	targets := map[string]gatetest.World{
 		"8 workers":  {Workers: 8, Service: 8 * ms, InTime: 100 * ms},
@@ -22,7 +22,7 @@ func TestReacts(t *testing.T) {
 		"64 workers": {Workers: 64, Service: 40 * ms, InTime: 200 * ms},
 	}
 	for name, w := range targets {
-		for lost, want := range map[float64]float64{.3: .92, .5: .80, .7: .65, .9: .40} {
+		for lost, want := range map[float64]float64{.3: .94, .5: .93, .7: .87, .9: .55} {
 			t.Run(fmt.Sprintf("%s, %.0f %%", name, 100*lost), func(t *testing.T) {
 				t.Parallel()
 				w := w

@@ -33,6 +33,7 @@ type room struct {
 	most    float64   // most in flight lately
 	waiting float64   // share of the answer time, smoothed
 	relief  time.Time // when there was last no queue
+	open    bool      // the limit leaves room for a crowd
 }
 
 // judgeRoom moves a limit that does not bind.
@@ -52,6 +53,7 @@ func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
 		g.fall(now, r.atWork+math.Sqrt(r.atWork), Latency)
 	case m.waiting <= queueSome && r.waiting-2*r.noise <= queueSome || g.limit > to:
 		g.set(to)
+		m.open, g.slump.from, g.enough.most = true, 0, 0
 	case stands || m.waiting > queueMost:
 		g.set(g.limit + (1.1*r.mean+1-g.limit)/2)
 		if stands {

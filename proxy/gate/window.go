@@ -41,7 +41,8 @@ const (
 // A window sums up the answers since the limit was last moved.
 type window struct {
 	since    time.Time     // answers from before belong to the former limit and do not count
-	few      int           // answers to requests sent with more in flight do not count
+	few      int           // answers to requests sent with more in flight do not count,
+	sent     time.Time     // nor to those sent before,
 	until    time.Time     // until then
 	settle   time.Duration // how long answers are ignored after the first that counts
 	read     int           // goods at the last reading
@@ -72,13 +73,13 @@ func (w *window) reset(now time.Time) {
 func (w *window) renew(now time.Time) {
 	was := *w
 	w.reset(now)
-	w.few, w.until, w.lost = was.few, was.until, was.lost+now.Sub(was.since)
+	w.sent, w.few, w.until, w.lost = was.sent, was.few, was.until, was.lost+now.Sub(was.since)
 }
 
 // stale reports whether an answer says nothing about the limit in force, because its request
-// was sent with more in flight.
+// was sent with more in flight or too early.
 func (w *window) stale(now time.Time, a *Answer) bool {
-	return a.InFlight > w.few && !a.Refused && w.until.Sub(now) > -a.Ago
+	return (a.InFlight > w.few || a.Sent.Before(w.sent)) && !a.Refused && w.until.Sub(now) > -a.Ago
 }
 
 // crowded reports whether clearly more were in flight when the refused requests were sent

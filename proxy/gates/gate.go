@@ -61,6 +61,7 @@ type late struct {
 // Answered records an answer. If another loop is recording one, the answer is kept until the
 // loop's next call, so that loops do not wait for each other.
 func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
+	a.Crowded = g.Free() <= 0
 	if !g.mu.TryLock() {
 		if len(*kept) < lateMost {
 			*kept = append(*kept, late{*a, now})

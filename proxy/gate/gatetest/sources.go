@@ -91,6 +91,7 @@ func (r *run) end(q *request) {
 			r.admit(q.at)
 		})
 	default:
+		q.answer.Crowded = q.at.places.Free() <= 0
 		q.at.uses(-1, 0)
 		defer q.at.learn(r.clock(), &q.answer)
 	}
