@@ -2,6 +2,7 @@ package postgrestest
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,13 +29,21 @@ func (s *Server) Pooler(connections int) *Server {
 
 func (s *Server) poolerConfig() string { return filepath.Join(s.dir, "pgbouncer.ini") }
 
-// RestartPooler starts a PgBouncer that was killed.
+// RestartPooler starts a PgBouncer that was killed, and waits until it accepts connections.
 func (s *Server) RestartPooler() {
 	s.t.Helper()
 	s.cmd = s.command(program(s.t, "pgbouncer", "/usr/sbin"), "-q", s.poolerConfig())
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	testkit.Eventually(s.t, "PgBouncer accepts connections", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+s.port)
+		if err != nil {
+			return false
+		}
+		c.Close()
+		return true
+	})
 }
 
 // Standby starts a standby of the server, which has what the server has so far.
