@@ -101,21 +101,23 @@ func (st *stage) startAdvisor() {
 }
 
 // connections is the number of connections of all clients, which are opened before the first
-// request is due. Otherwise requests would wait for a connection in the generator.
-const connections = 6000
+// request is due. Otherwise requests would wait for a connection in the generator. Few requests go
+// to a slow route, so they need fewer: with as many again, the proxies would refuse some, and
+// the load would start late.
+const connections, slowConnections = 6000, 200
 
 // drive sends the load, plays the trouble meanwhile, and returns the requests and the worst verdict of the generators.
 func (st *stage) drive(start time.Time, round int) (all []request, v verdict) {
 	var loads []rig.Load
-	add := func(addr, path string, share float64) {
+	add := func(addr, path string, share float64, connections int) {
 		loads = append(loads, rig.Load{URL: "http://" + addr + path, Steps: st.s.steps(share), Arrivals: "poisson",
-			StartAt: start, Seed: int64(1000*round + len(loads)), Outcomes: true, Connections: connections / st.s.Proxies})
+			StartAt: start, Seed: int64(1000*round + len(loads)), Outcomes: true, Connections: connections})
 	}
 	for _, addr := range st.fronts {
-		add(addr, "/api/test", 1/float64(st.s.Proxies))
+		add(addr, "/api/test", 1/float64(st.s.Proxies), connections/st.s.Proxies)
 	}
 	if st.s.SlowShare > 0 {
-		add(st.fronts[0], slowPath, st.s.SlowShare)
+		add(st.fronts[0], slowPath, st.s.SlowShare, slowConnections)
 	}
 	for i, l := range st.During(func() { st.trouble(start) }, loads...) {
 		late := l.StartedAt.Sub(start)
