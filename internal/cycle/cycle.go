@@ -34,6 +34,25 @@ const (
 	CloseLinger               // likewise, then discarding what still arrives (RFC 9112 section 9.6)
 )
 
+// A Conn is the connection of a Cycle.
+type Conn interface {
+	CloseDrained()
+	CloseLinger()
+	SetDeadline(at time.Time)
+}
+
+// Apply closes conn in this way, or sets its deadline if it stays open.
+func (c Close) Apply(conn Conn, deadline time.Time) {
+	switch c {
+	case CloseDrained:
+		conn.CloseDrained()
+	case CloseLinger:
+		conn.CloseLinger()
+	default:
+		conn.SetDeadline(deadline)
+	}
+}
+
 // Times are timeouts. When Idle has passed the connection is closed; for the others an
 // incomplete request is answered 408.
 type Times struct {

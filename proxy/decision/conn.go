@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/cycle"
 	"weir/internal/loop"
 	"weir/proxy/check"
 	"weir/proxy/decide"
@@ -152,13 +151,6 @@ func (c *conn) flush() {
 	if len(e.Out) > 0 {
 		c.net.Write(e.Out)
 	}
-	switch e.Close {
-	case cycle.CloseDrained:
-		c.net.CloseDrained()
-	case cycle.CloseLinger:
-		c.net.CloseLinger()
-	default:
-		c.net.SetDeadline(c.session.Deadline())
-	}
+	e.Close.Apply(c.net, c.session.Deadline())
 	e.Reset()
 }

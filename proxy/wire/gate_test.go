@@ -54,12 +54,7 @@ func TestGateSheds(t *testing.T) {
 // A request that waits is sent as soon as there is a place.
 func TestGateWaits(t *testing.T) {
 	r, b, held := withGate(t, gate.On, time.Minute)
-	waits := r.dial()
-	waits.Send(request("/waits"))
-	r.waiting(2)
-	b.open <- true
-	held.Status(200)
-	waits.Status(200)
+	waits := b.frees(r, held)
 	b.next(t)
 	// One that leaves while it waits takes nobody's place.
 	held.Send(request("/held"))

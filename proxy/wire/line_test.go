@@ -207,11 +207,6 @@ func TestPlacesStayForOthers(t *testing.T) {
 // TARGET_WAIT_TIMEOUT says, behind a gate too: the gate holds nothing back then.
 func TestGateLeavesTheWaitForConnectionsAlone(t *testing.T) {
 	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 0, Min: 1} }, "TARGET_MAX_CONNECTIONS", "1")
-	waits := r.dial()
-	waits.Send(request("/waits"))
-	r.waiting(2)
-	b.open <- true
-	held.Status(200)
-	waits.Status(200)
+	b.frees(r, held)
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="gate"}`, 0)
 }

@@ -44,6 +44,18 @@ func holding(t *testing.T, tweak func(c *Config), env ...string) (r *rig, b *bar
 	return r, b, held
 }
 
+// frees answers the held request while another one waits, which is then sent and answered. It
+// returns that one's connection.
+func (b *barrier) frees(r *rig, held *testkit.Conn) *testkit.Conn {
+	waits := r.dial()
+	waits.Send(request("/waits"))
+	r.waiting(2)
+	b.open <- true
+	held.Status(200)
+	waits.Status(200)
+	return waits
+}
+
 // asSet changes nothing.
 func asSet(*Config) {}
 

@@ -3,7 +3,6 @@ package serve
 import (
 	"time"
 
-	"weir/internal/cycle"
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/target/model"
@@ -142,13 +141,6 @@ func (c *conn) flush() {
 	if len(shared.Out) > 0 {
 		c.net.Write(shared.Out)
 	}
-	switch shared.Close {
-	case cycle.CloseDrained:
-		c.net.CloseDrained()
-	case cycle.CloseLinger:
-		c.net.CloseLinger()
-	default:
-		c.net.SetDeadline(c.session.Deadline())
-	}
+	shared.Close.Apply(c.net, c.session.Deadline())
 	shared.Reset()
 }

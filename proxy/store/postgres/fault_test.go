@@ -464,11 +464,7 @@ func TestLockedRow(t *testing.T) {
 	t.Parallel()
 	s, b := newWorld(t)
 	admit(t, b)
-	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
-	defer conn.Close(background)
-	if _, err := conn.Exec(background, "BEGIN; SELECT FROM weir.keys FOR UPDATE").ReadAll(); err != nil {
-		t.Fatal(err)
-	}
+	lockRows(t, s)
 	b.cfg.Timeout = 100 * time.Millisecond
 	b.pool.silent = 2 * time.Second // then the connection is closed
 	g := &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: fixed(1000), Cost: 1}}}

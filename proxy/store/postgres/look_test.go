@@ -131,11 +131,7 @@ func TestHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	admit(t, b)
-	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
-	defer conn.Close(background)
-	if _, err := conn.Exec(background, "BEGIN; SELECT FROM weir.keys FOR UPDATE").ReadAll(); err != nil {
-		t.Fatal(err)
-	}
+	conn := lockRows(t, s)
 	b.cfg.Timeout = 100 * time.Millisecond
 	want := fmt.Sprintf("pid=%d", conn.PID())
 	testkit.Eventually(t, "it is told", func() bool {

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
@@ -46,6 +48,17 @@ func newWorld(t testing.TB) (*postgrestest.Server, *backend) {
 	t.Helper()
 	s := postgrestest.Start(t)
 	return s, probed(t, Config{URL: s.URL("weir", "weir"), Connections: 4, clock: func() int64 { return limittest.Epoch }})
+}
+
+// lockRows locks the rows of all keys by a connection that is open until the test ends.
+func lockRows(t *testing.T, s *postgrestest.Server) *pgconn.PgConn {
+	t.Helper()
+	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
+	t.Cleanup(func() { _ = conn.Close(background) })
+	if _, err := conn.Exec(background, "BEGIN; SELECT FROM weir.keys FOR UPDATE").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	return conn
 }
 
 var opened atomic.Int64
