@@ -32,6 +32,9 @@ func (p *Policy) employ(r reading, elapsed float64) {
 		takes = min(takes, st.Takes*math.Exp2(min(elapsed/takesDouble, 1)))
 	}
 	st.Takes = takes
+	if st.Count < boundAfter { // takes may include a queue, which a maximum would keep for weeks
+		st.AtWork = 0
+	}
 	st.AtWork = max(st.AtWork, r.good*takes)
 }
 

@@ -234,6 +234,11 @@ func TestBoundOfGates(t *testing.T) {
 				s.Interval, s.Ended, s.InFlight = 30*time.Second, 3000, 2000
 			}
 		}, 3 * 5, 70},
+		{"a long queue before anything is known", func(i int, s *Snapshot) {
+			if i == 0 {
+				s.Interval, s.Ended, s.InFlight = 2*time.Second, 200, 500
+			}
+		}, 3 * 5, 50},
 		{"a queue that stands while the gate sheds", func(i int, s *Snapshot) {
 			if i >= 30 {
 				s.At, s.Interval, s.InFlight, s.GateShare = seen(30, nil).At.Add(2*time.Second*time.Duration(i-30)), 2*time.Second, 40, 1
