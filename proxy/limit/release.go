@@ -55,6 +55,18 @@ func (l *Limit) uncharge(v *view, cost, instant int64) {
 	}
 }
 
+// FullAt returns the instant, rounded down to 1 µs, at which a key under token or gcra is full if
+// nothing more is charged. Until then it regains all that it can.
+func (l *Limit) FullAt(now int64, s *State) int64 {
+	var v view
+	l.settle(now, s, &v)
+	at := v.at + quotient(v.a, l.gain)
+	if l.algorithm == Token && v.b > 0 { // from b on it owes at most its capacity
+		at = min(at, v.b+quotient(l.full, l.gain))
+	}
+	return at
+}
+
 // Releases reports whether [Limit.Release] can give anything back.
 func (l *Limit) Releases() bool { return l.algorithm != Off && l.algorithm != SlidingLog }
 

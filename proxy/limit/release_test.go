@@ -26,3 +26,32 @@ func TestOnce(t *testing.T) {
 		}
 	}
 }
+
+// A key is full at FullAt, and not before. After a change of the rate it owes at most its capacity
+// from when it would have been full at the old one.
+func TestFullAt(t *testing.T) {
+	token := func(capacity int64, rate float64) *limit.Limit {
+		return limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: capacity, FillRate: rate})
+	}
+	for i, test := range []struct {
+		charged, l *limit.Limit
+		permits    int64
+		full       int64 // µs
+	}{
+		{token(10, 2), token(10, 2), 0, 0},
+		{token(10, 2), token(10, 2), 3, 1_500_000},
+		{token(10, 3), token(10, 3), 1, 333_333},
+		{limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 4, Window: 1, Burst: 9}), limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 2, Window: 1, Burst: 9}), 3, 1_500_000},
+		{token(10, 2), token(10, 1), 3, 3_000_000},
+		{token(100, 100), token(1, 1), 100, 2_000_000},
+	} {
+		var s limit.State
+		test.charged.Decide(limittest.Epoch, &s, limit.Ask{Cost: test.permits, N: 1})
+		test.l.Decide(limittest.Epoch, &s, limit.Ask{N: 1}) // from now on its rate applies
+		at := test.l.FullAt(limittest.Epoch, &s)
+		before, then := test.l.Preview(at-1, &s, limit.Ask{}), test.l.Preview(at+1, &s, limit.Ask{})
+		if at != limittest.Epoch+test.full || then.Remaining != test.l.Burst() || test.permits > 0 && before.Remaining == test.l.Burst() {
+			t.Errorf("case %d: full after %d µs, want %d; %d remain before, %d then", i, at-limittest.Epoch, test.full, before.Remaining, then.Remaining)
+		}
+	}
+}

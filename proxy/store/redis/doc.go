@@ -48,9 +48,11 @@
 //
 // The keys of one call must be in one slot, so the key's value is the hash tag of a name:
 // rules with the same key share a slot. A group with several slots is asked slot by slot, and
-// what an earlier slot granted beyond a later one is given back: meanwhile another request
-// may be refused, but never are too many admitted. If one node of a Cluster is unavailable,
-// the store is.
+// what an earlier slot granted beyond a later one is given back. Meanwhile another request may
+// be refused. A token or gcra key that would have been full in between gets back only what it
+// cannot have regained, so that one batch never makes it admit more. While several batches give
+// back to a key, its burst may be exceeded by at most what they give back. If one node of a
+// Cluster is unavailable, the store is.
 //
 // # Rights
 //

@@ -124,8 +124,8 @@ func (t *counterText) cut(text string) (rest string) {
 	return text
 }
 
-// appendGive appends the arguments of a counter for give.lua. slot is that of the first place
-// in a queue to give back.
+// appendGive appends the arguments of a counter for give.lua, which explains slot: of several
+// places in a queue it is that of the first.
 func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
 	_, grace := l.Overshoot()
 	for _, arg := range [...]int64{int64(l.Algorithm()), l.Burst(), l.Number(), gainOf(l), permits, slot, grace.Microseconds()} {

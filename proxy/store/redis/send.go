@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -180,7 +181,7 @@ func (s *sender) take(b *store.Batch) {
 		}
 	}
 	if rounds > 1 {
-		s.giveBack()
+		s.giveBack(rounds)
 	}
 }
 
@@ -230,15 +231,18 @@ func (s *sender) ask(a *asked, p *part) {
 	}
 }
 
-// giveBack gives back what parts have charged beyond what the whole group was granted. It is
-// sent once: if it fails, fewer requests are admitted, never more.
-func (s *sender) giveBack() {
+// giveBack gives back what parts have charged beyond what the whole group was granted, from the
+// last charge to the first: each is undone in the state that it left. It is sent once: if it
+// fails, fewer requests are admitted, never more.
+func (s *sender) giveBack(rounds int) {
 	s.start()
-	for i := range s.asked {
-		a := &s.asked[i]
-		for p := range a.parts {
-			first := a.parts[p].counters[0]
-			if surplus := a.took[first] - a.Granted; a.Err == nil && surplus > 0 {
+	for p := rounds - 1; p >= 0; p-- {
+		for i := range slices.Backward(s.asked) {
+			a := &s.asked[i]
+			if a.Err != nil || p >= len(a.parts) {
+				continue
+			}
+			if surplus := a.took[a.parts[p].counters[0]] - a.Granted; surplus > 0 {
 				s.calls = append(s.calls, s.give(a, &a.parts[p], int64(surplus)))
 			}
 		}
@@ -258,17 +262,20 @@ func (s *sender) give(a *asked, p *part, requests int64) call {
 	return c
 }
 
-// slot returns the slot of the first request that a part has granted and the group has not, or
-// 0 if the counter is not a queue.
+// slot returns the slot of the first request that a part has granted and the group has not. For
+// token and gcra it returns when the key would be full without these requests, and for windows 0.
 func (a *asked) slot(i int) int64 {
-	c := &a.Counters[i]
-	if c.Limit.Algorithm() != limit.Leaky {
-		return 0
+	c, at, state := &a.Counters[i], a.At[i], a.Before[i]
+	switch c.Limit.Algorithm() {
+	case limit.Leaky:
+		c.Limit.Decide(at, &state, c.Ask(int64(a.Granted)))
+		_, d := c.Limit.Decide(at, &state, c.Ask(1))
+		return at + d.Delay.Microseconds()
+	case limit.Token, limit.GCRA:
+		c.Limit.Decide(at, &state, c.Ask(int64(a.Granted)))
+		return c.Limit.FullAt(at, &state)
 	}
-	state := a.Before[i]
-	c.Limit.Decide(a.At[i], &state, c.Ask(int64(a.Granted)))
-	_, d := c.Limit.Decide(a.At[i], &state, c.Ask(1))
-	return a.At[i] + d.Delay.Microseconds()
+	return 0
 }
 
 // run makes the calls of the round.

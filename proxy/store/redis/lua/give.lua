@@ -1,13 +1,16 @@
--- Gives permits back to keys; see limit.Limit.Release. To a window that is over nothing is
--- given back, and to a bucket only what it cannot have regained since. Of a queue only the
--- last place is given back, as others were told when they leave. Nothing is given back if
--- the rate has changed since.
+-- Gives permits back to keys as limit.Limit.Release does: to a window that is over nothing is
+-- given back, to a bucket only what it cannot have regained since, and of a queue only the
+-- last place, as others were told when they leave. Nothing is given back if the rate has
+-- changed since. Unlike there, a log gets back what it was charged, and at ARGV[1] = -1
+-- windows and buckets get nothing.
 --
 --   KEYS      one key per counter
 --   ARGV[1]   the instant at which they were taken; -1: now, and only places in queues
 --             whose slots are still to come
---   ARGV[2…]  algorithm, permits, number, gain, permits to give, the slot that a
---             place in a queue had (0: none), and grace of each counter
+--   ARGV[2…]  algorithm, permits, number, gain, permits to give, slot, and grace of each
+--             counter. slot is that of a place in a queue (0: none); of a bucket it is when
+--             the key would have been full without what is given back: before, it would
+--             have regained as much (0: not known)
 --
 -- Returns how many keys got something.
 
@@ -37,7 +40,7 @@ for i = 1, #KEYS do
       elseif waits or taken > at then
         less = 0
       elseif algorithm >= TOKEN then
-        if algorithm == GCRA or b == 0 then less = drained(amount * x, at - taken, y) end
+        if algorithm == GCRA or b == 0 then less = drained(amount * x, math.max(0, at - math.max(taken, slot)), y) end
       elseif taken >= x then
         less = amount
       elseif taken >= x - number and a + free < permits then -- sliding, if the window before still weighs
