@@ -118,27 +118,19 @@ func wrongUsage(err error) bool {
 	return setting || usage
 }
 
-// namesIn returns the settings that err is about.
-func namesIn(err error) (names []string) {
-	if err == nil {
-		return nil
+// settingIn returns the name of the setting that err is about, or "".
+func settingIn(err error) string {
+	if setting, ok := errors.AsType[*SettingError](err); ok {
+		return setting.Name
 	}
-	for _, one := range split(err) {
-		if setting, ok := errors.AsType[*SettingError](one); ok {
-			names = append(names, setting.Name)
-		}
-	}
-	return names
+	return ""
 }
 
-// notAbout returns err without the parts about settings with these names.
-func notAbout(names []string, err error) error {
-	if err == nil {
-		return nil
-	}
+// without returns err without the parts about settings that known is about.
+func without(known, err error) error {
 	return errors.Join(slices.DeleteFunc(split(err), func(one error) bool {
-		setting, ok := errors.AsType[*SettingError](one)
-		return ok && slices.Contains(names, setting.Name)
+		name := settingIn(one)
+		return name != "" && slices.ContainsFunc(split(known), func(k error) bool { return settingIn(k) == name })
 	})...)
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -92,11 +91,7 @@ func (g *Guard) foreign(r *http.Request) string {
 	if why := passedOn(r); why != "" {
 		return why
 	}
-	own, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
-		return "has no local address"
-	}
-	here, err := netip.ParseAddrPort(own.String())
+	here, err := netip.ParseAddrPort(fmt.Sprint(r.Context().Value(http.LocalAddrContextKey))) // a net.Addr
 	if err != nil {
 		return "has no local address"
 	}

@@ -15,13 +15,6 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// The values of the flag -healthcheck. Without a value it means readiness, so that
-// waiting for a program means waiting until it serves.
-const (
-	askReadiness = "readiness"
-	askLiveness  = "liveness"
-)
-
 // healthCheckTimeout bounds how long a program may take to answer. Keep it below the
 // timeout that an orchestrator gives the check.
 const healthCheckTimeout = 3 * time.Second
@@ -30,15 +23,16 @@ const healthCheckTimeout = 3 * time.Second
 const healthAnswerMax = 64 << 10
 
 // setQuestion sets the flag -healthcheck. Like -version it is a command, with the kind of
-// check as its value, or true without one.
+// check as its value. Without a value, when text is true, it means readiness, so that
+// waiting for a program means waiting until it serves.
 func (s *Settings) setQuestion(text string) error {
 	switch text {
-	case "true":
-		s.question = askReadiness
-	case askReadiness, askLiveness:
-		s.question = text
+	case "true", "readiness":
+		s.question = readinessPath
+	case "liveness":
+		s.question = livenessPath
 	default:
-		return fmt.Errorf("allowed: nothing, %s, %s", askReadiness, askLiveness)
+		return errors.New("allowed: nothing, readiness, liveness")
 	}
 	return nil
 }
@@ -75,11 +69,7 @@ func healthURL(s *Settings, c *common) (string, error) {
 	if port == "0" {
 		return "", &SettingError{Name: "PORT", Value: "0", Problem: "is any free port, so the port is unknown", Allowed: "the port that the program has"}
 	}
-	path := "/actuator/health/readiness"
-	if s.question == askLiveness {
-		path = "/actuator/health"
-	}
-	return scheme + "://" + net.JoinHostPort(ownHost(host), port) + path, nil
+	return scheme + "://" + net.JoinHostPort(ownHost(host), port) + s.question, nil
 }
 
 // ownHost returns the host under which a program that listens on bind is reached from its

@@ -214,14 +214,7 @@ func formatFloat(f float64) string {
 
 // formatDuration formats d without zero parts: 3m, not 3m0s.
 func formatDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }
 
 // A byteUnit is a unit of memory. "B" and "" are one byte.

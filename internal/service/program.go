@@ -75,8 +75,6 @@ type Env struct {
 	Health *Health
 	// Metrics is shown by /metrics. It already has the metrics of the Go runtime.
 	Metrics *metric.Set
-	// Version is what -version prints.
-	Version string
 	// Args are the arguments that are not flags.
 	Args []string
 	// Stdout is for output other than the log.
@@ -176,15 +174,15 @@ func run(p Program, proc process) int {
 	}
 	e := &Env{
 		Addr: c.addr(), Log: j.Logger(), Health: new(Health), Metrics: metric.New(),
-		Version: Version(), Args: args, Stdout: proc.stdout, reloads: reloads{possible: p.Reloads},
+		Args: args, Stdout: proc.stdout, reloads: reloads{possible: p.Reloads},
 	}
 	e.Metrics.Runtime()
-	e.Metrics.Gauge("weir_build_info"+metric.Labels("version", e.Version, "goversion", runtime.Version()),
+	e.Metrics.Gauge("weir_build_info"+metric.Labels("version", Version(), "goversion", runtime.Version()),
 		"always 1; the labels say what the program was built from", func() float64 { return 1 })
 	log := e.Logger(p.LogName)
 	slog.SetDefault(log) // for libraries that use the default logger
 	slog.SetLogLoggerLevel(slog.LevelDebug)
-	log.Info("Started", append([]any{"version", e.Version}, settings.changed()...)...)
+	log.Info("Started", append([]any{"version", Version()}, settings.changed()...)...)
 	settings.warnMisspelt(log, proc.environ)
 	settings.warnIdle(log)
 	e.Guard = &Guard{Token: c.token, Open: c.open, Log: e.Logger("Admin")}
@@ -217,7 +215,7 @@ func (p *Program) refusal(s *Settings, args []string, err error) error {
 	}
 	err = errors.Join(p.wrongArgument(s, args), err)
 	if p.Check != nil {
-		err = errors.Join(err, notAbout(namesIn(err), p.Check()))
+		err = errors.Join(err, without(err, p.Check()))
 	}
 	return err
 }

@@ -62,11 +62,12 @@ func replyOf(answer func(w http.ResponseWriter)) Reply {
 		w.fields.Set("Content-Type", http.DetectContentType(w.body.Bytes()))
 	}
 	r := Reply{Status: w.status, Body: w.body.Bytes()}
+	for _, name := range framing {
+		delete(w.fields, name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.fields)) {
 		for _, value := range w.fields[name] {
-			if !framing(name) {
-				r.Fields = append(r.Fields, [2]string{name, value})
-			}
+			r.Fields = append(r.Fields, [2]string{name, value})
 		}
 	}
 	return r
@@ -81,11 +82,5 @@ func (r Reply) write(w http.ResponseWriter) {
 	_, _ = w.Write(r.Body) // the client may have left
 }
 
-// framing reports whether a field is up to the sender of the reply.
-func framing(name string) bool {
-	switch name {
-	case "Content-Length", "Transfer-Encoding", "Trailer", "Connection", "Keep-Alive", "Upgrade":
-		return true
-	}
-	return false
-}
+// framing are the fields that are up to the sender of the reply.
+var framing = [...]string{"Content-Length", "Transfer-Encoding", "Trailer", "Connection", "Keep-Alive", "Upgrade"}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"io"
@@ -23,7 +24,7 @@ type Settings struct {
 	list     []*setting
 	idle     []idle
 	alone    map[string]string // flags, with what each stands for without a value
-	question string            // value of -healthcheck; empty: not given
+	question string            // the path that -healthcheck asks; empty: not given
 }
 
 // An idle setting has no effect while another has a value.
@@ -82,7 +83,9 @@ func (e *UsageError) Error() string { return e.Problem + "; -help lists the sett
 var errVersion = errors.New("version requested")
 
 // NewSettings returns an empty list for a program.
-func NewSettings(program string) *Settings { return &Settings{program: program} }
+func NewSettings(program string) *Settings {
+	return &Settings{program: program, alone: make(map[string]string)}
+}
 
 // Parse parses args (without the program's name) and the environment env, sets what was
 // registered, and returns the arguments that are not flags. Flags and other arguments may
@@ -147,9 +150,6 @@ func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 // Alone makes the flag of a setting, if it has no value, set another setting to the given
 // value.
 func (s *Settings) Alone(name, other, value string) {
-	if s.alone == nil {
-		s.alone = make(map[string]string)
-	}
 	s.alone[flagName(name)] = "-" + flagName(other) + "=" + value
 }
 
@@ -186,10 +186,7 @@ func (s *Settings) meantFlag(problem string) string {
 func (g *setting) resolve(env func(string) string) error {
 	text, given := g.text, g.given
 	if !given {
-		text = env(g.name)
-		if text == "" && g.alias != "" {
-			text = env(g.alias)
-		}
+		text = cmp.Or(env(g.name), env(g.alias))
 		given = text != ""
 	}
 	if !given {
