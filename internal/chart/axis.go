@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -115,9 +116,9 @@ func (r *ruler) logarithmic(fixed bool) {
 		r.low, r.high = 0.001, 1
 	}
 	if !fixed {
-		r.low, r.high = floor125(r.low), above(r.high*(1+1e-9), 1, 2, 5)
+		r.low, r.high = 1/above(1/r.low, 1, 2, 5), above(r.high*(1+1e-9), 1, 2, 5)
 		if r.high/r.low < 10 { // a smaller range would magnify noise
-			r.low, r.high = floor125(r.low/2), above(r.high*1.5, 1, 2, 5)
+			r.low, r.high = 1/above(2/r.low, 1, 2, 5), above(r.high*1.5, 1, 2, 5)
 		}
 	}
 	between := []float64{1}
@@ -135,16 +136,6 @@ func (r *ruler) logarithmic(fixed bool) {
 			}
 		}
 	}
-}
-
-func floor125(v float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(v)+1e-9))
-	for _, f := range []float64{5, 2} {
-		if f*unit <= v*(1+1e-9) {
-			return f * unit
-		}
-	}
-	return unit
 }
 
 // nines adds ticks at 50 %, 90 %, 99 % and so on.
@@ -222,21 +213,13 @@ func elapsed(v, step, high float64) string {
 	case high <= 180 || step < 1:
 		return trim(v) + " s"
 	case step >= 3600:
-		return sign + strconv.Itoa(whole/3600) + " h"
+		return fmt.Sprintf("%s%d h", sign, whole/3600)
 	case high >= 7200:
-		return sign + strconv.Itoa(whole/3600) + ":" + twoDigits(whole/60%60) + " h"
+		return fmt.Sprintf("%s%d:%02d h", sign, whole/3600, whole/60%60)
 	case step >= 60:
-		return sign + strconv.Itoa(whole/60) + " min"
+		return fmt.Sprintf("%s%d min", sign, whole/60)
 	}
-	return sign + strconv.Itoa(whole/60) + ":" + twoDigits(whole%60) + " min"
-}
-
-func twoDigits(n int) string {
-	s := strconv.Itoa(n)
-	if len(s) < 2 {
-		return "0" + s
-	}
-	return s
+	return fmt.Sprintf("%s%d:%02d min", sign, whole/60, whole%60)
 }
 
 // clock formats an instant on an axis of that length.

@@ -7,8 +7,10 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Chart is one plot. Marks are drawn in the order of the fields, so limits are in front.
@@ -129,12 +131,7 @@ func (c *Chart) SVG() ([]byte, error) {
 		return nil, fmt.Errorf("draw chart %q: %w", c.Title, err)
 	}
 	whole := *c
-	if whole.Width == 0 {
-		whole.Width = widthDefault
-	}
-	if whole.Height == 0 {
-		whole.Height = heightDefault
-	}
+	whole.Width, whole.Height = cmp.Or(c.Width, widthDefault), cmp.Or(c.Height, heightDefault)
 	return whole.render(), nil
 }
 
@@ -145,8 +142,8 @@ func (c *Chart) validate() error {
 		}
 	}
 	for _, a := range []Axis{c.X, c.Y} {
-		if err := a.validate(); err != nil {
-			return err
+		if !finite(a.Min) || !finite(a.Max) || a.Min > a.Max {
+			return fmt.Errorf("an axis must not reach from %v to %v", a.Min, a.Max)
 		}
 	}
 	for _, s := range c.rows() {
@@ -172,25 +169,15 @@ func (c *Chart) validate() error {
 	return nil
 }
 
-func (a *Axis) validate() error {
-	if !finite(a.Min) || !finite(a.Max) || a.Min > a.Max {
-		return fmt.Errorf("an axis must not reach from %v to %v", a.Min, a.Max)
-	}
-	return nil
-}
-
 // rows returns all values of the chart as series.
 func (c *Chart) rows() []Series {
-	rows := append(append([]Series{}, c.Stack...), c.Lines...)
+	rows := slices.Concat(c.Stack, c.Lines)
 	for _, b := range c.Bands {
 		rows = append(rows, Series{Name: b.Name, X: b.X, Y: b.Low}, Series{Name: b.Name, X: b.X, Y: b.High})
 	}
 	for _, b := range c.Bars {
 		// The last edge has no height: it takes the one before.
-		heights := b.Heights
-		if len(heights) > 0 {
-			heights = append(append([]float64{}, heights...), heights[len(heights)-1])
-		}
+		heights := slices.Concat(b.Heights, b.Heights[max(0, len(b.Heights)-1):])
 		rows = append(rows, Series{Name: b.Name, X: b.Edges, Y: heights})
 	}
 	return rows

@@ -3,6 +3,7 @@ package chart
 import (
 	"image/color"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -88,10 +89,8 @@ func (m marks) between(c draw.Canvas, at func(x, y float64) vg.Point, b Band, fi
 	for _, part := range runs(len(b.X), visible) {
 		upper := m.path(at, b.X, b.High, part)
 		lower := m.path(at, b.X, b.Low, part)
-		for i := len(lower) - 1; i >= 0; i-- {
-			upper = append(upper, lower[i])
-		}
-		c.FillPolygon(fill, c.ClipPolygonXY(upper))
+		slices.Reverse(lower)
+		c.FillPolygon(fill, c.ClipPolygonXY(append(upper, lower...)))
 	}
 }
 
@@ -217,21 +216,17 @@ func (c *Chart) reaches() (x, y reach) {
 			x.take(&c.X, 2*s.X[n-1]-s.X[n-2])
 		}
 	}
-	for _, sum := range c.stacked() {
+	var sums []float64
+	for _, s := range c.Stack {
+		sums = onTop(sums, s)
+	}
+	for _, sum := range sums {
 		y.take(&c.Y, sum)
 	}
 	for _, l := range c.Limits {
 		y.take(&c.Y, l.Y)
 	}
 	return x, y
-}
-
-// stacked returns the height of the stack at each x.
-func (c *Chart) stacked() (sums []float64) {
-	for _, s := range c.Stack {
-		sums = onTop(sums, s)
-	}
-	return sums
 }
 
 // onTop returns the heights of a stack with one more area; a gap adds nothing.

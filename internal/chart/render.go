@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"image/color"
+	"slices"
 	"strings"
 
 	xfont "golang.org/x/image/font"
@@ -115,8 +116,14 @@ func (c *Chart) plot() *plot.Plot {
 	if c.Y.Scale == Linear && c.Y.Min == 0 && c.Y.Max == 0 {
 		yReach.low = min(yReach.low, 0)
 	}
+	if !finite(yReach.low) {
+		yReach = reach{0, 1}
+	}
+	if c.Y.Scale == Linear && yReach.high > 0 {
+		yReach.high *= headroom
+	}
 	x := newRuler(c.X, xReach.low, xReach.high, max(2, int(c.Width/95)))
-	y := c.upright(yReach)
+	y := newRuler(c.Y, yReach.low, yReach.high, max(2, int(c.Height/48)))
 	dress(&p.X, x)
 	dress(&p.Y, y)
 	p.X.LineStyle = draw.LineStyle{Color: mutedColour, Width: 1}
@@ -133,18 +140,6 @@ func (c *Chart) plot() *plot.Plot {
 
 // headroom is the ratio of the end of a linear y axis to the highest value.
 const headroom = 1.03
-
-// upright returns the ruler of the y axis.
-func (c *Chart) upright(values reach) ruler {
-	n := max(2, int(c.Height/48))
-	if !finite(values.low) {
-		values = reach{0, 1}
-	}
-	if c.Y.Scale == Linear && values.high > 0 {
-		values.high *= headroom
-	}
-	return newRuler(c.Y, values.low, values.high, n)
-}
 
 // dress applies a ruler to an axis of a plot.
 func dress(a *plot.Axis, r ruler) {
@@ -167,12 +162,7 @@ type entry struct {
 func (c *Chart) entries() []entry {
 	var all []entry
 	add := func(e entry) {
-		for _, other := range all {
-			if other.name == e.name {
-				return
-			}
-		}
-		if e.name != "" {
+		if e.name != "" && !slices.ContainsFunc(all, func(other entry) bool { return other.name == e.name }) {
 			all = append(all, e)
 		}
 	}
