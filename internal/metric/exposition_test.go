@@ -129,7 +129,8 @@ func (p *page) checkHistograms() error {
 	}
 	all := map[string]*series{}
 	for full, value := range p.samples {
-		name, labels := split(full)
+		name, _, _ := strings.Cut(full, "{")
+		labels := full[len(name):]
 		family, isBucket := strings.CutSuffix(name, "_bucket")
 		if !isBucket || p.types[family] != "histogram" {
 			continue

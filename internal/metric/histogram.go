@@ -103,8 +103,3 @@ func (h *Histogram) Count() uint64 {
 
 // Sum returns the sum of the observed durations.
 func (h *Histogram) Sum() time.Duration { return time.Duration(h.sum.Load()) }
-
-// sameBounds reports whether the counts of h and other can be added.
-func (h *Histogram) sameBounds(other *Histogram) bool {
-	return slices.Equal(h.bounds, other.bounds)
-}

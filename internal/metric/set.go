@@ -79,7 +79,7 @@ func (s *Set) Histogram(name, help string, parts ...*Histogram) {
 		panic("bug: histogram " + name + " has no parts")
 	}
 	for _, p := range parts {
-		if !p.sameBounds(parts[0]) {
+		if !slices.Equal(p.bounds, parts[0].bounds) {
 			panic("bug: the parts of histogram " + name + " differ in their bounds")
 		}
 	}
@@ -116,16 +116,12 @@ func Labels(pairs ...string) string {
 	if len(pairs) == 0 {
 		return ""
 	}
-	var b strings.Builder
-	for i := 0; i < len(pairs); i += 2 {
-		b.WriteByte("{,"[min(i, 1)])
-		b.WriteString(pairs[i])
-		b.WriteString(`="`)
-		b.WriteString(escapeLabel(pairs[i+1]))
-		b.WriteByte('"')
+	escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	var labels []string
+	for pair := range slices.Chunk(pairs, 2) {
+		labels = append(labels, pair[0]+`="`+escaped.Replace(pair[1])+`"`)
 	}
-	b.WriteByte('}')
-	return b.String()
+	return "{" + strings.Join(labels, ",") + "}"
 }
 
 // register adds one sample, or one group of samples, to its family.
@@ -133,7 +129,8 @@ func (s *Set) register(name, help string, kind familyType, write sampleWriter) {
 	if err := metrics.ValidateMetric(name); err != nil {
 		panic(fmt.Sprintf("bug: metric name %q: %v", name, err))
 	}
-	familyName, labels := split(name)
+	familyName, _, _ := strings.Cut(name, "{")
+	labels := name[len(familyName):] // with their braces
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.names[name] {
@@ -157,12 +154,4 @@ func (s *Set) family(name, help string, kind familyType) *family {
 	f := &family{name: name, help: help, kind: kind}
 	s.families = append(s.families, f)
 	return f
-}
-
-// split splits a name from its labels, which keep their braces.
-func split(name string) (family, labels string) {
-	if i := strings.IndexByte(name, '{'); i >= 0 {
-		return name[:i], name[i:]
-	}
-	return name, ""
 }

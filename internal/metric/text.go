@@ -3,7 +3,6 @@ package metric
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,8 +47,7 @@ func (s *Set) writeFamilies(w io.Writer) {
 	s.mu.Lock()
 	families := make([]family, len(s.families))
 	for i, f := range s.families {
-		families[i] = *f
-		families[i].samples = slices.Clone(f.samples)
+		families[i] = *f // its samples are only appended to
 	}
 	s.mu.Unlock()
 
@@ -65,7 +63,8 @@ func (s *Set) writeFamilies(w io.Writer) {
 func (f *family) appendTo(b *lines) {
 	b.name = f.name
 	start := len(b.text)
-	b.text = fmt.Appendf(b.text, "# HELP %s %s\n# TYPE %s %s\n", f.name, escapeHelp(f.help), f.name, f.kind)
+	help := strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(f.help)
+	b.text = fmt.Appendf(b.text, "# HELP %s %s\n# TYPE %s %s\n", f.name, help, f.name, f.kind)
 	empty := len(b.text)
 	for _, s := range f.samples {
 		s.write(b, s.labels)
@@ -75,7 +74,6 @@ func (f *family) appendTo(b *lines) {
 	}
 }
 
-// line appends a sample.
 func (b *lines) line(labels, value string) {
 	b.text = fmt.Appendf(b.text, "%s%s %s\n", b.name, labels, value)
 }
@@ -109,20 +107,9 @@ func leLabels(bounds []int64) []string {
 	return append(les, `le="+Inf"`)
 }
 
-// withLabel adds a label to labels.
 func withLabel(labels, label string) string {
 	if labels == "" || labels == "{}" {
 		return "{" + label + "}"
 	}
 	return labels[:len(labels)-1] + "," + label + "}"
-}
-
-// escapeLabel escapes the value of a label.
-func escapeLabel(value string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(value)
-}
-
-// escapeHelp escapes a help text.
-func escapeHelp(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(text)
 }
