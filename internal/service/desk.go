@@ -72,9 +72,15 @@ func (d *Desk) Apart(prefix string, waiting int) *Desk {
 // the Desk is closed. It does not block and may be called from a loop.
 func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
 	path := pathOf(raw)
-	if r, ok := d.askHealth(raw, path); ok {
-		done(r)
-		return true
+	if bytes.HasPrefix(raw, []byte("GET ")) || bytes.HasPrefix(raw, []byte("HEAD ")) {
+		switch string(path) {
+		case livenessPath:
+			done(d.own.health.liveness())
+			return true
+		case readinessPath:
+			done(d.own.health.readiness())
+			return true
+		}
 	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -91,20 +97,6 @@ func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
 	default:
 		return false
 	}
-}
-
-// askHealth answers a request for health.
-func (d *Desk) askHealth(raw, path []byte) (r Reply, ok bool) {
-	if !bytes.HasPrefix(raw, []byte("GET ")) && !bytes.HasPrefix(raw, []byte("HEAD ")) {
-		return r, false
-	}
-	switch string(path) {
-	case livenessPath:
-		return d.own.health.liveness(), true
-	case readinessPath:
-		return d.own.health.readiness(), true
-	}
-	return r, false
 }
 
 func pathOf(raw []byte) []byte {
@@ -151,7 +143,6 @@ func (d *Desk) answer(a ask) (reply Reply) {
 	return replyOf(func(w http.ResponseWriter) { d.own.ServeHTTP(w, r.WithContext(ctx)) })
 }
 
-// refuse returns an error reply.
 func refuse(status int, err error) Reply {
 	return replyOf(func(w http.ResponseWriter) { WriteError(w, status, err) })
 }

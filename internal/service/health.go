@@ -3,6 +3,7 @@ package service
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goccy/go-json"
@@ -28,11 +29,11 @@ const healthPause = 500 * time.Millisecond
 // Answers never block: the components are queried beforehand, twice a second, and only
 // ready and draining are read for each request.
 //
-// Safe for concurrent use: a mutex guards the fields; components are queried without it.
+// Safe for concurrent use: a mutex guards components and answers; components are queried without it.
 type Health struct {
+	ready, draining atomic.Bool
+
 	mu         sync.Mutex
-	ready      bool
-	draining   bool
 	components []component
 	answers    map[string]json.RawMessage // answers of the components to the last query; replaced, never changed
 }
@@ -45,18 +46,10 @@ type component struct {
 
 // SetReady reports whether the program is ready for traffic. While it drains it is never
 // ready.
-func (h *Health) SetReady(ready bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ready = ready
-}
+func (h *Health) SetReady(ready bool) { h.ready.Store(ready) }
 
 // Ready reports whether the program is ready for traffic.
-func (h *Health) Ready() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ready && !h.draining
-}
+func (h *Health) Ready() bool { return h.ready.Load() && !h.draining.Load() }
 
 // Component adds a component. read returns what is shown as JSON: a value with a "status"
 // of UP or DOWN. It is called at once, and then twice a second.
@@ -73,7 +66,6 @@ func (h *Health) follow() (stop func()) {
 	return background(func(over <-chan struct{}) { every.Pause(over, healthPause, func(time.Time) { h.ask() }) })
 }
 
-// ask queries the components.
 func (h *Health) ask() {
 	h.mu.Lock()
 	components := h.components
@@ -95,11 +87,7 @@ func (h *Health) ask() {
 
 // Drain ends readiness for good: the program is no longer ready, whatever SetReady says
 // later. A signal does the same.
-func (h *Health) Drain() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.draining = true
-}
+func (h *Health) Drain() { h.draining.Store(true) }
 
 // A healthAnswer is the JSON of both answers.
 type healthAnswer struct {
@@ -107,10 +95,8 @@ type healthAnswer struct {
 	Components map[string]json.RawMessage `json:"components,omitempty"`
 }
 
-// liveness answers /actuator/health.
 func (h *Health) liveness() Reply { return h.reply(http.StatusOK, "UP") }
 
-// readiness answers /actuator/health/readiness.
 func (h *Health) readiness() Reply {
 	if h.Ready() {
 		return h.reply(http.StatusOK, "UP")

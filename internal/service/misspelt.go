@@ -24,7 +24,6 @@ func (s *Settings) warnMisspelt(log *slog.Logger, environ []string) {
 	}
 }
 
-// names returns the names of a setting.
 func (g *setting) names() []string { return []string{g.name, g.alias}[:1+min(len(g.alias), 1)] }
 
 // knows reports whether name is the name of a setting.

@@ -73,7 +73,6 @@ func replyOf(answer func(w http.ResponseWriter)) Reply {
 	return r
 }
 
-// write writes the reply to w.
 func (r Reply) write(w http.ResponseWriter) {
 	for _, f := range r.Fields {
 		w.Header().Add(f[0], f[1])

@@ -267,7 +267,6 @@ func (s *Settings) text(name string) string {
 	return ""
 }
 
-// add registers a setting.
 func (s *Settings) add(g *setting) {
 	if s.find(g.name) != nil {
 		panic("bug: setting " + g.name + " is registered twice")
