@@ -115,7 +115,6 @@ func (p *Places) ExpectIn() { p.expect(&p.secureIn) }
 // ExpectOut records that dialled connections use TLS.
 func (p *Places) ExpectOut() { p.expect(&p.secureOut) }
 
-// expect records that one side uses TLS.
 func (p *Places) expect(side *atomic.Bool) {
 	if side.Load() {
 		return

@@ -131,7 +131,6 @@ func (d *decoder) fault(line int, at *place, format string, args ...any) {
 	d.add(Fault{Line: line, Path: join(d.Base, at.String()), Message: fmt.Sprintf(format, args...)})
 }
 
-// value decodes n into v.
 func (d *decoder) value(n *Node, at *place, v reflect.Value) {
 	t := v.Type()
 	named := t.PkgPath() != "" // others have no methods, and Implements is slow
@@ -209,12 +208,10 @@ func wanted(t reflect.Type) (k Kind, noun string) {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return Number, "a whole number"
-	case reflect.Struct:
+	case reflect.Struct, reflect.Map:
 		k = Object
 	case reflect.Slice:
 		k = List
-	case reflect.Map:
-		k = Object
 	}
 	if k == Null || k == List && t.Elem().Kind() == reflect.Uint8 || t.Kind() == reflect.Map && t.Key().Kind() != reflect.String {
 		panic(fmt.Sprintf("bug: strict: cannot decode into %s", t))
@@ -256,7 +253,6 @@ func textNoun(t reflect.Type) string {
 var anyTypes = [...]reflect.Type{Bool: reflect.TypeFor[bool](), Number: reflect.TypeFor[float64](), Text: reflect.TypeFor[string](),
 	List: reflect.TypeFor[[]any](), Object: reflect.TypeFor[map[string]any]()}
 
-// any decodes a value into an any.
 func (d *decoder) any(n *Node, at *place, v reflect.Value) {
 	if n.Kind != Null {
 		as := reflect.New(anyTypes[n.Kind]).Elem()
@@ -265,7 +261,6 @@ func (d *decoder) any(n *Node, at *place, v reflect.Value) {
 	}
 }
 
-// mapOf decodes an object into a map.
 func (d *decoder) mapOf(n *Node, at *place, v reflect.Value) {
 	t := v.Type()
 	m := reflect.MakeMapWithSize(t, len(n.Kids))
@@ -282,7 +277,6 @@ func (d *decoder) mapOf(n *Node, at *place, v reflect.Value) {
 	v.Set(m)
 }
 
-// structOf decodes an object into a struct.
 func (d *decoder) structOf(n *Node, at *place, v reflect.Value) {
 	fields := d.fields(v.Type())
 	twice := n.twice()

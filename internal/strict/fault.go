@@ -84,15 +84,13 @@ func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + 
 
 // nameStep returns the last step of the path of a member.
 func nameStep(name string) string {
-	plain := name != ""
-	for i := 0; i < len(name) && plain; i++ {
-		c := name[i]
-		plain = c == '_' || c == '-' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+	special := func(c rune) bool {
+		return c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
 	}
-	if plain {
-		return name
+	if name == "" || strings.ContainsFunc(name, special) {
+		return "[" + strconv.Quote(name) + "]"
 	}
-	return "[" + strconv.Quote(name) + "]"
+	return name
 }
 
 // OneOf parses one of some words, which are in the order of their values.

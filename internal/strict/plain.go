@@ -65,7 +65,6 @@ func stringEnd(text []byte) int {
 // isKey reports whether a string is a member's name; rest is the text after it.
 func isKey(rest []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(":")) }
 
-// appendPlain appends a number.
 func appendPlain(plain, number []byte) []byte {
 	if len(number) <= digitsMax || bytes.IndexByte(number, '.') < 0 {
 		return append(plain, number...)

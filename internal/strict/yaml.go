@@ -46,7 +46,6 @@ func (r *Reader) yaml(data []byte) {
 	*r.Root = r.node(first.Content[0], "", 0)
 }
 
-// yamlFault describes invalid YAML.
 func yamlFault(err error) Fault {
 	f := Fault{Line: 1, Message: err.Error()}
 	if e, ok := errors.AsType[*yaml.LoadError](err); ok {
@@ -86,7 +85,6 @@ func (r *Reader) node(y *yaml.Node, path string, depth int) Node {
 	return n
 }
 
-// member adds a name and its value.
 func (r *Reader) member(n *Node, pair [2]*yaml.Node, path string, depth int) {
 	key := pair[0]
 	if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Anchor != "" || key.Style&yaml.TaggedStyle != 0 {

@@ -144,7 +144,6 @@ func (w *Writer) Close() {
 	_ = w.out.Close()
 }
 
-// run writes until Close.
 func (w *Writer) run() {
 	defer close(w.done)
 	tick := time.NewTicker(writeInterval)

@@ -16,7 +16,6 @@ const (
 // String returns the extension of files of that form.
 func (f Form) String() string { return [...]string{"json", "html", "txt"}[f] }
 
-// contentType returns the Content-Type of a form.
 func (f Form) contentType() string {
 	return [...]string{"application/json", "text/html; charset=utf-8", "text/plain; charset=utf-8"}[f]
 }

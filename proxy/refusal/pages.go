@@ -3,6 +3,8 @@
 package refusal
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,7 +55,7 @@ func New(files map[string][]byte) (*Pages, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("%s", strings.Join(faults, "; "))
+		return nil, errors.New(strings.Join(faults, "; "))
 	}
 	for _, s := range p.sets {
 		for f := range forms {
@@ -67,7 +69,6 @@ func New(files map[string][]byte) (*Pages, error) {
 	return p, nil
 }
 
-// add adds a file.
 func (p *Pages) add(file string, text []byte) error {
 	name, form, ok := fileName(file)
 	if !ok {
@@ -113,12 +114,7 @@ func (p *Pages) Has(name string) bool { return p.sets[name] != nil }
 // Pick returns the template of the given name for a client, or the default one if that
 // name has none in the client's form.
 func (p *Pages) Pick(name string, a Accept) Page {
-	s := p.usual
-	if name != "" {
-		if own := p.sets[name]; own != nil {
-			s = own
-		}
-	}
+	s := cmp.Or(p.sets[name], p.usual)
 	f := a.pick(&s.offered)
 	return Page{Template: s.templates[f], ContentType: f.contentType(), Varies: f != JSON || s.varies}
 }

@@ -143,7 +143,6 @@ func (t *Template) Append(dst []byte, v *Values) []byte {
 	return dst
 }
 
-// appendValue appends the value of a placeholder.
 func (t *Template) appendValue(dst []byte, p placeholder, v *Values) []byte {
 	switch p {
 	case phStatus:
