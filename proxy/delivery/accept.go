@@ -69,10 +69,9 @@ func (d *Dispatcher) report(now time.Time, rule string, s deferred.Stored, done 
 
 // waitingOf returns how many entries of a rule wait or are being delivered.
 func (d *Dispatcher) waitingOf(rule string) int {
-	stats := d.stats()
-	for i := range stats.Rules {
-		if stats.Rules[i].Rule == rule {
-			return waiting(&stats.Rules[i])
+	for _, r := range d.stats().Rules {
+		if r.Rule == rule {
+			return waiting(&r)
 		}
 	}
 	return 0

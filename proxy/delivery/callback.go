@@ -10,6 +10,7 @@ import (
 
 	json "github.com/goccy/go-json"
 
+	"weir/internal/every"
 	"weir/proxy/callback/post"
 	"weir/proxy/deferred"
 	"weir/proxy/terms"
@@ -75,17 +76,10 @@ func (d *Dispatcher) announce(q deferred.Queue, e *deferred.Entry) {
 		if errors.Is(s.Err, deferred.ErrClosed) {
 			return
 		}
-		d.rest(storeEvery)
-	}
-}
-
-// rest waits for the given time, or until the dispatcher ends.
-func (d *Dispatcher) rest(pause time.Duration) {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-d.life.Done():
-	case <-t.C:
+		select {
+		case <-d.life.Done():
+		case <-time.After(storeEvery):
+		}
 	}
 }
 
@@ -140,20 +134,16 @@ func (d *Dispatcher) catchUp() {
 	since := time.Now().Add(-deferred.LeaseFor)
 	var known deferred.Count
 	same := catchUpAnyway
-	for tick := time.NewTicker(catchUpEvery); ; {
+	look := func(time.Time) {
 		began, unknown := time.Now(), d.unknown()
 		if same++; unknown != known || same >= catchUpAnyway {
 			if d.announceUnknown(since) == nil {
 				since, known, same = began.Add(-deferred.LeaseFor), unknown, 0
 			}
 		}
-		select {
-		case <-d.life.Done():
-			tick.Stop()
-			return
-		case <-tick.C:
-		}
 	}
+	look(since)
+	every.Pause(d.life.Done(), catchUpEvery, look)
 }
 
 // unknown returns the number and size of the unknown entries.

@@ -66,7 +66,6 @@ func (c *counts) delivered(e *deferred.Entry, s *deferred.Settlement, now time.T
 	c.add(c.deliveries, event{e.Rule, outcome})
 }
 
-// seen returns a copy of m.
 func (c *counts) seen(m map[event]uint64) map[event]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +102,6 @@ func (d *Dispatcher) each(counted func() map[event]uint64, outcomes ...string) f
 	}
 }
 
-// register adds the metrics to set.
 func (c *counts) register(set *metric.Set, d *Dispatcher) {
 	set.Counters("ratelimiter_deferred_total", "refused requests that were to be stored", d.each(d.accepted, "full", "unstored"))
 	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by what came of them", d.each(d.ended, "failed", "expired", "unknown"))

@@ -4,6 +4,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -111,7 +112,6 @@ func New(cfg Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// open opens the queue.
 func (d *Dispatcher) open() error {
 	q, err := d.cfg.Open()
 	if err == nil {
@@ -183,20 +183,16 @@ func (d *Dispatcher) ring() {
 
 // run claims and delivers entries until ctx ends.
 func (d *Dispatcher) run(ctx, claims context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
-		pause := d.claim(ctx, claims)
-		if pause > 0 {
-			timer.Reset(pause)
-		} else {
-			timer.Stop()
+		var over <-chan time.Time // never, if there is nothing to wait for but ring
+		if pause := d.claim(ctx, claims); pause > 0 {
+			over = time.After(pause)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.wake:
-		case <-timer.C:
+		case <-over:
 		}
 	}
 }
@@ -234,10 +230,7 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 		case next.IsZero():
 			return 0
 		default:
-			if pause := time.Until(next); pause > 0 {
-				return pause
-			}
-			return time.Millisecond
+			return cmp.Or(max(0, time.Until(next)), time.Millisecond)
 		}
 	}
 	return 0
@@ -302,24 +295,17 @@ func (d *Dispatcher) left(e *deferred.Entry) {
 // renew renews the leases until the queue is closed. A delivery whose lease is lost continues,
 // because it cannot be undone; its settlement will be refused.
 func (d *Dispatcher) renew() {
-	tick := time.NewTicker(renewEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-d.life.Done():
-			return
-		case now := <-tick.C:
-			d.mu.Lock()
-			leases := make([]deferred.Lease, 0, len(d.underWay))
-			for _, p := range d.underWay {
-				leases = append(leases, p.lease)
-			}
-			d.mu.Unlock()
-			if q := d.opened(); q != nil && len(leases) > 0 {
-				_, _ = q.Renew(d.life, now, leases) // the queue logs its failures
-			}
+	every.Pause(d.life.Done(), renewEvery, func(now time.Time) {
+		d.mu.Lock()
+		leases := make([]deferred.Lease, 0, len(d.underWay))
+		for _, p := range d.underWay {
+			leases = append(leases, p.lease)
 		}
-	}
+		d.mu.Unlock()
+		if q := d.opened(); q != nil && len(leases) > 0 {
+			_, _ = q.Renew(d.life, now, leases) // the queue logs its failures
+		}
+	})
 }
 
 // A ruleIndex finds the rules of one set by their ids.

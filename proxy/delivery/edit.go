@@ -62,8 +62,8 @@ func (d *Dispatcher) list(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	stats := q.Stats()
 	l := listing{Durability: stats.Durability, Bytes: stats.Bytes, Unreadable: stats.Unreadable, Rules: []shownRule{}, Entries: []*shown{}, Next: page.Next}
-	for i := range stats.Rules {
-		l.Rules = append(l.Rules, shownRuleOf(&stats.Rules[i]))
+	for _, r := range stats.Rules {
+		l.Rules = append(l.Rules, shownRuleOf(&r))
 	}
 	for _, e := range page.Entries {
 		t := shownOf(e, 0)
@@ -94,7 +94,6 @@ type order struct {
 	Paused *bool  `json:"paused"`
 }
 
-// actionOf parses an action.
 func actionOf(text string) (deferred.Action, error) {
 	switch text {
 	case "retry":

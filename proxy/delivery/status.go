@@ -68,7 +68,6 @@ type shownResult struct {
 	Truncated bool        `json:"truncated"`
 }
 
-// shownOf returns an entry as endpoints show it.
 func shownOf(e *deferred.Entry, position int) *shown {
 	t := &shown{ID: e.ID.String(), State: e.State.String(), Rule: e.Rule, Position: position, Accepted: e.Accepted, Expires: e.Expires, Attempts: e.Attempts}
 	if e.State == deferred.Waiting {
