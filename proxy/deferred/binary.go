@@ -48,14 +48,14 @@ func AppendEntry(out []byte, e *Entry) []byte {
 		out = binary.BigEndian.AppendUint64(out, uint64(Micros(t)))
 	}
 	remote, _ := e.Remote.MarshalBinary() // cannot fail
-	out = appendBytes(out, remote)
-	out = appendText(out, e.Rule)
-	out = appendText(out, e.Line)
-	out = appendText(out, e.Callback)
-	out = appendText(out, e.Last.Error)
+	out = appendField(out, remote)
+	out = appendField(out, e.Rule)
+	out = appendField(out, e.Line)
+	out = appendField(out, e.Callback)
+	out = appendField(out, e.Last.Error)
 	out = binary.BigEndian.AppendUint16(out, uint16(e.Last.Status))
-	out = appendBytes(out, e.Head)
-	out = appendBytes(out, e.Body)
+	out = appendField(out, e.Head)
+	out = appendField(out, e.Body)
 	if e.flags()&flagHashes != 0 {
 		out = append(out, e.Scope[:]...)
 		out = append(out, e.Fingerprint[:]...)
@@ -63,8 +63,8 @@ func AppendEntry(out []byte, e *Entry) []byte {
 	if r := e.Result; r != nil {
 		out = binary.BigEndian.AppendUint16(out, uint16(r.Status))
 		out = binary.BigEndian.AppendUint64(out, uint64(r.Bytes))
-		out = appendBytes(out, r.Head)
-		out = appendBytes(out, r.Body)
+		out = appendField(out, r.Head)
+		out = appendField(out, r.Body)
 	}
 	return binary.BigEndian.AppendUint32(out, crc32.Checksum(out[start:], castagnoli))
 }
@@ -88,12 +88,8 @@ func (e *Entry) flags() (flags byte) {
 	return flags
 }
 
-func appendBytes(out, b []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(out, uint32(len(b))), b...)
-}
-
-func appendText(out []byte, text string) []byte {
-	return append(binary.BigEndian.AppendUint32(out, uint32(len(text))), text...)
+func appendField[T string | []byte](out []byte, field T) []byte {
+	return append(binary.BigEndian.AppendUint32(out, uint32(len(field))), field...)
 }
 
 // Micros returns a time in µs since the epoch, or 0 for the zero time.

@@ -2,6 +2,7 @@ package deferred
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -34,10 +35,8 @@ func (s State) String() string {
 
 // ParseState returns the state with that name.
 func ParseState(name string) (State, error) {
-	for s, n := range stateNames {
-		if n == name {
-			return State(s), nil
-		}
+	if s := slices.Index(stateNames[:], name); s >= 0 {
+		return State(s), nil
 	}
 	return 0, fmt.Errorf("must be one of %s, is %q", strings.Join(stateNames[:], ", "), name)
 }

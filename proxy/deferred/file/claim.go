@@ -50,7 +50,6 @@ func (q *Queue) next(except []string) time.Time {
 	return time.UnixMicro(next)
 }
 
-// claims claims n entries.
 func (t *turn) claims(now time.Time, n int, except []string) (claimed []deferred.Claimed, next time.Time) {
 	t.see(now)
 	us := now.UnixMicro()

@@ -25,7 +25,6 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 	})
 }
 
-// edit changes one entry.
 func (t *turn) edit(now time.Time, action deferred.Action, id deferred.ID) error {
 	t.see(now)
 	if i := t.index.Find(id); i != 0 {

@@ -9,12 +9,9 @@ import (
 	"weir/proxy/deferred"
 )
 
-// A lockFile marks a file as used by this process. It is a separate file, because the marked file
-// may be replaced.
-type lockFile struct{ f *os.File }
-
-// lockPath locks path.lock. The error is deferred.ErrInUse if another process has locked it.
-func lockPath(path string) (*lockFile, error) {
+// lockPath marks a file as used by this process until the returned file is closed: path.lock, since
+// the marked file may be replaced. The error is deferred.ErrInUse if another process has locked it.
+func lockPath(path string) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, fileMode)
 	if err != nil {
 		return nil, err
@@ -26,8 +23,5 @@ func lockPath(path string) (*lockFile, error) {
 		}
 		return nil, err
 	}
-	return &lockFile{f}, nil
+	return f, nil
 }
-
-// close unlocks the file.
-func (l *lockFile) close() { _ = l.f.Close() } // nothing was written

@@ -73,7 +73,7 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 	}
 	if err != nil {
 		q.shut()
-		q.lock.close()
+		_ = q.lock.Close() // nothing was written
 		return nil, err
 	}
 	if q.index.Open > garbageMin { // reading has left as much garbage as the index uses
@@ -270,7 +270,6 @@ func survey(db *bbolt.DB) (live, size int64, err error) {
 	return live, size, err
 }
 
-// load reads the index.
 func (x *index) load(r records) error {
 	last := uint64(0)
 	for _, name := range recorded() {

@@ -118,7 +118,6 @@ func parsePlace(b []byte) (p place, ok bool) {
 	return place{deferred.State(b[0]), binary.BigEndian.Uint64(b[1:])}, true
 }
 
-// seqKey returns the key of an entry.
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
 // records reads and writes the buckets in a transaction.
@@ -152,7 +151,6 @@ func (r records) get(bucket []byte, seq uint64) ([]byte, error) {
 	return r.seal.Open(value, aad(bucket, key))
 }
 
-// put writes a value.
 func (r records) put(bucket []byte, seq uint64, plain []byte) {
 	key := seqKey(seq)
 	must(r.bucket(bucket).Put(key, r.seal.Seal(plain, aad(bucket, key))))
@@ -214,7 +212,7 @@ func (r records) whole(row *row, seq uint64) (*deferred.Entry, error) {
 
 // putAnswer writes the Result of an entry, or removes the previous one.
 func (r records) putAnswer(seq uint64, result *deferred.Result) {
-	if result == nil || len(result.Head)+len(result.Body) == 0 {
+	if len(result.Head)+len(result.Body) == 0 {
 		r.remove(bucketAnswers, seq)
 		return
 	}

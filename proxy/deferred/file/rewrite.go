@@ -137,7 +137,6 @@ func (c *copier) begin() (err error) {
 // records returns the writer of the copy.
 func (c *copier) records() records { return records{c.tx, c.to} }
 
-// copyFrom copies the buckets of src.
 func (c *copier) copyFrom(src *bbolt.DB) error {
 	tx, err := src.Begin(false)
 	if err != nil {

@@ -43,7 +43,11 @@ func (q *Queue) drain() {
 		return
 	}
 	for group := q.box.Take(groupMax, groupBytesMax); len(group) > 0; group = q.box.Take(groupMax, groupBytesMax) {
-		if err := q.commit(group); err != nil {
+		if err := q.transact(func(t *turn) {
+			for _, o := range group {
+				o.run(t)
+			}
+		}); err != nil {
 			q.fail(group, err)
 			return
 		}
@@ -51,15 +55,6 @@ func (q *Queue) drain() {
 			o.done(nil)
 		}
 	}
-}
-
-// commit executes a group in one transaction.
-func (q *Queue) commit(group []*op) error {
-	return q.transact(func(t *turn) {
-		for _, o := range group {
-			o.run(t)
-		}
-	})
 }
 
 // transact calls run in a transaction and commits it. A panic, which damaged pages cause in
@@ -243,5 +238,5 @@ func (q *Queue) finish() {
 	q.reading.Lock()
 	defer q.reading.Unlock()
 	q.shut()
-	q.lock.close()
+	_ = q.lock.Close() // nothing was written
 }

@@ -28,7 +28,6 @@ func (s *slab[T]) add() uint32 {
 	return s.used
 }
 
-// at returns value number i.
 func (s *slab[T]) at(i uint32) *T { return &s.chunks[i/slabChunk][i%slabChunk] }
 
 // remove clears value number i and frees its number.

@@ -39,7 +39,6 @@ func (q *Queue) keepStoring() {
 	q.storeAll() // answers the others
 }
 
-// storeAll stores what is pending.
 func (q *Queue) storeAll() {
 	for group := q.puts.Take(groupMax, groupBytesMax); len(group) > 0; group = q.puts.Take(groupMax, groupBytesMax) {
 		q.store(group)
@@ -158,7 +157,6 @@ func (q *Queue) insist(ctx context.Context, function string, args *postgres.Args
 	return f, err
 }
 
-// gather adds an entry to a group.
 func (q *Queue) gather(g *group, p *putting) {
 	e := p.Fresh()
 	names := q.seal.Names(&e)
@@ -186,7 +184,6 @@ func (q *Queue) gather(g *group, p *putting) {
 	g.abouts, g.requests = append(g.abouts, q.about(&e)), append(g.requests, q.request(&e))
 }
 
-// outcomeOf reads the result of a put.
 func (q *Queue) outcomeOf(p *putting, r *postgres.Fields) deferred.Stored {
 	s := deferred.Stored{Outcome: deferred.Outcome(r.Int8()), Bound: deferred.Bound(r.Int8()), ID: r.Place(), State: deferred.State(r.Int8()),
 		Position: int(r.Int8())}

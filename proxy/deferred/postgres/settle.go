@@ -27,7 +27,6 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	}
 }
 
-// end ends a settlement.
 func (s *settling) end(err error) {
 	if s.ended = true; s.Done != nil {
 		s.Done(err)

@@ -197,7 +197,6 @@ func (q *Queue) until(within time.Duration) string {
 	return decimal(q.ahead + (time.Since(q.began) + within).Microseconds())
 }
 
-// sync records the time of the queue.
 func (q *Queue) sync(now int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -58,7 +58,6 @@ var remedies = map[string]string{
 	"WEIRKEY":     "entries of the queue are encrypted with another key than that of DEFER_KEY_FILE, or not at all: give all proxies the same DEFER_KEY_FILE, or set another REDIS_KEY_PREFIX",
 }
 
-// faultOf classifies an error.
 func (q *Queue) faultOf(err error) *fault {
 	if known, ok := errors.AsType[*fault](err); ok {
 		return known

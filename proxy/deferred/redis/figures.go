@@ -70,7 +70,6 @@ type figure struct {
 	number uint64
 }
 
-// number returns the number of the latest answer.
 func (f *figures) number() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,8 +81,7 @@ func (f *figures) number() uint64 {
 func (f *figures) restart(number uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	was := f.latest
-	if was < number {
+	if f.latest < number {
 		return false
 	}
 	f.latest, f.bytes, f.idle, f.next, f.rules = 0, 0, false, time.Time{}, nil
@@ -135,7 +133,6 @@ func (f *figures) rest(now time.Time) (next time.Time, rests bool) {
 	return next, true
 }
 
-// stats returns the figures.
 func (f *figures) stats() (s deferred.Stats) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -81,7 +81,6 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 	})
 }
 
-// edit runs edit.lua.
 func (q *Queue) edit(ctx context.Context, now time.Time, action int, ids []deferred.ID) ([]int64, error) {
 	a := &ask{script: q.scripts.edit, writes: true, args: []string{decimal(action), decimal(deferred.Micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds())}}
 	for _, id := range ids {
@@ -120,7 +119,6 @@ func editError(result int64) error {
 	return deferred.ErrState
 }
 
-// look reads the figures.
 func (q *Queue) look(ctx context.Context) {
 	a := &ask{script: q.scripts.stats}
 	if q.ask(ctx, a); a.err == nil {
