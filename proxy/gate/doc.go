@@ -63,10 +63,12 @@
 //
 // # No queue at all
 //
-// Where all requests share the processors, each takes the longer the more are in flight, and no
-// distribution of answer times tells that from a target that has become slower. The limit grows
-// with them, until a look brings as many answers per second with half as many in flight. Then the
-// limit stays near that number. Every look halves it, so this takes some seconds.
+// Where all requests share the processors, each takes the longer the more are in flight. The
+// distribution of answer times does not distinguish that from a target that has become slower. The
+// limit grows with them, until a look brings as many answers per second with half as many in flight.
+// Then the limit stays near that number. Every look halves it, so this takes some seconds.
+//
+// # Needless refusals
 //
 // Of steady traffic at 90 % of a target's capacity, the gate needlessly sheds less than one
 // request in 10,000 where answer times are about exponential or workers are many: a request

@@ -1,6 +1,9 @@
 package gate
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// If a look finds at least enoughPart of the answers per second that came before it, although
@@ -20,22 +23,25 @@ const (
 
 // enough is how many requests in flight keep a target busy that has no queue. Where processors
 // are shared by all requests, every answer time grows with the number in flight, as if the target
-// had become slower, and the limit would follow without end. That fewer in flight bring as many
-// answers gives it away.
+// had become slower, and the limit would follow without end. What distinguishes it: with fewer in
+// flight, as many answers come.
 type enough struct {
 	most   float64 // in flight; 0: not known
 	before float64 // answers per second before the look
 	rate   float64 // and with the new limit; 0: not known yet
 }
 
-// looked learns from a look before which so many answers came per second. It reports whether the
-// limit is to stay.
-func (e *enough) looked(r *reading, before float64) bool {
-	if r.little() < enoughPart*before {
-		e.most *= enoughMore
+// looked learns from a look that ends. It reports whether the limit stays near that number.
+func (g *Gate) looked(now time.Time, r *reading) bool {
+	p := &g.probe
+	if r.little() < enoughPart*p.rate {
+		g.enough.most *= enoughMore
 		return false
 	}
-	*e = enough{most: enoughRoom * r.mean, before: before}
+	if p.slower < enoughSlower || p.limit <= enoughMany*g.calm.few || g.calm.known < knownStep || now.Sub(g.bound) < probeMin {
+		return false
+	}
+	g.enough = enough{most: enoughRoom * r.mean, before: p.rate}
 	return true
 }
 

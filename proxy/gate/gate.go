@@ -153,17 +153,20 @@ type Answer struct {
 	Full     bool          // the gate bound when it was sent: it had waited, or the next one had to
 	InFlight int           // at the target when it was sent, itself included
 	Crowded  bool          // no place is free when it comes, but its own
+	Alone    bool          // no other request has a place when it comes
 }
 
-// Answered records an answer, when it comes or later. It reports whether it has judged the
-// answers since the last time, so that the limit and the Look may have changed. Uploads,
-// streams and tunnels must not be recorded, since their duration depends on the client.
+// Answered records an answer, when it comes or later. It reports whether the limit and the Look
+// may have changed. Uploads, streams and tunnels must not be recorded, since their duration
+// depends on the client.
 func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	w, took := &g.window, now.Sub(a.Sent)-a.Ago
 	if took < 0 {
 		return false
 	}
-	g.slumps(now, a)
+	if g.slumps(now, a) {
+		return true
+	}
 	if g.refused.from > 0 {
 		g.follow(now, a)
 	}

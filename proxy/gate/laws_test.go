@@ -348,6 +348,11 @@ var bursts = map[string]func(w *gatetest.World){
 		w.Workers, w.Service = 1, 100*ms
 		w.Stages, w.Burst = []gatetest.Stage{{Load: 2}}, gatetest.Burst{Every: 5 * sec, Size: 5}
 	},
+	"a crowd after a pause": func(w *gatetest.World) {
+		w.Seed += 3 // the first three are easy
+		w.Workers, w.Service, w.Length, w.InTime = 20, 500*ms, 40*sec, 3*sec
+		w.Stages, w.Burst = []gatetest.Stage{{Load: 4}, {From: 20 * sec, Load: .01}}, gatetest.Burst{Every: 30 * sec, Size: 40}
+	},
 	"four workers of 50 ms at 60 %": func(w *gatetest.World) {
 		w.Workers, w.Service = 4, 50*ms
 		w.Stages = []gatetest.Stage{{Load: 48}}

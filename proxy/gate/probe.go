@@ -48,7 +48,7 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 		if p.all || r.mid < g.calm.mid || g.calm.known < knownStep { // else it may be the queue of the others
 			g.learn(r)
 		}
-		if slow := p.slower >= enoughSlower && p.limit > enoughMany*g.calm.few && r.full && g.calm.known >= knownStep && now.Sub(g.bound) >= probeMin; slow && g.enough.looked(r, p.rate) {
+		if r.full && g.looked(now, r) {
 			p.period, p.limit = probeMin, g.enough.most
 		}
 		g.set(p.limit)

@@ -6,57 +6,87 @@ import (
 )
 
 const (
-	// A target has slumped if its latest slumpAnswers answers took slumpTimes as long to come as
-	// so many usually do. Times between answers vary by chance, so fewer would not do; a loss of
-	// less is noticed in time by what answers take.
+	// A target has slumped if its latest slumpAnswers answers took slumpTimes as long as that many
+	// usually take. Times between answers vary by chance, so fewer would not do; a smaller loss is
+	// noticed in time by what answers take.
 	slumpAnswers, slumpTimes = 40, 1.6
 	// slumpLatest is how many answers tell how far the rate has fallen: most of the others may have
 	// come before.
 	slumpLatest = 12
 	// slumpKnown is how many answers must have come to know what is usual.
 	slumpKnown = 256
-	// slumpPart is the part of the limit to which it falls at most, and slumpProven the part of the
-	// number that was worked on lately to which it falls at least.
+	// The limit falls to the number w that was at work lately plus its square root, or to the part
+	// of the limit that the rate has fallen to, at most slumpPart, if that is more. Of the number
+	// that was at work when answers came fastest, w is at least slumpProven.
 	slumpPart, slumpProven = .5, .9
-	// slumpDrains is how many times as long as the target needs for what is in flight the answers
-	// to that do not count.
+	// Answers to requests sent before the fall are ignored for slumpDrains times as long as the
+	// target needs for what is in flight.
 	slumpDrains = 3
 	// slumpUsual is the time over which the usual rate of answers is smoothed.
 	slumpUsual = time.Second
 )
 
 // slump notices that a target has become much slower before any answer shows how slow it is.
-// What is in flight to it reaches the limit that a crowd would not reach, while answers come
-// clearly more rarely than before. Of a crowd as many answers come as before, or more.
+// What is in flight to it reaches the limit, which leaves room for a crowd, while answers come
+// clearly more rarely than before. When a crowd comes to a target that works as before, as many
+// answers come as before, or more.
 type slump struct {
 	at    [slumpAnswers]int64 // ring of when the latest answers came, in ns
 	n     int                 // answers ever
+	since int                 // value of n when the target last had nothing to do
 	usual float64             // answers per second
 	from  float64             // limit before the fall, until it is known whether it helped; 0: there was none
 }
 
-// rate returns how many answers per second the latest n are.
+// note records when an answer began to come. The time of one whose end came much later does not
+// precede that of an answer recorded before it: then it would look as if no others had come in
+// between.
+func (s *slump) note(now int64, a *Answer) {
+	at, last := now-int64(a.Ago), s.at[(s.n+slumpAnswers-1)%slumpAnswers]
+	if last <= now { // otherwise the clock was set back
+		at = max(at, last)
+	}
+	s.at[s.n%slumpAnswers] = at
+	s.n++
+	if a.Alone {
+		s.since = s.n
+	}
+}
+
+// rate returns how many answers per second the latest n are. It is negative if the clock was set
+// back among them.
 func (s *slump) rate(n int) float64 {
 	last, first := s.at[(s.n-1)%slumpAnswers], s.at[(s.n-n)%slumpAnswers]
 	return float64(n-1) * float64(time.Second) / float64(last-first)
 }
 
+// slumped reports whether the target has slumped. If so, answers per second tell how far.
+func (s *slump) slumped() (rate float64, ok bool) {
+	if s.n < slumpKnown || s.n-s.since < slumpAnswers {
+		return 0, false
+	}
+	if rate := s.rate(slumpAnswers); rate <= 0 || slumpTimes*rate > s.usual {
+		return 0, false
+	}
+	rate = s.rate(slumpLatest)
+	return rate, rate > 0
+}
+
 // slumps records when an answer came, and lets a limit fall that does not bind if the target has
 // slumped: to about the number that it worked on. So it is soon done with what it has, and what
-// comes meanwhile waits at the proxy.
-func (g *Gate) slumps(now time.Time, a *Answer) {
+// comes meanwhile waits at the proxy. It reports whether the limit fell.
+func (g *Gate) slumps(now time.Time, a *Answer) bool {
 	s := &g.slump
-	s.at[s.n%slumpAnswers] = now.UnixNano() - int64(a.Ago)
-	s.n++
-	if !a.Crowded || a.Refused || !g.room.open || g.probe.limit > 0 || s.n < slumpKnown || g.last < 2*float64(g.brisk) {
-		return
+	if s.since == s.n && s.n > 0 && a.Sent.After(g.room.relief) {
+		g.room.relief = a.Sent // a target with nothing to do has no queue, however long ago it answered
 	}
-	if rate := s.rate(slumpAnswers); rate <= 0 || slumpTimes*rate > s.usual { // negative: the clock was set back
-		return
+	s.note(now.UnixNano(), a)
+	if !a.Crowded || a.Refused || !g.room.open || g.probe.limit > 0 || g.last < 2*float64(g.brisk) {
+		return false
 	}
-	rate := s.rate(slumpLatest)
-	if rate <= 0 {
-		return
+	rate, ok := s.slumped()
+	if !ok {
+		return false
 	}
 	s.from, g.room.open, g.bound = g.limit, false, now
 	drains := min(slumpDrains*g.limit/rate, settleMax.Seconds())
@@ -64,4 +94,5 @@ func (g *Gate) slumps(now time.Time, a *Answer) {
 	g.fall(now, min(g.limit, max(worked+math.Sqrt(worked), min(slumpPart, rate/s.usual)*g.limit)), Latency)
 	g.settle(now, true)
 	g.window.sent, g.window.until = now, now.Add(time.Duration(drains*float64(time.Second)))
+	return true
 }

@@ -20,16 +20,16 @@ type Gate struct {
 	machine *gate.Gate // nil: no request was sent to the target yet
 }
 
-// Begin creates the machine if there is none. Targets without requests need none: a name may have
-// more addresses than are ever used.
-func (g *Gate) Begin(cfg gate.Config) {
+// Begin creates the machine within the bounds of all, if there is none. Targets without requests
+// need none: a name may have more addresses than are ever used.
+func (g *Gate) Begin(all *Gates) {
 	if g.Limit() > 0 {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.machine == nil {
-		g.machine = gate.New(cfg)
+		g.machine = gate.New(all.Bounds()) // Advise changes it afterwards, or has changed the bounds
 		g.SetLimit(g.machine.Limit())
 	}
 }
@@ -61,7 +61,8 @@ type late struct {
 // Answered records an answer. If another loop is recording one, the answer is kept until the
 // loop's next call, so that loops do not wait for each other.
 func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
-	a.Crowded = g.Free() <= 0
+	taken := g.Taken()
+	a.Crowded, a.Alone = taken >= g.Limit(), taken <= 1
 	if !g.mu.TryLock() {
 		if len(*kept) < lateMost {
 			*kept = append(*kept, late{*a, now})

@@ -55,7 +55,7 @@ func (g *Gates) Bounds() gate.Config {
 }
 
 // Advise sets the upper bound of the limits that the advisor recommends; 0: none. It stays
-// within the settings. A gate that begins at the same time may get it with the next call.
+// within the settings.
 func (g *Gates) Advise(most int) {
 	if g.cfg.Mode == gate.Off {
 		return
@@ -64,7 +64,11 @@ func (g *Gates) Advise(most int) {
 	g.advised.Store(int64(most))
 	to := g.Bounds().Max
 	if to != was {
-		g.cfg.Log.Info("The advisor bounds the limits of all targets", "max", to, "was", was)
+		event := "The advisor bounds the limits of all targets"
+		if most == 0 {
+			event = "The advisor no longer bounds the limits of the targets"
+		}
+		g.cfg.Log.Info(event, "max", to, "was", was)
 	}
 	for _, spec := range g.cfg.Targets.All() {
 		if of := g.cfg.Of(spec); of != nil {

@@ -106,7 +106,7 @@ func heap() int64 {
 
 // learn has a gate learn from answers after 10 ms, and then from refusals.
 func learn(g *Gate) {
-	g.Begin(gate.Config{Min: 4})
+	g.Begin(New(Config{Bounds: gate.Config{Min: 4}}))
 	now, late := time.Unix(7, 0), Late(nil)
 	for i := range 600 {
 		now = now.Add(time.Millisecond)
@@ -118,14 +118,14 @@ func learn(g *Gate) {
 // of the gate meanwhile is whole.
 func TestGateOfManyLoops(t *testing.T) {
 	const loops, each = 8, 20_000
-	g := new(Gate)
-	var all sync.WaitGroup
+	g, all := new(Gate), New(Config{Bounds: gate.Config{Min: 2, Max: 64}})
+	var running sync.WaitGroup
 	for range loops {
-		all.Go(func() {
+		running.Go(func() {
 			var late Late
 			has := gate.Use{}
 			for i := range each {
-				g.Begin(gate.Config{Min: 2, Max: 64})
+				g.Begin(all)
 				is := gate.Use{Short: i % 7, Waiting: i % 3, Streams: i % 5}
 				g.Change(has, is)
 				has = is
@@ -143,7 +143,7 @@ func TestGateOfManyLoops(t *testing.T) {
 			g.Change(has, gate.Use{})
 		})
 	}
-	all.Wait()
+	running.Wait()
 	if g.Look().Median == 0 {
 		t.Error("the gate has judged nothing")
 	}
@@ -160,7 +160,7 @@ func TestAdvisedBound(t *testing.T) {
 	log := new(testkit.Records)
 	g.cfg.Log = log.Logger("Gate")
 	of, other := loops[list.All()[0]], loops[list.All()[1]]
-	of.Begin(g.Bounds())
+	of.Begin(g)
 	for _, c := range []struct{ advised, limit, most int }{{20, 20, 20}, {20, 20, 20}, {2, 4, 4}, {1000, 50, 50}, {30, 30, 30}, {0, 50, 50}, {30, 30, 30}} {
 		g.Advise(c.advised)
 		st := g.Report("1", 1)
@@ -171,7 +171,7 @@ func TestAdvisedBound(t *testing.T) {
 	if other.Limit() != 0 {
 		t.Error("a gate without requests has begun")
 	}
-	other.Begin(g.Bounds())
+	other.Begin(g)
 	learn(of)
 	if before := of.Look(); other.Limit() != 30 || before.Limit > 30 {
 		t.Errorf("the limits are %d and %d", other.Limit(), before.Limit)
@@ -182,8 +182,8 @@ func TestAdvisedBound(t *testing.T) {
 	if after := of.Look(); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the gate knows %+v, before the bound changed %+v", after, before)
 	}
-	want := "INFO Gate - The advisor bounds the limits of all targets max=20 was=50"
-	if lines := log.Taken(); len(lines) != 8 || lines[0] != want {
+	first, last := "INFO Gate - The advisor bounds the limits of all targets max=20 was=50", "INFO Gate - The advisor no longer bounds the limits of the targets max=50 was=25"
+	if lines := log.Taken(); len(lines) != 8 || lines[0] != first || lines[7] != last {
 		t.Errorf("logged %d lines: %q", len(lines), lines)
 	}
 }

@@ -18,7 +18,7 @@ func (f *Front) bounds() gate.Config {
 // begin starts learning at the target's gate.
 func (t *target) begin() {
 	if !t.gated() && t.side.front.cfg.Gate.Mode != gate.Off {
-		t.gate.Begin(t.side.front.Gates.Bounds())
+		t.gate.Begin(t.side.front.Gates)
 	}
 }
 

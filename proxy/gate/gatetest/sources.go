@@ -76,8 +76,9 @@ func (r *run) upload(q *request) {
 	})
 }
 
-// end ends the request's use of a place, and tells the gate of the answer. Neither is so, yet,
-// if the client reads the answer slowly.
+// end ends the request's use of a place, and tells the gate of the answer. If the client reads it
+// slowly, the exchange becomes a stream: its place is kept until the client has read it, and the
+// gate is not told.
 func (r *run) end(q *request) {
 	s := r.source(q)
 	switch {
@@ -91,7 +92,8 @@ func (r *run) end(q *request) {
 			r.admit(q.at)
 		})
 	default:
-		q.answer.Crowded = q.at.places.Free() <= 0
+		taken := q.at.places.Taken()
+		q.answer.Crowded, q.answer.Alone = taken >= q.at.places.Limit(), taken <= 1
 		q.at.uses(-1, 0)
 		defer q.at.learn(r.clock(), &q.answer)
 	}
