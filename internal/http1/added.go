@@ -11,7 +11,7 @@ const (
 // checkSize checks the size of a head of n bytes. Lines count in the form in which a proxy writes
 // them, with one space after the colon, so that writing a head again does not make it larger.
 func (r *Reader) checkSize(h *Head, n int) fault {
-	bytesMax, fieldsMax := int(r.bounds.head)-addedBytesMax, int(r.bounds.fields)-addedFieldsMax
+	bytesMax, fieldsMax := int(r.headBytesMax)-addedBytesMax, int(r.fieldsMax)-addedFieldsMax
 	if n+len(h.Fields) <= bytesMax && len(h.Fields) <= fieldsMax {
 		return noFault // nearly always
 	}

@@ -51,7 +51,7 @@ func (r *Reader) chunked(b []byte) (Event, error) {
 
 // chunkLine reads a chunk-size line and returns its length, or 0 if it is not complete.
 func (r *Reader) chunkLine(b []byte) (n int, f fault) {
-	n, f = scanLine(b, int(r.seen), int(r.bounds.chunkLine), faultChunkLineTooLong)
+	n, f = scanLine(b, int(r.seen), chunkLineBytesMax, faultChunkLineTooLong)
 	if n == 0 {
 		r.seen = int32(len(b))
 		return 0, f
@@ -65,7 +65,7 @@ func (r *Reader) chunkLine(b []byte) (n int, f fault) {
 		return 0, faultChunkExtension
 	}
 	if size == 0 {
-		r.state, r.left = stateTrailer, int64(r.bounds.trailer)
+		r.state, r.left = stateTrailer, trailerBytesMax
 		return n, noFault
 	}
 	r.state, r.left = stateChunkData, size
@@ -77,7 +77,7 @@ func (r *Reader) chunkLine(b []byte) (n int, f fault) {
 func (r *Reader) waste(line int, size int64) fault {
 	spent := int64(r.wasted) + int64(line+len("\r\n"))
 	r.wasted = int32(max(0, spent-chunkFree-chunkFreeFactor*min(size, spent)))
-	if r.wasted > r.bounds.chunkWaste {
+	if r.wasted > chunkWasteBytesMax {
 		return faultChunkWaste
 	}
 	return noFault
@@ -174,7 +174,7 @@ func (r *Reader) trailer(b []byte, n int) (Event, error) {
 		r.left -= int64(size)
 		if size == len("\r\n") {
 			r.begin()
-			return Event{Kind: End, N: n + size, Trailer: r.left+int64(size) < int64(r.bounds.trailer)}, nil
+			return Event{Kind: End, N: n + size, Trailer: r.left+int64(size) < trailerBytesMax}, nil
 		}
 		var line Field
 		if _, f := fieldLine(b[n:n+size], 0, &line); f != noFault {

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/http1"
 	"weir/internal/http1/http1test"
 	"weir/internal/testkit"
 )
@@ -93,12 +92,11 @@ func TestTrailers(t *testing.T) {
 // TestWasteIsForgiven sees that large chunks pay for small ones, and that each
 // message begins anew.
 func TestWasteIsForgiven(t *testing.T) {
-	small := "1;" + strings.Repeat("a", 18) + "\r\nx\r\n" // costs 6 bytes beyond its share
-	large := "20\r\n" + strings.Repeat("x", 32) + "\r\n"
-	talk := http1test.Conversation{Limits: &http1.Limits{ChunkWasteBytes: 60}}
-	in := teHead + strings.Repeat(strings.Repeat(small, 10)+large, 3) + strings.Repeat(small, 10) + "0\r\n\r\n"
-	got, err := talk.ReadAllWays([]byte(in + teHead + strings.Repeat(small, 10) + "0\r\n\r\n"))
-	if err != nil || got.Err != nil || len(got.Messages) != 2 || len(got.Messages[0].Body) != 3*42+10 {
+	small := "1;" + strings.Repeat("a", 140) + "\r\nx\r\n" // costs 128 bytes beyond its share: 128 of them are 16 KiB
+	large := "2000\r\n" + strings.Repeat("x", 8<<10) + "\r\n"
+	in := teHead + strings.Repeat(strings.Repeat(small, 128)+large, 2) + strings.Repeat(small, 128) + "0\r\n\r\n"
+	got, err := new(http1test.Conversation).ReadAllWays([]byte(in + teHead + strings.Repeat(small, 128) + "0\r\n\r\n"))
+	if err != nil || got.Err != nil || len(got.Messages) != 2 || len(got.Messages[0].Body) != 2*(128+8<<10)+128 {
 		t.Errorf("%v\n%s", err, got)
 	}
 }

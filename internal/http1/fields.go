@@ -112,7 +112,7 @@ func (k *facts) expectation() Expect {
 // connectionOptions processes the Connection fields: close, keep-alive and upgrade become facts,
 // and fields named by other options are not forwarded (RFC 9110 7.6.1). Naming a framing field or
 // Host has no effect: these are not forwarded anyway, and still count.
-func (k *facts) connectionOptions(fields []Field, most uint16) fault {
+func (k *facts) connectionOptions(fields []Field) fault {
 	count := 0
 	for i := range fields {
 		if fields[i].ID != FieldConnection {
@@ -120,7 +120,7 @@ func (k *facts) connectionOptions(fields []Field, most uint16) fault {
 		}
 		rest := fields[i].Value
 		for rest != nil {
-			if count++; count > int(most) {
+			if count++; count > optionsMax {
 				return faultTooManyOptions
 			}
 			var option []byte
@@ -149,11 +149,9 @@ func (k *facts) option(option []byte, fields []Field) {
 	}
 }
 
-// cutList splits the first element from a comma-separated list, without surrounding whitespace.
-// rest is nil after the last element.
+// cutList splits the first element from a comma-separated list, without surrounding whitespace
+// (RFC 9110 5.6.1). rest is nil after the last element.
 func cutList(list []byte) (element, rest []byte) {
-	if i := bytes.IndexByte(list, ','); i >= 0 {
-		return trimOWS(list[:i]), list[i+1:]
-	}
-	return trimOWS(list), nil
+	element, rest, _ = bytes.Cut(list, []byte(","))
+	return bytes.Trim(element, " \t"), rest
 }

@@ -39,7 +39,7 @@ func FuzzSplit(f *testing.F) {
 	seed(f, func(in []byte, response bool) { f.Add(in, response, uint8(0), uint16(len(in)/2)) })
 	f.Fuzz(func(t *testing.T, in []byte, response bool, method uint8, at uint16) {
 		talk := http1test.Conversation{Response: response, Method: http1.Method(method % 10), Closed: method%2 == 0,
-			Limits: &http1.Limits{HeadBytes: 512, Fields: 8, ChunkLineBytes: 32, TrailerBytes: 64, ChunkWasteBytes: 16}}
+			Limits: &http1.Limits{HeadBytes: 512, Fields: 8}}
 		want := testkit.Must(talk.ReadAllWays(in))(t)
 		if got := talk.Read(http1test.SplitAt(in, min(int(at), len(in)))); got.String() != want.String() {
 			t.Fatalf("split at %d: %s\nwhole: %s", at, got, want)

@@ -50,7 +50,7 @@ func (r *Reader) head(b []byte, h *Head) (Event, error) {
 // (RFC 9112 2.2).
 func (r *Reader) skipEmptyLines(b []byte) (n int, f fault) {
 	for len(b) >= n+2 && b[n] == '\r' && b[n+1] == '\n' {
-		if r.emptyLines++; r.emptyLines > r.bounds.emptyLines {
+		if r.emptyLines++; r.emptyLines > emptyLinesMax {
 			return 0, faultTooManyEmptyLines
 		}
 		n += 2
@@ -86,7 +86,7 @@ func (r *Reader) wholeHead(b []byte, h *Head) (n int, f fault) {
 		if f = r.lineFault(at, next); f != noFault {
 			return 0, f
 		}
-		if count == r.bounds.fields {
+		if count == r.fieldsMax {
 			return 0, faultTooManyFields
 		}
 		at = next
@@ -106,14 +106,14 @@ func (h *Head) grow() {
 // one.
 func (r *Reader) lineLimit(at int) (limit int, beyond fault) {
 	if at == 0 && !r.response {
-		return int(r.bounds.head), faultTargetTooLong
+		return int(r.headBytesMax), faultTargetTooLong
 	}
-	return int(r.bounds.head) - at, faultHeadTooLarge
+	return int(r.headBytesMax) - at, faultHeadTooLarge
 }
 
 // lineFault checks the size of the line from at to end.
 func (r *Reader) lineFault(at, end int) fault {
-	if end <= int(r.bounds.head) {
+	if end <= int(r.headBytesMax) {
 		return noFault
 	}
 	_, beyond := r.lineLimit(at)
@@ -156,7 +156,7 @@ func (r *Reader) moreOfHead(b []byte, h *Head) (n int, f fault) {
 			return 0, f
 		}
 		if at > 0 {
-			if r.fields++; r.fields > r.bounds.fields {
+			if r.fields++; r.fields > r.fieldsMax {
 				return 0, faultTooManyFields
 			}
 		}
@@ -189,7 +189,7 @@ func (r *Reader) headDone(h *Head) fault {
 		}
 	}
 	if k.connections > 0 {
-		if f := k.connectionOptions(h.Fields, r.bounds.options); f != noFault {
+		if f := k.connectionOptions(h.Fields); f != noFault {
 			return f
 		}
 	}
@@ -241,7 +241,7 @@ func (r *Reader) beginBody(h *Head) fault {
 	r.beginHead()
 	switch {
 	case r.response && h.Status < 200 && h.Status != 101:
-		if r.interims++; r.interims > r.bounds.interims {
+		if r.interims++; r.interims > interimsMax {
 			return faultTooManyInterims
 		}
 	case r.response && (h.Status == 101 || r.method == CONNECT && h.Status < 300):

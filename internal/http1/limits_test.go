@@ -74,34 +74,34 @@ func TestLimits(t *testing.T) {
 			"GET / HTTP/1.1\r\n" + host + x("Via: 1.1 a\r\n", 18) + "\r\n",
 			"GET / HTTP/1.1\r\n" + host + x("Via: 1.1 a\r\n", 19) + "\r\n",
 			431, "too many fields"},
-		{"EmptyLines", http1.Limits{EmptyLines: 2}, false,
-			x("\r\n", 2) + "GET / HTTP/1.1\r\n" + host + "\r\n",
-			x("\r\n", 3) + "GET / HTTP/1.1\r\n" + host + "\r\n",
+		{"empty lines", http1.Limits{}, false,
+			x("\r\n", 4) + "GET / HTTP/1.1\r\n" + host + "\r\n",
+			x("\r\n", 5) + "GET / HTTP/1.1\r\n" + host + "\r\n",
 			400, "too many empty lines before a request line"},
-		{"Options", http1.Limits{Options: 4}, false,
-			"GET / HTTP/1.1\r\n" + host + "Connection: a,,c\r\nConnection: d\r\n\r\n",
-			"GET / HTTP/1.1\r\n" + host + "Connection: a,,c\r\nConnection: d,\r\n\r\n",
+		{"options", http1.Limits{}, false,
+			"GET / HTTP/1.1\r\n" + host + "Connection: a" + x(",", 29) + "b\r\nConnection: c,d\r\n\r\n",
+			"GET / HTTP/1.1\r\n" + host + "Connection: a" + x(",", 29) + "b\r\nConnection: c,d,\r\n\r\n",
 			400, "too many connection options"},
-		{"Interims", http1.Limits{Interims: 2}, true,
-			x("HTTP/1.1 103 x\r\n\r\n", 2) + "HTTP/1.1 204 x\r\n\r\n",
-			x("HTTP/1.1 103 x\r\n\r\n", 3) + "HTTP/1.1 204 x\r\n\r\n",
+		{"interim responses", http1.Limits{}, true,
+			x("HTTP/1.1 103 x\r\n\r\n", 16) + "HTTP/1.1 204 x\r\n\r\n",
+			x("HTTP/1.1 103 x\r\n\r\n", 17) + "HTTP/1.1 204 x\r\n\r\n",
 			502, "too many interim responses"},
-		{"ChunkLineBytes", http1.Limits{ChunkLineBytes: 16}, false,
-			chunked + "1;" + x("a", 12) + "\r\nx\r\n0\r\n\r\n",
-			chunked + "1;" + x("a", 13) + "\r\nx\r\n0\r\n\r\n",
+		{"chunk line", http1.Limits{}, false,
+			chunked + "1;" + x("a", 252) + "\r\nx\r\n0\r\n\r\n",
+			chunked + "1;" + x("a", 253) + "\r\nx\r\n0\r\n\r\n",
 			400, "a chunk-size line is too long"},
-		// Each such chunk costs 24 bytes, 18 of them free.
-		{"ChunkWasteBytes", http1.Limits{ChunkWasteBytes: 60}, false,
-			chunked + x("1;"+x("a", 18)+"\r\nx\r\n", 10) + "0\r\n\r\n",
-			chunked + x("1;"+x("a", 18)+"\r\nx\r\n", 11) + "0\r\n\r\n",
+		// Each such chunk costs 146 bytes, 18 of them free.
+		{"chunk waste", http1.Limits{}, false,
+			chunked + x("1;"+x("a", 140)+"\r\nx\r\n", 128) + "0\r\n\r\n",
+			chunked + x("1;"+x("a", 140)+"\r\nx\r\n", 129) + "0\r\n\r\n",
 			400, "too much chunk framing for too little data"},
-		{"TrailerBytes", http1.Limits{TrailerBytes: 32}, false,
-			chunked + "0\r\nA: " + x("a", 10) + "\r\nB: " + x("b", 10) + "\r\n\r\n",
-			chunked + "0\r\nA: " + x("a", 10) + "\r\nB: " + x("b", 11) + "\r\n\r\n",
+		{"trailer", http1.Limits{}, false,
+			chunked + "0\r\nA: " + x("a", 10) + "\r\nB: " + x("b", 16<<10-22) + "\r\n\r\n",
+			chunked + "0\r\nA: " + x("a", 10) + "\r\nB: " + x("b", 16<<10-21) + "\r\n\r\n",
 			431, "the trailer section is too large"},
-		{"TrailerBytes by a line", http1.Limits{TrailerBytes: 32}, false,
-			chunked + "0\r\nA: " + x("a", 25) + "\r\n\r\n",
-			chunked + "0\r\nA: " + x("a", 26) + "\r\n\r\n",
+		{"trailer by a line", http1.Limits{}, false,
+			chunked + "0\r\nA: " + x("a", 16<<10-7) + "\r\n\r\n",
+			chunked + "0\r\nA: " + x("a", 16<<10-6) + "\r\n\r\n",
 			431, "the trailer section is too large"},
 	} {
 		talk := http1test.Conversation{Limits: &c.limits, Response: c.response}
@@ -148,9 +148,7 @@ func TestEmptyLinesInPieces(t *testing.T) {
 
 // TestHugeLimits sees that limits beyond what a Reader can count do not wrap.
 func TestHugeLimits(t *testing.T) {
-	huge := http1.Limits{HeadBytes: math.MaxInt, Fields: math.MaxInt, EmptyLines: math.MaxInt,
-		Options: math.MaxInt, Interims: math.MaxInt, ChunkLineBytes: math.MaxInt, ChunkWasteBytes: math.MaxInt,
-		TrailerBytes: math.MaxInt}
+	huge := http1.Limits{HeadBytes: math.MaxInt, Fields: math.MaxInt}
 	in := "\r\nPOST / HTTP/1.1\r\nHost: a\r\nConnection: x\r\nTransfer-Encoding: chunked\r\n\r\n1;a\r\nx\r\n0\r\nA: b\r\n\r\n"
 	talk := http1test.Conversation{Limits: &huge}
 	got, err := talk.ReadAllWays([]byte(in))

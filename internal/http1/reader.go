@@ -37,8 +37,9 @@ type Reader struct {
 	// fast input.
 	lineAt, seen int32
 	// wasted is the waste of chunk framing so far.
-	wasted int32
-	bounds bounds
+	wasted       int32
+	headBytesMax int32 // see Limits.bounds, like fieldsMax
+	fieldsMax    uint16
 	// fields, emptyLines and interims are the counts for this message.
 	fields, emptyLines, interims uint16
 	state                        state
@@ -49,10 +50,17 @@ type Reader struct {
 }
 
 // NewRequestReader returns a Reader of requests with the limits of l; nil means the defaults.
-func NewRequestReader(l *Limits) Reader { return Reader{bounds: l.bounds()} }
+func NewRequestReader(l *Limits) (r Reader) {
+	r.headBytesMax, r.fieldsMax = l.bounds()
+	return r
+}
 
 // NewResponseReader returns a Reader of responses with the limits of l; nil means the defaults.
-func NewResponseReader(l *Limits) Reader { return Reader{bounds: l.bounds(), response: true} }
+func NewResponseReader(l *Limits) Reader {
+	r := NewRequestReader(l)
+	r.response = true
+	return r
+}
 
 // ResponseTo prepares the Reader for the response to a request with that method, whatever it has
 // read before. By default the method is that of the previous request, and at first one whose

@@ -118,17 +118,6 @@ func IsToken(word string) bool {
 	return word != ""
 }
 
-// trimOWS returns v without leading and trailing spaces and tabs (RFC 9110 5.6.3).
-func trimOWS(v []byte) []byte {
-	for len(v) > 0 && (v[0] == ' ' || v[0] == '\t') {
-		v = v[1:]
-	}
-	for n := len(v); n > 0 && (v[n-1] == ' ' || v[n-1] == '\t'); n = len(v) {
-		v = v[:n-1]
-	}
-	return v
-}
-
 // foldEqual reports whether b equals lower, ignoring the case of letters. lower consists of
 // lower-case letters, digits and '-'; b has only token characters, so that setting bit 5 changes
 // only letters.
