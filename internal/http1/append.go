@@ -6,25 +6,15 @@ import "strconv"
 // has room. They do not check their arguments: names and values must be well-formed, like those
 // of a parsed Head.
 
-// AppendRequestLine appends "method target HTTP/1.1" and CRLF (RFC 9112 3). An intermediary sends
-// its own version regardless of the received one (RFC 9110 6.2).
-func AppendRequestLine(dst, method, target []byte) []byte {
-	dst = append(dst, method...)
-	dst = append(dst, ' ')
-	dst = append(dst, target...)
-	return append(dst, " HTTP/1.1\r\n"...)
-}
-
-// AppendForwardLine appends the request line for forwarding h to an origin server. The target is
-// in origin-form or asterisk-form, as sent, without the parts that only absolute-form has (RFC
-// 9112 3.2.1, 3.2.4).
+// AppendForwardLine appends the request line for forwarding h to an origin server: "method target
+// HTTP/1.1" and CRLF. The target is in origin-form or asterisk-form, as sent, without the parts
+// that only absolute-form has (RFC 9112 3.2.1, 3.2.4). The version is the sender's own (RFC 9110
+// 6.2).
 func AppendForwardLine(dst []byte, h *Head) []byte {
-	if h.Form != FormAbsolute {
-		return AppendRequestLine(dst, h.MethodText, h.Target)
-	}
-	dst = append(dst, h.MethodText...)
-	dst = append(dst, ' ')
+	dst = append(append(dst, h.MethodText...), ' ')
 	switch {
+	case h.Form != FormAbsolute:
+		dst = append(dst, h.Target...)
 	case len(h.Path) > 0:
 		dst = append(dst, h.Path...)
 	case h.Method == OPTIONS && h.Query == nil:
@@ -32,21 +22,15 @@ func AppendForwardLine(dst []byte, h *Head) []byte {
 	default:
 		dst = append(dst, '/')
 	}
-	if h.Query != nil {
-		dst = append(dst, '?')
-		dst = append(dst, h.Query...)
+	if h.Form == FormAbsolute && h.Query != nil {
+		dst = append(append(dst, '?'), h.Query...)
 	}
 	return append(dst, " HTTP/1.1\r\n"...)
 }
 
-// AppendStatusLine appends a status line with the registered reason phrase of status, which must
-// be from 100 to 599 (RFC 9112 4).
-func AppendStatusLine(dst []byte, status int) []byte {
-	return AppendStatusLineReason(dst, status, ReasonPhrase(status))
-}
-
-// AppendStatusLineReason is like AppendStatusLine, with a given reason phrase.
-func AppendStatusLineReason[T ~string | ~[]byte](dst []byte, status int, reason T) []byte {
+// AppendStatusLine appends a status line (RFC 9112 4). status is from 100 to 599; its registered
+// reason phrase is ReasonPhrase(status).
+func AppendStatusLine[T ~string | ~[]byte](dst []byte, status int, reason T) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = append(dst, byte('0'+status/100), byte('0'+status/10%10), byte('0'+status%10), ' ')
 	dst = append(dst, reason...)
@@ -54,7 +38,7 @@ func AppendStatusLineReason[T ~string | ~[]byte](dst []byte, status int, reason 
 }
 
 // AppendField appends a field line.
-func AppendField[T ~string | ~[]byte](dst []byte, name string, value T) []byte {
+func AppendField[N, V ~string | ~[]byte](dst []byte, name N, value V) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)
 	dst = append(dst, value...)
@@ -74,10 +58,7 @@ func AppendFieldLine(dst []byte, f *Field) []byte {
 	if f.line != nil {
 		return append(dst, f.line...)
 	}
-	dst = append(dst, f.Name...)
-	dst = append(dst, ": "...)
-	dst = append(dst, f.Value...)
-	return append(dst, "\r\n"...)
+	return AppendField(dst, f.Name, f.Value)
 }
 
 // AppendHeadEnd appends the empty line that ends a head.
@@ -118,7 +99,7 @@ type Answer struct {
 // AppendAnswer appends a. It adds a Content-Length unless the status forbids it (RFC 9110 8.6).
 func AppendAnswer(dst []byte, a Answer) []byte {
 	bodyless := a.Status < 200 || a.Status == 204 || a.Status == 304
-	dst = AppendStatusLine(dst, a.Status)
+	dst = AppendStatusLine(dst, a.Status, ReasonPhrase(a.Status))
 	if a.ContentType != "" {
 		dst = AppendField(dst, "Content-Type", a.ContentType)
 	}

@@ -2,6 +2,7 @@ package http1_test
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -16,10 +17,10 @@ func TestAppend(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"request line", http1.AppendRequestLine(nil, []byte("GET"), []byte("/a?b")), "GET /a?b HTTP/1.1\r\n"},
-		{"status line", http1.AppendStatusLine(nil, 429), "HTTP/1.1 429 Too Many Requests\r\n"},
-		{"status line without phrase", http1.AppendStatusLine(nil, 299), "HTTP/1.1 299 \r\n"},
-		{"reason", http1.AppendStatusLineReason(nil, 200, []byte("Fine")), "HTTP/1.1 200 Fine\r\n"},
+		{"request line", http1.AppendForwardLine(nil, &http1.Head{MethodText: []byte("GET"), Target: []byte("/a?b")}), "GET /a?b HTTP/1.1\r\n"},
+		{"status line", http1.AppendStatusLine(nil, 429, http1.ReasonPhrase(429)), "HTTP/1.1 429 Too Many Requests\r\n"},
+		{"status line without phrase", http1.AppendStatusLine(nil, 299, http1.ReasonPhrase(299)), "HTTP/1.1 299 \r\n"},
+		{"reason", http1.AppendStatusLine(nil, 200, []byte("Fine")), "HTTP/1.1 200 Fine\r\n"},
 		{"field", http1.AppendField(nil, "A", []byte("b")), "A: b\r\n"},
 		{"string field", http1.AppendField(nil, "A", "b"), "A: b\r\n"},
 		{"number", http1.AppendFieldInt(nil, "A", -12), "A: -12\r\n"},
@@ -78,9 +79,9 @@ func TestParsingUndoesAppending(t *testing.T) {
 		status, reason := 200+rnd.IntN(3)+rnd.IntN(4)*100, strings.TrimLeft(pick(rnd, valueBytes, rnd.IntN(20)), " ")
 		var out []byte
 		if response {
-			out = http1.AppendStatusLineReason(out, status, []byte(reason))
+			out = http1.AppendStatusLine(out, status, []byte(reason))
 		} else {
-			out = http1.AppendRequestLine(out, []byte(method), []byte(target))
+			out = http1.AppendForwardLine(out, &http1.Head{MethodText: []byte(method), Target: []byte(target)})
 		}
 		for _, f := range fields {
 			out = http1.AppendField(out, f[0], f[1])
@@ -118,9 +119,9 @@ func TestParsingUndoesAppending(t *testing.T) {
 // appendHead appends all of h as it has come.
 func appendHead(dst []byte, h *http1.Head) []byte {
 	if h.Status != 0 {
-		dst = http1.AppendStatusLineReason(dst, h.Status, h.Reason)
+		dst = http1.AppendStatusLine(dst, h.Status, h.Reason)
 	} else {
-		dst = http1.AppendRequestLine(dst, h.MethodText, h.Target)
+		dst = fmt.Appendf(dst, "%s %s HTTP/1.1\r\n", h.MethodText, h.Target)
 	}
 	for _, f := range h.Fields {
 		dst = http1.AppendFieldLine(dst, &f)
@@ -135,7 +136,7 @@ func TestAppendingDoesNotAllocate(t *testing.T) {
 	answer := http1.Answer{Status: 429, ContentType: "text/plain", Body: body, Extra: []byte("A: b\r\n"), Close: true}
 	if n := testing.AllocsPerRun(100, func() {
 		dst = http1.AppendAnswer(dst[:0], answer)
-		dst = http1.AppendStatusLineReason(dst, 200, body)
+		dst = http1.AppendStatusLine(dst, 200, body)
 		dst = http1.AppendLastChunk(http1.AppendChunk(dst, body))
 		dst = http1.AppendFieldInt(dst, "Content-Length", 1<<40)
 	}); n != 0 {

@@ -1,7 +1,7 @@
 // Package http1 reads and writes HTTP/1.1 messages: it turns received bytes into
 // events, and appends messages to byte slices. It does no I/O, uses no clock, starts
-// no goroutines and allocates nothing per message. Its only state is one Reader for each
-// direction of a connection.
+// no goroutines and allocates nothing per message, except for an IPv6 address as the host. Its
+// only state is one Reader for each direction of a connection.
 //
 // # Reading
 //
@@ -62,7 +62,7 @@
 //	16 digits or 63 bits                                    7.1
 //	chunk extensions not after its grammar                  7.1.1
 //	status codes below 100 and above 599                    RFC 9110 15
-//	anything beyond Limits
+//	anything beyond the bounds in limits.go
 //
 // The caller must check the following itself: Head.Check reports well-formed requests that
 // a proxy at the edge must refuse, Head.KeepAlive whether to continue reading, and

@@ -1,6 +1,9 @@
 package http1
 
-import "bytes"
+import (
+	"bytes"
+	"net/netip"
+)
 
 // portMax is the largest port number.
 const portMax = 65535
@@ -90,7 +93,8 @@ func validLiteral(h []byte) bool {
 		}
 		address = address[:zone]
 	}
-	return validIPv6(address)
+	addr, err := netip.ParseAddr(string(address))
+	return err == nil && addr.Is6() && addr.Zone() == ""
 }
 
 // validFutureAddress checks "v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" ).
@@ -121,70 +125,4 @@ func validZone(z []byte) bool {
 		}
 	}
 	return len(z) > 0 && validEscapes(z)
-}
-
-// validIPv6 checks an IPv6 address (RFC 3986 3.2.2): eight groups of one to four hexadecimal
-// digits, of which the last two may be an IPv4 address, and one run of groups may be replaced by
-// "::".
-func validIPv6(a []byte) bool {
-	groups, gap := 0, false
-	if len(a) >= 2 && a[0] == ':' && a[1] == ':' {
-		gap, a = true, a[2:]
-	}
-	for len(a) > 0 {
-		n := 0
-		for n < len(a) && IsHex(a[n]) {
-			n++
-		}
-		if n < len(a) && a[n] == '.' {
-			groups += 2
-			return validIPv4(a) && groupsFill(groups, gap)
-		}
-		if n == 0 || n > 4 {
-			return false
-		}
-		groups++
-		if a = a[n:]; len(a) == 0 {
-			break
-		}
-		if a[0] != ':' || len(a) == 1 {
-			return false
-		}
-		if a = a[1:]; a[0] == ':' {
-			if gap {
-				return false
-			}
-			gap, a = true, a[1:]
-		}
-	}
-	return groupsFill(groups, gap)
-}
-
-func groupsFill(groups int, gap bool) bool {
-	if gap {
-		return groups < 8
-	}
-	return groups == 8
-}
-
-// validIPv4 checks four decimal numbers from 0 to 255 without leading zeros.
-func validIPv4(a []byte) bool {
-	for part := 0; part < 4; part++ {
-		n, v := 0, 0
-		for n < len(a) && n < 3 && isDigit(a[n]) {
-			v = v*10 + int(a[n]-'0')
-			n++
-		}
-		if n == 0 || v > 255 || n > 1 && a[0] == '0' {
-			return false
-		}
-		a = a[n:]
-		if part < 3 {
-			if len(a) == 0 || a[0] != '.' {
-				return false
-			}
-			a = a[1:]
-		}
-	}
-	return len(a) == 0
 }

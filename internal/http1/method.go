@@ -41,25 +41,10 @@ func (m Method) Idempotent() bool {
 
 // MethodOf returns the Method with that name, or MethodOther if it has no constant.
 func MethodOf(name []byte) Method {
-	switch string(name) {
-	case "GET":
-		return GET
-	case "HEAD":
-		return HEAD
-	case "POST":
-		return POST
-	case "PUT":
-		return PUT
-	case "DELETE":
-		return DELETE
-	case "CONNECT":
-		return CONNECT
-	case "OPTIONS":
-		return OPTIONS
-	case "TRACE":
-		return TRACE
-	case "PATCH":
-		return PATCH
+	for m := GET; int(m) < len(methodNames); m++ {
+		if string(name) == methodNames[m] {
+			return m
+		}
 	}
 	return MethodOther
 }

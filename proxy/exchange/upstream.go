@@ -311,7 +311,7 @@ func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
 
 // appendAnswerHead appends the status line and the fields except those of the framing.
 func (x *Exchange) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []byte {
-	dst = http1.AppendStatusLineReason(dst, h.Status, h.Reason)
+	dst = http1.AppendStatusLine(dst, h.Status, h.Reason)
 	dated, ours := h.Status < 200, x.families()
 	for i := range h.Fields {
 		f := &h.Fields[i]
