@@ -27,13 +27,12 @@ type Entry[T any] struct {
 	Value T
 
 	at         time.Duration
-	filed      int64 // the step that it is filed under, if linked
-	next, prev *Entry[T]
-	linked     bool
+	filed      int64     // the step that it is filed under, if linked
+	next, prev *Entry[T] // nil: it is not linked
 }
 
 // At returns the deadline, and false if there is none.
-func (e *Entry[T]) At() (time.Duration, bool) { return e.at, e.linked && e.at != never }
+func (e *Entry[T]) At() (time.Duration, bool) { return e.at, e.next != nil && e.at != never }
 
 // A Queue holds deadlines with a resolution of one step: an entry expires in the first
 // call of Expire at or after its time, which is rounded up to a whole step.
@@ -62,7 +61,7 @@ func New[T any](step time.Duration) *Queue[T] {
 // Set sets or replaces the deadline of e.
 func (q *Queue[T]) Set(e *Entry[T], at time.Duration) {
 	e.at = at
-	if e.linked && q.tick(at) >= e.filed {
+	if e.next != nil && q.tick(at) >= e.filed {
 		return // Expire will find it early and file it again
 	}
 	q.unlink(e)
@@ -80,25 +79,22 @@ func (q *Queue[T]) Remove(e *Entry[T]) {
 }
 
 // Expire removes every entry whose deadline has passed at now, and then calls f for it,
-// which may set it again. It returns the number of calls.
-func (q *Queue[T]) Expire(now time.Duration, f func(T)) int {
+// which may set it again.
+func (q *Queue[T]) Expire(now time.Duration, f func(T)) {
 	upto := int64(now / q.step)
 	if upto <= q.done {
-		return 0
+		return
 	}
-	expired := 0
 	first := max(q.done+1, upto-slots+1)
 	q.done = upto
 	for tick := first; tick <= upto; tick++ {
-		expired += q.expireSlot(int(tick%slots), f)
+		q.expireSlot(&q.wheel[tick%slots], f)
 	}
-	return expired
 }
 
-func (q *Queue[T]) expireSlot(slot int, f func(T)) int {
-	head := &q.wheel[slot]
+func (q *Queue[T]) expireSlot(head *Entry[T], f func(T)) {
 	if head.next == head {
-		return 0
+		return
 	}
 	// The slot's list gets another head, so that entries that f or file put into this slot
 	// wait for the next turn.
@@ -107,20 +103,17 @@ func (q *Queue[T]) expireSlot(slot int, f func(T)) int {
 	due.next.prev, due.prev.next = &due, &due
 	head.next, head.prev = head, head
 
-	expired := 0
 	for e := due.next; e != &due; e = due.next {
 		q.unlink(e)
 		switch {
 		case e.at == never:
 		case q.tick(e.at) <= q.done:
 			e.at = never
-			expired++
 			f(e.Value)
 		default:
 			q.file(e)
 		}
 	}
-	return expired
 }
 
 // Next returns when Expire must be called again; false if nothing is filed. That may be
@@ -148,16 +141,14 @@ func (q *Queue[T]) file(e *Entry[T]) {
 	head := &q.wheel[e.filed%slots]
 	e.prev, e.next = head.prev, head
 	e.prev.next, head.prev = e, e
-	e.linked = true
 	q.count++
 }
 
 func (q *Queue[T]) unlink(e *Entry[T]) {
-	if !e.linked {
+	if e.next == nil {
 		return
 	}
 	e.prev.next, e.next.prev = e.next, e.prev
 	e.next, e.prev = nil, nil
-	e.linked = false
 	q.count--
 }
