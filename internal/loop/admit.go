@@ -4,17 +4,17 @@ import "net/netip"
 
 // admit counts a connection from addr, and reports whether it is within the bounds.
 func (g *Group) admit(addr netip.Addr) bool {
-	if g.open.Add(1) > g.places.Most() {
-		g.open.Add(-1)
-		g.stats.refused.Add(1)
+	if g.stats.Open.Add(1) > g.places.Most() {
+		g.stats.Open.Add(-1)
+		g.stats.Refused.Add(1)
 		return false
 	}
 	if !g.addresses.Enter(addr) {
-		g.open.Add(-1)
-		g.stats.refusedAddress.Add(1)
+		g.stats.Open.Add(-1)
+		g.stats.RefusedAddress.Add(1)
 		return false
 	}
-	g.stats.accepted.Add(1)
+	g.stats.Accepted.Add(1)
 	return true
 }
 
@@ -24,5 +24,5 @@ func (g *Group) admit(addr netip.Addr) bool {
 func (g *Group) leave(c *Conn) {
 	g.addresses.Leave(c.remote.Addr())
 	c.loop.open.Add(-1)
-	g.open.Add(-1)
+	g.stats.Open.Add(-1)
 }

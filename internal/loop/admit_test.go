@@ -33,11 +33,11 @@ func TestPerAddressMax(t *testing.T) {
 		t.Error("a third connection of one address was let in")
 	}
 	mustEcho(t, connectFrom(t, ln, "127.0.0.2"), "another client")
-	if s := g.Stats(); s.RefusedAddress != 1 || s.Refused != 0 || s.Accepted != 3 {
+	if s := g.Stats(); s.RefusedAddress.Load() != 1 || s.Refused.Load() != 0 || s.Accepted.Load() != 3 {
 		t.Errorf("counted %+v, want 1 refused for its address, 3 accepted", s)
 	}
 	_ = a.Close()
-	testkit.Eventually(t, "its place is given back", func() bool { return g.Stats().Open == 2 })
+	testkit.Eventually(t, "its place is given back", func() bool { return g.Stats().Open.Load() == 2 })
 	mustEcho(t, connectFrom(t, ln, "127.0.0.1"), "in the place of the first")
 }
 
@@ -65,7 +65,7 @@ func TestPerAddressMaxForgetsFailedHandshakes(t *testing.T) {
 		c := connect(t, ln)
 		_, _ = io.WriteString(c, "no TLS at all\r\n\r\n")
 		_, _ = io.Copy(io.Discard, c)
-		testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().HandshakeErrors == uint64(i+1) && g.Stats().Open == 0 })
+		testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().HandshakeErrors.Load() == uint64(i+1) && g.Stats().Open.Load() == 0 })
 	}
 	c, _ := connectSecure(t, ln)
 	mustEcho(t, c, "a good one")
@@ -112,7 +112,7 @@ func TestPerAddressMaxIsExact(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	testkit.Eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "nothing is open", func() bool { return g.Stats().Open.Load() == 0 })
 	if n := remembered(g); n != 0 {
 		t.Errorf("%d addresses are remembered, want 0", n)
 	}

@@ -41,7 +41,7 @@ func runChild() error {
 	}
 	fmt.Println(ln.Addr())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		fmt.Println(g.Stats().AcceptErrors)
+		fmt.Println(g.Stats().AcceptErrors.Load())
 	}
 	return nil
 }

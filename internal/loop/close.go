@@ -1,6 +1,9 @@
 package loop
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// lingerMax bounds the time that a connection lingers, and lingerIdleMax the time
@@ -166,7 +169,12 @@ func (c *Conn) closeSocket() {
 }
 
 func (c *Conn) notifyClosed(now time.Time) {
-	c.loop.conns.remove(c)
+	if l := c.loop; c.at >= 0 { // the last one takes its place
+		last := len(l.conns) - 1
+		l.conns[c.at] = l.conns[last]
+		l.conns[c.at].at = c.at
+		l.conns = slices.Delete(l.conns, last, last+1)
+	}
 	if c.handler == nil {
 		return
 	}

@@ -122,10 +122,10 @@ func TestWriteStallCloses(t *testing.T) {
 		c, tcp := x.connect(t, ln)
 		_, _ = io.WriteString(c, "x") // and reads nothing
 		testkit.Receive(t, closed, "the stalled connection's end")
-		if n := g.Stats().Stalled; n != 1 {
+		if n := g.Stats().Stalled.Load(); n != 1 {
 			t.Fatalf("%d stalled, want 1", n)
 		}
-		testkit.Eventually(t, "its pump is gone", func() bool { return pumping() == 0 && g.Stats().Open == 0 })
+		testkit.Eventually(t, "its pump is gone", func() bool { return pumping() == 0 && g.Stats().Open.Load() == 0 })
 		_ = tcp.Close()
 		testkit.Eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
 	})
@@ -162,7 +162,7 @@ func TestBusyHandlerHoldsTheSenderBack(t *testing.T) {
 			sent <- err
 		}()
 		conn := testkit.Receive(t, conns, "the connection")
-		testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+		testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused.Load() > 0 })
 		if len(sent) > 0 {
 			t.Fatal("the sender got rid of everything while nobody read it")
 		}
@@ -221,7 +221,7 @@ func TestPeerResetWhilePaused(t *testing.T) {
 	c := connect(t, ln)
 	_, _ = c.Write(make([]byte, 64<<10))
 	conn := testkit.Receive(t, conns, "the connection")
-	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused.Load() > 0 })
 	_ = c.SetLinger(0)
 	_ = c.Close()
 	testkit.Eventually(t, "the write finds the reset", func() bool {
@@ -231,7 +231,7 @@ func TestPeerResetWhilePaused(t *testing.T) {
 	if err := <-closed; !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 		t.Fatalf("closed with %v", err)
 	}
-	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open.Load() == 0 })
 }
 
 // descriptors is how many this process has open.
@@ -264,7 +264,7 @@ func TestResetWhilePausedLeaksNothing(t *testing.T) {
 		c := connect(t, ln)
 		_, _ = c.Write(make([]byte, 64<<10))
 		conn := testkit.Receive(t, conns, "the connection")
-		testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > uint64(i) })
+		testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused.Load() > uint64(i) })
 		_ = c.SetLinger(0)
 		_ = c.Close()
 		g.Loops()[0].Post(func(time.Time) { busy = false; conn.Pump() }) // resumes a dead socket
@@ -291,7 +291,7 @@ func TestCloseLingerWhilePaused(t *testing.T) {
 		_ = c.CloseWrite()
 	}()
 	conn := testkit.Receive(t, conns, "the connection")
-	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused.Load() > 0 })
 	g.Loops()[0].Post(func(time.Time) {
 		conn.Write([]byte("bye"))
 		conn.CloseLinger()

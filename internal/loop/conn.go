@@ -54,17 +54,17 @@ type Conn struct {
 	out   []byte // unsent; see write.go
 	sent  int    // bytes of out that have been sent
 
-	deadline       deadline.Entry[*Conn]
-	lookAt         time.Time     // when to try to send again
-	lookPause      time.Duration // pause before that
-	progressed     time.Time     // when something was last sent
-	discarded      int           // bytes read while closing
-	lingerEnd      time.Time     // zero: it does not linger yet
-	prev, nextConn *Conn
+	deadline   deadline.Entry[*Conn]
+	lookAt     time.Time     // when to try to send again
+	lookPause  time.Duration // pause before that
+	progressed time.Time     // when something was last sent
+	discarded  int           // bytes read while closing
+	lingerEnd  time.Time     // zero: it does not linger yet
+	at         int           // index in Loop.conns, or -1 before it is there
 }
 
 func newConn(l *Loop) *Conn {
-	c := &Conn{loop: l, fd: -1}
+	c := &Conn{loop: l, fd: -1, at: -1}
 	c.deadline.Value = c
 	return c
 }
@@ -109,7 +109,8 @@ func (c *Conn) opened(now time.Time, sock gnet.Conn) {
 
 // makeHandler makes the Handler; without one the connection is closed.
 func (c *Conn) makeHandler(now time.Time) bool {
-	c.loop.conns.add(c)
+	c.at = len(c.loop.conns)
+	c.loop.conns = append(c.loop.conns, c)
 	func() {
 		defer c.loop.caught(c)
 		if dialled := c.dialled; dialled != nil {

@@ -149,17 +149,9 @@ func (d *dialer) source() netip.Addr {
 // latePort makes the kernel choose the port at connect instead of bind. Only then does it know
 // the remote address, and a port can serve several connections (ip(7),
 // IP_BIND_ADDRESS_NO_PORT).
-func latePort(_, _ string, c syscall.RawConn) error {
-	var err error
-	if e := c.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
-	}); e != nil {
-		return e
-	}
-	if err != nil {
-		return os.NewSyscallError("setsockopt IP_BIND_ADDRESS_NO_PORT", err)
-	}
-	return nil
+func latePort(_, _ string, c syscall.RawConn) (err error) {
+	ctlErr := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1) })
+	return errors.Join(ctlErr, os.NewSyscallError("setsockopt IP_BIND_ADDRESS_NO_PORT", err))
 }
 
 // bring brings a new connection to its loop; by is the deadline.
@@ -178,10 +170,4 @@ func (job *dial) bring(nc net.Conn, by time.Time) error {
 		return net.ErrClosed
 	}
 	return c.greet(p, job.addr, by)
-}
-
-// stop cancels the dials in progress and waits for them.
-func (d *dialer) stop() {
-	d.cancel()
-	d.ended.Wait()
 }

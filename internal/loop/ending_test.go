@@ -30,7 +30,7 @@ func paused(t *testing.T, g *Group) (conn *Conn, closed chan error, peer interfa
 	c := connect(t, ln)
 	_, _ = c.Write(make([]byte, 64<<10))
 	conn = testkit.Receive(t, conns, "the connection")
-	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused.Load() > 0 })
 	return conn, closed, c
 }
 
@@ -57,7 +57,7 @@ func TestCloseOfPausedConnectionWhosePeerIsGone(t *testing.T) {
 			if err := testkit.Receive(t, closed, "Closed"); err != nil {
 				t.Errorf("closed with %v, want nil: it was our wish", err)
 			}
-			testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+			testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open.Load() == 0 })
 		})
 	}
 }
@@ -74,7 +74,7 @@ func TestAbortOnTheWayIntoTheLoop(t *testing.T) {
 	c := connect(t, ln)
 	_, _ = c.Write(make([]byte, 2<<10))
 	conn := testkit.Receive(t, conns, "the connection")
-	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused.Load() > 0 })
 	g.Loops()[0].Post(func(time.Time) {
 		taken = len(conn.saved)
 		conn.feed(conn.loop.now) // resumes

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,15 +19,8 @@ import (
 	"weir/internal/pump"
 )
 
-// Defaults of Config.
-const (
-	inboundMaxDefault  = 64 << 10
-	outboundMaxDefault = 64 << 10
-	writeStallDefault  = 15 * time.Second
-	dialsMaxDefault    = 64
-	// handshakeTimeoutDefault allows a slow client four round trips on a bad line.
-	handshakeTimeoutDefault = 10 * time.Second
-)
+// writeStallDefault is the default of Config.WriteStall.
+const writeStallDefault = 15 * time.Second
 
 // sparesForOthers is the number of additional processors of Go for work outside the loops.
 // Without one, a connect took up to 10 ms on an idle machine.
@@ -42,30 +36,26 @@ type Group struct {
 	clock  *clock
 	dialer *dialer
 
-	open      atomic.Int64 // accepted connections
 	places    admit.Places
 	addresses admit.Addresses
 	pumps     pump.Set
-	stats     counters
+	stats     Stats
 	stopped   atomic.Bool
 }
 
-// counters are shared by all loops; see Stats.
-type counters struct {
-	accepted, refused, refusedAddress, acceptErrors, handshakeErrors, panics, stalled, paused atomic.Uint64
-}
-
 // Stats has counts since Start.
+//
+// Safe for concurrent use: they are atomic.
 type Stats struct {
-	Open            int64  // open accepted connections
-	Accepted        uint64 // connections accepted
-	Refused         uint64 // connections refused because of ConnectionsMax or missing descriptors
-	RefusedAddress  uint64 // connections refused because of PerAddressMax
-	AcceptErrors    uint64 // failures of accept(2), mostly for lack of descriptors
-	HandshakeErrors uint64 // accepted connections closed because TLS failed or took too long
-	Panics          uint64 // panics of Handlers
-	Stalled         uint64 // connections closed because their peer did not read
-	Paused          uint64 // how often reading was paused
+	Open            atomic.Int64  // open accepted connections
+	Accepted        atomic.Uint64 // connections accepted
+	Refused         atomic.Uint64 // connections refused because of ConnectionsMax or missing descriptors
+	RefusedAddress  atomic.Uint64 // connections refused because of PerAddressMax
+	AcceptErrors    atomic.Uint64 // failures of accept(2), mostly for lack of descriptors
+	HandshakeErrors atomic.Uint64 // accepted connections closed because TLS failed or took too long
+	Panics          atomic.Uint64 // panics of Handlers
+	Stalled         atomic.Uint64 // connections closed because their peer did not read
+	Paused          atomic.Uint64 // how often reading was paused
 }
 
 // Start starts the loops. They run until Stop.
@@ -109,24 +99,12 @@ func Start(cfg Config) (*Group, error) {
 }
 
 func withDefaults(cfg Config) Config {
-	if cfg.Loops <= 0 {
-		cfg.Loops = runtime.GOMAXPROCS(0)
-	}
-	if cfg.InboundMax <= 0 {
-		cfg.InboundMax = inboundMaxDefault
-	}
-	if cfg.OutboundMax <= 0 {
-		cfg.OutboundMax = outboundMaxDefault
-	}
-	if cfg.WriteStall <= 0 {
-		cfg.WriteStall = writeStallDefault
-	}
-	if cfg.DialsMax <= 0 {
-		cfg.DialsMax = dialsMaxDefault
-	}
-	if cfg.HandshakeTimeout <= 0 {
-		cfg.HandshakeTimeout = handshakeTimeoutDefault
-	}
+	cfg.Loops = cmp.Or(cfg.Loops, runtime.GOMAXPROCS(0))
+	cfg.InboundMax = cmp.Or(cfg.InboundMax, 64<<10)
+	cfg.OutboundMax = cmp.Or(cfg.OutboundMax, 64<<10)
+	cfg.WriteStall = cmp.Or(cfg.WriteStall, writeStallDefault)
+	cfg.DialsMax = cmp.Or(cfg.DialsMax, 64)
+	cfg.HandshakeTimeout = cmp.Or(cfg.HandshakeTimeout, 10*time.Second) // four round trips of a slow client on a bad line
 	if cfg.Plain == nil {
 		cfg.Plain = func([5]byte) []byte { return nil }
 	}
@@ -164,20 +142,8 @@ func (g *Group) findLoops() error {
 // Loops returns the loops, by index. The slice must not be changed.
 func (g *Group) Loops() []*Loop { return g.loops }
 
-// Stats returns the counts so far.
-func (g *Group) Stats() Stats {
-	return Stats{
-		Open:            g.open.Load(),
-		Accepted:        g.stats.accepted.Load(),
-		Refused:         g.stats.refused.Load(),
-		RefusedAddress:  g.stats.refusedAddress.Load(),
-		AcceptErrors:    g.stats.acceptErrors.Load(),
-		HandshakeErrors: g.stats.handshakeErrors.Load(),
-		Panics:          g.stats.panics.Load(),
-		Stalled:         g.stats.stalled.Load(),
-		Paused:          g.stats.paused.Load(),
-	}
-}
+// Stats returns the counts, which continue to change.
+func (g *Group) Stats() *Stats { return &g.stats }
 
 // Emptied waits until no accepted connection is open, at most for the given time or until ctx
 // ends, and returns how many are left. It must not be called on a loop.
@@ -186,13 +152,13 @@ func (g *Group) Emptied(ctx context.Context, most time.Duration) (left int) {
 	defer cancel()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for g.open.Load() > 0 && ctx.Err() == nil {
+	for g.stats.Open.Load() > 0 && ctx.Err() == nil {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
 		}
 	}
-	return int(g.open.Load())
+	return int(g.stats.Open.Load())
 }
 
 // Stop closes every connection immediately and ends the loops; sending what TLS connections
@@ -204,7 +170,7 @@ func (g *Group) Stop() {
 	}
 	g.dialer.cancel()
 	g.pumps.Refuse()
-	g.dialer.stop()
+	g.dialer.ended.Wait()
 	g.clock.stop()
 	var closed sync.WaitGroup
 	for _, l := range g.loops {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -101,7 +103,7 @@ func (l *Listener) run() {
 			}
 			return
 		default:
-			l.g.stats.acceptErrors.Add(1)
+			l.g.stats.AcceptErrors.Add(1)
 			if exhausted(err) {
 				l.shed()
 			}
@@ -113,12 +115,7 @@ func (l *Listener) run() {
 
 // exhausted reports whether accept failed for lack of descriptors or memory.
 func exhausted(err error) bool {
-	for _, e := range []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // shed closes the connections in the accept queue, using the reserved descriptor, so that
@@ -135,7 +132,7 @@ func (l *Listener) shed() {
 			if err != nil {
 				break
 			}
-			l.g.stats.refused.Add(1)
+			l.g.stats.Refused.Add(1)
 			_ = nc.Close()
 		}
 		_ = tl.SetDeadline(time.Time{})
@@ -143,14 +140,14 @@ func (l *Listener) shed() {
 	l.reserve, _ = os.Open(os.DevNull)
 }
 
-// take passes an accepted connection to a loop, or closes it at the bound.
+// take passes an accepted connection to the loop with the fewest, or closes it at the bound.
 func (l *Listener) take(nc net.Conn) {
 	g, remote := l.g, addrPortOf(nc.RemoteAddr())
 	if !g.admit(remote.Addr()) {
 		_ = nc.Close()
 		return
 	}
-	lp := g.fewest()
+	lp := slices.MinFunc(g.loops, func(a, b *Loop) int { return cmp.Compare(a.open.Load(), b.open.Load()) })
 	lp.open.Add(1)
 	c := newConn(lp)
 	c.accepted, c.accept, c.remote, c.local = true, l.accept, remote, addrPortOf(nc.LocalAddr())
@@ -183,17 +180,6 @@ func (l *Listener) settle() {
 	for e := range l.enrolling {
 		e.await()
 	}
-}
-
-// fewest returns the loop with the fewest accepted connections.
-func (g *Group) fewest() *Loop {
-	best := g.loops[0]
-	for _, l := range g.loops[1:] {
-		if l.open.Load() < best.open.Load() {
-			best = l
-		}
-	}
-	return best
 }
 
 func addrPortOf(addr net.Addr) netip.AddrPort {

@@ -13,10 +13,8 @@ import (
 	"weir/internal/deadline"
 )
 
-const (
-	// deadlineStep is the resolution of Conn.SetDeadline.
-	deadlineStep = 20 * time.Millisecond
-)
+// deadlineStep is the resolution of Conn.SetDeadline.
+const deadlineStep = 20 * time.Millisecond
 
 // A Loop is one event loop: a goroutine of gnet that calls all Handlers of its connections.
 //
@@ -29,12 +27,12 @@ type Loop struct {
 	anchor net.Conn
 	epoch  time.Time
 
-	now     time.Time // of the turn
-	depth   int       // nesting of turns: gnet calls back during Write and Close
-	closing []*Conn   // closed, and their Handlers not notified yet
-	pumps   []*Conn   // to be fed
-	pumped  []*Conn   // memory for the next pumps
-	conns   connList
+	now     time.Time    // of the turn
+	depth   int          // nesting of turns: gnet calls back during Write and Close
+	closing []*Conn      // closed, and their Handlers not notified yet
+	pumps   []*Conn      // to be fed
+	pumped  []*Conn      // memory for the next pumps
+	conns   []*Conn      // see Conn.at
 	open    atomic.Int64 // accepted connections, read by the listener
 
 	deadlines *deadline.Queue[*Conn]
@@ -55,7 +53,6 @@ type Loop struct {
 func newLoop(g *Group, index int) *Loop {
 	l := &Loop{g: g, index: index, kernel: system{}, deadlines: deadline.New[*Conn](deadlineStep),
 		coarseAt: never, watchAt: never, armed: never}
-	l.conns.init()
 	l.run = gnet.RunnableFunc(l.turn)
 	return l
 }
@@ -132,12 +129,10 @@ func (l *Loop) rearm() {
 
 // Each calls f for every connection of the loop that has a Handler. f may close connections.
 func (l *Loop) Each(f func(c *Conn, h Handler)) {
-	for c := l.conns.first(); c != nil; {
-		next := l.conns.after(c)
+	for _, c := range l.conns {
 		if c.handler != nil && c.state != stateClosed {
 			f(c, c.handler)
 		}
-		c = next
 	}
 }
 
@@ -153,7 +148,7 @@ func (l *Loop) caught(c *Conn) {
 	if v == nil {
 		return
 	}
-	l.g.stats.panics.Add(1)
+	l.g.stats.Panics.Add(1)
 	l.g.cfg.Panicked(v, debug.Stack())
 	if c != nil {
 		c.Close()

@@ -252,7 +252,7 @@ func TestPanicClosesOneConnection(t *testing.T) {
 		t.Fatalf("reported %v", v)
 	}
 	mustEcho(t, good, "after")
-	if n := g.Stats().Panics; n != 1 {
+	if n := g.Stats().Panics.Load(); n != 1 {
 		t.Fatalf("%d panics counted, want 1", n)
 	}
 }
@@ -293,7 +293,7 @@ func TestPeerCloseIsEOF(t *testing.T) {
 		if err := testkit.Receive(t, cause, "Closed"); err != io.EOF {
 			t.Fatalf("closed with %v, want EOF", err)
 		}
-		testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+		testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open.Load() == 0 })
 	})
 }
 

@@ -28,7 +28,7 @@ func (c *Conn) pause() {
 	c.takeOver(c.sock.InboundBuffered())
 	sock := c.sock
 	c.sock, c.fd, c.state = nil, fd, stateDetached
-	c.loop.g.stats.paused.Add(1)
+	c.loop.g.stats.Paused.Add(1)
 	_ = c.loop.el.Close(sock) // OnClose finds that the socket is no longer that of the Conn
 }
 

@@ -36,7 +36,7 @@ func TestSecureConnectionCountsUntilItIsSent(t *testing.T) {
 	c, _ := connectSecure(t, ln)
 	_, _ = io.WriteString(c, "go")
 	testkit.Receive(t, asked, "the request")
-	testkit.Eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "nothing is open", func() bool { return g.Stats().Open.Load() == 0 })
 	ln.Close()
 	g.Stop()
 	if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, body) {
@@ -81,8 +81,8 @@ func pumpOfAGoneConn(t *testing.T, stall time.Duration) uint64 {
 		return same > 10
 	})
 	g.Loops()[0].Post(func(time.Time) { conn.Close() })
-	testkit.Eventually(t, "the pump is gone", func() bool { return g.Stats().Open == 0 && pumping() == 0 })
-	return g.Stats().Stalled
+	testkit.Eventually(t, "the pump is gone", func() bool { return g.Stats().Open.Load() == 0 && pumping() == 0 })
+	return g.Stats().Stalled.Load()
 }
 
 // After handshakes that never end, resets, stalls and proper ends, and a Stop
@@ -165,7 +165,7 @@ func TestSecureConnectionsLeakNothing(t *testing.T) {
 			}
 			_ = tcp.Close()
 		}
-		testkit.Eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 && hasty.Stats().Open == 0 && pumping() == 0 })
+		testkit.Eventually(t, "nothing is open", func() bool { return g.Stats().Open.Load() == 0 && hasty.Stats().Open.Load() == 0 && pumping() == 0 })
 	}
 	round()
 	before := descriptors(t)

@@ -75,13 +75,13 @@ func (c *Conn) newPump(nc net.Conn, session func(net.Conn) *tls.Conn) *pump.Pump
 func (c *Conn) welcome(p *pump.Pump, by time.Time) {
 	g := c.loop.g
 	if err := p.Shake(by); err != nil {
-		g.stats.handshakeErrors.Add(1)
+		g.stats.HandshakeErrors.Add(1)
 		p.AnswerPlain(err, g.cfg.Plain, lingerBytesMax, lingerIdleMax)
 		p.End()
 		return
 	}
 	if err := c.join(p); err != nil {
-		g.stats.refused.Add(1)
+		g.stats.Refused.Add(1)
 		p.End()
 		return
 	}

@@ -100,15 +100,15 @@ func TestSilentHandshakeHasAPlace(t *testing.T) {
 	g := start(t, Config{Loops: 1, ConnectionsMax: 1})
 	ln := serveSecure(t, g, echo)
 	silent := connect(t, ln)
-	testkit.Eventually(t, "the silent one counts", func() bool { return g.Stats().Open == 1 })
+	testkit.Eventually(t, "the silent one counts", func() bool { return g.Stats().Open.Load() == 1 })
 	second := connect(t, ln)
 	if _, err := second.Read(make([]byte, 1)); err == nil {
 		t.Fatal("a second connection was let in while the first shook hands")
 	}
 	_ = silent.Close()
-	testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().Open.Load() == 0 })
 	s := g.Stats()
-	if s.HandshakeErrors != 1 || s.Refused != 1 || s.Accepted != 1 {
+	if s.HandshakeErrors.Load() != 1 || s.Refused.Load() != 1 || s.Accepted.Load() != 1 {
 		t.Errorf("counted %+v, want 1 failed handshake, 1 refused, 1 accepted", s)
 	}
 	c, _ := connectSecure(t, ln)
@@ -121,8 +121,8 @@ func TestSilentHandshakeEnds(t *testing.T) {
 	if _, err := silent.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("the silent connection read %v, want its end", err)
 	}
-	testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
-	if n := g.Stats().HandshakeErrors; n != 1 {
+	testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().Open.Load() == 0 })
+	if n := g.Stats().HandshakeErrors.Load(); n != 1 {
 		t.Errorf("%d handshakes failed, want 1", n)
 	}
 }
@@ -133,8 +133,8 @@ func TestGarbledHandshakeIsCounted(t *testing.T) {
 	c := connect(t, ln)
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	_, _ = io.Copy(io.Discard, c)
-	testkit.Eventually(t, "it is counted", func() bool { return g.Stats().HandshakeErrors == 1 })
-	testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "it is counted", func() bool { return g.Stats().HandshakeErrors.Load() == 1 })
+	testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().Open.Load() == 0 })
 }
 
 // CloseWrite of ours is a close_notify; the peer may go on.
@@ -244,7 +244,7 @@ func TestSecureResetIsTold(t *testing.T) {
 	if err := testkit.Receive(t, closed, "Closed"); !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("closed with %v, want a reset", err)
 	}
-	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open.Load() == 0 })
 }
 
 // A dead peer is found by writing even while reading is paused.
@@ -261,7 +261,7 @@ func TestWriteToDeadSecurePeerCloses(t *testing.T) {
 	c, tcp := connectSecure(t, ln)
 	_, _ = c.Write(make([]byte, 16<<10))
 	conn := testkit.Receive(t, conns, "the connection")
-	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused.Load() > 0 })
 	_ = tcp.SetLinger(0)
 	_ = tcp.Close()
 	testkit.Eventually(t, "the write finds the peer dead", func() bool {
@@ -271,7 +271,7 @@ func TestWriteToDeadSecurePeerCloses(t *testing.T) {
 	if err := <-closed; err == nil || err == io.EOF {
 		t.Fatalf("closed with %v, want what went wrong", err)
 	}
-	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open.Load() == 0 })
 }
 
 func TestAbortOfSecureIsAReset(t *testing.T) {
@@ -289,5 +289,5 @@ func TestAbortOfSecureIsAReset(t *testing.T) {
 	} else if !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("read %v, want a reset", err)
 	}
-	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open.Load() == 0 })
 }

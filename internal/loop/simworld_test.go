@@ -109,8 +109,8 @@ func (w *simWorld) run() {
 	w.each(func(a *simActor) { w.l.Post(func(time.Time) { a.end(endingLinger) }) })
 	w.until(time.Now().Add(writeStallDefault + lingerMax + time.Second))
 	w.checkEmpty()
-	w.tally.Paused, w.tally.Stalled = int(w.g.stats.paused.Load()), int(w.g.stats.stalled.Load())
-	w.tally.Panics = int(w.g.stats.panics.Load())
+	w.tally.Paused, w.tally.Stalled = int(w.g.stats.Paused.Load()), int(w.g.stats.Stalled.Load())
+	w.tally.Panics = int(w.g.stats.Panics.Load())
 }
 
 // connect accepts a connection, as a Listener does, or dials one.
@@ -206,7 +206,7 @@ func (w *simWorld) check() {
 		}
 	}
 	_, counted := w.g.addresses.Counted()
-	if got := w.g.open.Load(); got != open || w.l.open.Load() != open || int64(counted) != open {
+	if got := w.g.stats.Open.Load(); got != open || w.l.open.Load() != open || int64(counted) != open {
 		w.failed(nil, "%d accepted connections are open, counted are %d, %d on the loop, %d by address", open, got, w.l.open.Load(), counted)
 	}
 }
@@ -226,7 +226,7 @@ func (w *simWorld) checkEmpty() {
 		for fd, s := range w.files {
 			w.failed(s.actor, "descriptor %d is left open", fd)
 		}
-	case len(w.polled) > 0 || l.conns.first() != nil || len(l.watched) > 0 || len(l.pumps) > 0 || len(l.closing) > 0:
+	case len(w.polled) > 0 || len(l.conns) > 0 || len(l.watched) > 0 || len(l.pumps) > 0 || len(l.closing) > 0:
 		w.failed(nil, "the loop still holds connections")
 	}
 	if _, ok := w.l.deadlines.Next(); ok {

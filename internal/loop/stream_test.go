@@ -90,12 +90,12 @@ func TestEndComesAfterUnreadBytes(t *testing.T) {
 		_ = c.Close()
 	}()
 	conn := testkit.Receive(t, conns, "the connection")
-	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused.Load() > 0 })
 	g.Loops()[0].Post(func(time.Time) { open = true; conn.Pump() })
 	if testkit.Receive(t, ended, "the end") != sha256.Sum256(body) {
 		t.Fatal("bytes were lost before the end")
 	}
-	testkit.Eventually(t, "the connection is gone", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the connection is gone", func() bool { return g.Stats().Open.Load() == 0 })
 	if len(ended) > 0 {
 		t.Fatal("the end was told twice")
 	}
@@ -146,7 +146,7 @@ func TestStreamsHoldBothSidesBack(t *testing.T) {
 	there, back := pattern(24<<20), pattern(20<<20)
 	go send(c, there)
 	go send(fc.(*net.TCPConn), back)
-	testkit.Eventually(t, "both directions are held back", func() bool { return g.Stats().Paused >= 2 })
+	testkit.Eventually(t, "both directions are held back", func() bool { return g.Stats().Paused.Load() >= 2 })
 	got := make(chan []byte, 1)
 	go func() { b, _ := io.ReadAll(fc); got <- b }()
 	here, err := io.ReadAll(c)

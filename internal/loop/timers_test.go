@@ -162,11 +162,11 @@ func TestConnectionsMax(t *testing.T) {
 	if n, err := over.Read(make([]byte, 1)); err == nil {
 		t.Fatalf("the connection beyond the cap was served: %d bytes", n)
 	}
-	if n := g.Stats().Refused; n != 1 {
+	if n := g.Stats().Refused.Load(); n != 1 {
 		t.Fatalf("%d refused, want 1", n)
 	}
 	_ = held[0].Close()
-	testkit.Eventually(t, "the place is free", func() bool { return g.Stats().Open == 2 })
+	testkit.Eventually(t, "the place is free", func() bool { return g.Stats().Open.Load() == 2 })
 	mustEcho(t, connect(t, ln), "in again")
 	mustEcho(t, held[1], "noticed nothing")
 }

@@ -238,7 +238,7 @@ func (c *Conn) look(now time.Time) bool {
 	c.lookAt = now.Add(c.lookPause)
 	unsent := c.Unsent()
 	if unsent > 0 && now.Sub(c.progressed) >= c.loop.g.cfg.WriteStall {
-		c.loop.g.stats.stalled.Add(1)
+		c.loop.g.stats.Stalled.Add(1)
 		c.Close()
 		if c.secure != nil {
 			c.secure.Abort()

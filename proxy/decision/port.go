@@ -149,7 +149,7 @@ func (p *Port) Register(set *metric.Set) {
 	p.counts.register(set)
 	p.series.register(set)
 	p.cfg.Limits.register(set)
-	set.Gauge("ratelimiter_check_connections", "connections to the decision port", func() float64 { return float64(p.group.Stats().Open) })
+	set.Gauge("ratelimiter_check_connections", "connections to the decision port", func() float64 { return float64(p.group.Stats().Open.Load()) })
 }
 
 // An edit is an edit that waits.

@@ -74,7 +74,7 @@ func serve(name string) (*server, error) {
 // drain stops accepting and ends when the last client has gone.
 func (s *server) drain() {
 	s.ln.Close()
-	for end := time.Now().Add(testkit.Patience); s.group.Stats().Open > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(testkit.Patience); s.group.Stats().Open.Load() > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	s.group.Stop()

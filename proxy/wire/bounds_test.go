@@ -294,7 +294,7 @@ func TestClientDoesNotRead(t *testing.T) {
 	if n := reached.Load(); n == 0 || n > 200 {
 		t.Errorf("%d of 1000 requests were forwarded for a client that takes no answer", n)
 	}
-	if n := r.group.Stats().Stalled; n != 1 {
+	if n := r.group.Stats().Stalled.Load(); n != 1 {
 		t.Errorf("%d connections were closed for want of progress", n)
 	}
 }

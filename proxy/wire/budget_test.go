@@ -70,7 +70,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 	for _, conn := range in {
 		conn.Ask(get, 200)
 	}
-	if n := r.group.Stats().RefusedAddress; n != 2 {
+	if n := r.group.Stats().RefusedAddress.Load(); n != 2 {
 		t.Errorf("%d connections were refused for their address, want 2", n)
 	}
 	in[0].Close()

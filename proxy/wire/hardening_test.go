@@ -260,7 +260,7 @@ func TestPipelineWithoutReading(t *testing.T) {
 	most := 0
 	r.until("they are closed", func() bool {
 		most = max(most, r.unsentMost())
-		return r.group.Stats().Stalled == 5
+		return r.group.Stats().Stalled.Load() == 5
 	})
 	all.Wait()
 	checkBaseLine(r)

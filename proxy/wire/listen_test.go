@@ -78,8 +78,8 @@ func TestPlainRequestOnTLSPort(t *testing.T) {
 			t.Errorf("%q is answered with %q", text, b)
 		}
 	}
-	r.until("no connection is open", func() bool { return r.group.Stats().Open == 0 })
-	if n := r.group.Stats().HandshakeErrors; n != 5 {
+	r.until("no connection is open", func() bool { return r.group.Stats().Open.Load() == 0 })
+	if n := r.group.Stats().HandshakeErrors.Load(); n != 5 {
 		t.Errorf("%d handshakes failed, want 5", n)
 	}
 }

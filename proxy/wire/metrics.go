@@ -16,16 +16,14 @@ func (f *Front) Register(set *metric.Set) {
 	f.Tally.Register(set)
 	f.registerUpstream(set)
 	f.cfg.Access.register(set)
-	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(f.group.Stats().Open) })
-	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open",
-		func() uint64 { return f.group.Stats().Refused })
-	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", func() uint64 { return f.group.Stats().AcceptErrors })
-	set.Counter("ratelimiter_client_stalls_total", "connections closed because the client did not read its answers",
-		func() uint64 { return f.group.Stats().Stalled })
-	set.Counter("ratelimiter_client_pauses_total", "times that reading from a client was paused", func() uint64 { return f.group.Stats().Paused })
-	set.Counter("ratelimiter_memory_sheds_total", "requests shed because the memory budget was exceeded",
-		f.memory.Sheds.Load)
-	set.Counter("ratelimiter_panics_total", "connections closed because of a bug in the proxy", func() uint64 { return f.group.Stats().Panics })
+	stats := f.group.Stats()
+	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(stats.Open.Load()) })
+	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open", stats.Refused.Load)
+	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", stats.AcceptErrors.Load)
+	set.Counter("ratelimiter_client_stalls_total", "connections closed because the client did not read its answers", stats.Stalled.Load)
+	set.Counter("ratelimiter_client_pauses_total", "times that reading from a client was paused", stats.Paused.Load)
+	set.Counter("ratelimiter_memory_sheds_total", "requests shed because the memory budget was exceeded", f.memory.Sheds.Load)
+	set.Counter("ratelimiter_panics_total", "connections closed because of a bug in the proxy", stats.Panics.Load)
 }
 
 // registerUpstream adds the gauges of connections to targets.

@@ -163,7 +163,7 @@ func TestDrainTimeoutOfQueue(t *testing.T) {
 	conn := r.dial()
 	conn.Send(request("/q"))
 	r.places(2, 0)
-	r.until("only who waits is connected", func() bool { return r.group.Stats().Open == 1 })
+	r.until("only who waits is connected", func() bool { return r.group.Stats().Open.Load() == 1 })
 	if cut := r.drain(context.Background()); cut != 1 {
 		t.Errorf("%d connections were cut, want 1", cut)
 	}

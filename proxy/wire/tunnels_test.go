@@ -377,7 +377,7 @@ func TestTunnelOfAClientThatIsGone(t *testing.T) {
 		_ = raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
 		return n
 	}
-	paused := func() bool { return r.group.Stats().Paused > 0 }
+	paused := func() bool { return r.group.Stats().Paused.Load() > 0 }
 	for !paused() { // no more at a time than the proxy's kernel takes of a reader that pauses
 		conn.Send(strings.Repeat("x", 16<<10))
 		r.until("the proxy has it, or pauses", func() bool { return unsent() == 0 || paused() })

@@ -35,13 +35,13 @@ func (r *rig) deadline() (left time.Duration) {
 func TestIdleConnectionIsClosed(t *testing.T) {
 	r := start(t, model.Default())
 	w := r.dial()
-	r.until("accepted", func() bool { return r.group.Stats().Open == 1 && r.deadline() > 0 })
+	r.until("accepted", func() bool { return r.group.Stats().Open.Load() == 1 && r.deadline() > 0 })
 	if left := r.deadline(); left <= 60*time.Second || left > 75*time.Second {
 		t.Errorf("a new connection is closed in %v", left)
 	}
 	r.onLoop(func(now time.Time, c *conn) { c.Expired(now.Add(75 * time.Second)) })
 	w.Closed()
-	r.until("gone", func() bool { return r.group.Stats().Open == 0 })
+	r.until("gone", func() bool { return r.group.Stats().Open.Load() == 0 })
 }
 
 func TestSlowHeadIsRefused(t *testing.T) {
@@ -85,7 +85,7 @@ func TestReadingPauses(t *testing.T) {
 	w := r.dial()
 	go func() { _, _ = io.WriteString(w, get+pipeline(n)) }()
 	r.inside(1, 1)
-	r.until("reading is paused", func() bool { return r.group.Stats().Paused > 0 })
+	r.until("reading is paused", func() bool { return r.group.Stats().Paused.Load() > 0 })
 	r.do("POST", "/model", `{"workers":0,"delay":0}`)
 	w.Status(200)
 	pipelined(w, n)
