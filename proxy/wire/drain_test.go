@@ -15,7 +15,7 @@ import (
 func TestDrain(t *testing.T) {
 	g := newBarrier()
 	addr := testkit.FreeAddr(t) // which nobody else gets when the listener is closed
-	r := startWith(t, func(c *Config) { c.Addr = addr }, newTarget(t, g.script).url())
+	r := startWith(t, func(c *Config) { c.Sockets = []net.Listener{testkit.Must(net.Listen("tcp", addr))(t)} }, newTarget(t, g.script).url())
 	var busy, idle []*testkit.Conn
 	for i := range 4 {
 		busy, idle = append(busy, r.dial()), append(idle, r.dial())

@@ -46,8 +46,7 @@ const (
 
 // A Config configures a Front.
 type Config struct {
-	Addr    string         // to listen on
-	Sockets []net.Listener // handed-over sockets to accept on, that of Addr first
+	Sockets []net.Listener // to accept on; Addr is the address of the first
 	Secure  *tls.Config    // TLS for clients; nil means plain text
 	Loop    loop.Config
 	Session session.Settings
@@ -86,7 +85,7 @@ type Front struct {
 
 	cfg   Config
 	group *loop.Group
-	lns   []*loop.Listener // the first has Addr
+	lns   []*loop.Listener
 	desk  *service.Desk
 	turn  atomic.Uint64 // selects the loop for the next delivery
 	sides loops
@@ -107,7 +106,7 @@ type Front struct {
 // micros returns how long the proxy has run at now, in microseconds, plus one: never 0.
 func (f *Front) micros(now time.Time) int64 { return now.Sub(f.began).Microseconds() + 1 }
 
-// Start listens and serves until Drain.
+// Start accepts on the sockets and serves until Drain.
 func Start(cfg Config) (*Front, error) {
 	cfg.Loop.Plain = refusal.Plain
 	g, err := loop.Start(cfg.Loop)
@@ -125,15 +124,6 @@ func Start(cfg Config) (*Front, error) {
 	f.Gates = gates.New(gates.Config{Settings: cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.sides.gate, Classes: &f.classes, Log: cfg.GateLog})
 	f.Targets.Set(cfg.Targets)
 	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax).Apart("/deferred/", ownWaitingMax)
-	if len(cfg.Sockets) == 0 {
-		ln, err := net.Listen("tcp", cfg.Addr)
-		if err != nil {
-			f.desk.Close()
-			g.Stop()
-			return nil, err // err names the address
-		}
-		cfg.Sockets = []net.Listener{ln}
-	}
 	for _, ln := range cfg.Sockets {
 		f.lns = append(f.lns, f.listen(ln))
 	}
@@ -159,7 +149,7 @@ func (f *Front) listen(ln net.Listener) *loop.Listener {
 	})
 }
 
-// Addr returns the listening address.
+// Addr returns the address of the first socket.
 func (f *Front) Addr() net.Addr { return f.lns[0].Addr() }
 
 // Sockets returns the listening sockets, for a successor.

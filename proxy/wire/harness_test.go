@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -76,7 +77,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	loops := c.Loop()
 	loops.Panicked = func(v any, stack []byte) { t.Errorf("the proxy panicked: %v\n%s", v, stack) }
 	cfg := Config{
-		Addr: "127.0.0.1:0", Loop: loops, Session: c.Session(),
+		Loop: loops, Session: c.Session(),
 		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, StreamShare: c.StreamShare,
 		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge,
 		Roster:       roster.Config{CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval, LookupInterval: c.Edge.LookupInterval, Named: true},
@@ -85,6 +86,9 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		Own:  r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64,
 	}
 	tweak(&cfg)
+	if cfg.Sockets == nil {
+		cfg.Sockets = []net.Listener{testkit.Listen(t)}
+	}
 	if r.Front, err = Start(cfg); err != nil {
 		t.Fatal(err)
 	}

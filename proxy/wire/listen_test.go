@@ -24,7 +24,9 @@ func TestBothAddressFamilies(t *testing.T) {
 		}
 		c.say("HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(from)) + "\r\n\r\n" + from)
 	}))
-	r := startWith(t, func(c *Config) { c.Addr = "0.0.0.0:0"; c.Loop.PerAddressMax = 2 }, target.url(),
+	r := startWith(t, func(c *Config) {
+		c.Sockets, c.Loop.PerAddressMax = []net.Listener{testkit.Must(net.Listen("tcp", "0.0.0.0:0"))(t)}, 2
+	}, target.url(),
 		"RULES_FILE", ruleFile(t, `rules:
 - {id: mapped, key: [ip], match: {path: /ip}, limit: {algorithm: fixed, limit: 1, window: C}}`))
 	_, port, err := net.SplitHostPort(r.Addr().String())
