@@ -89,7 +89,7 @@ func (l *List) verdict(spec *Target) (v upstream.Verdict, cause string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.entries[spec]; e != nil {
-		return e.verdict, e.cause
+		return e.check.Verdict(), e.cause
 	}
 	return v, ""
 }
@@ -143,12 +143,10 @@ func (l *List) check(ctx context.Context, spec *Target) error {
 // judge passes the result of a check to every loop.
 func (l *List) judge(spec *Target, e *entry, fault error) {
 	l.mu.Lock()
+	verdict := e.check.Record(fault == nil)
 	if fault != nil {
-		e.verdict, e.cause = e.check.Failed(), "check of "+l.cfg.CheckPath+": "+Cause(fault)
-	} else {
-		e.verdict = e.check.Passed()
+		e.cause = "check of " + l.cfg.CheckPath + ": " + Cause(fault)
 	}
-	verdict := e.verdict
 	l.mu.Unlock()
 	l.cfg.Loops.Checked(spec, verdict, time.Duration(e.check.Missing())*l.cfg.CheckInterval)
 }

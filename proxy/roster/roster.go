@@ -54,10 +54,9 @@ type List struct {
 
 // An entry is what a List knows about a target.
 type entry struct {
-	number  int
-	check   upstream.Check // owned by the checking goroutine
-	verdict upstream.Verdict
-	cause   string // why the last failed check failed
+	number int
+	check  upstream.Check // changed only by the checking goroutine
+	cause  string         // why the last failed check failed
 }
 
 // New returns an empty list.

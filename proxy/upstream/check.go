@@ -1,7 +1,5 @@
 package upstream
 
-import "cmp"
-
 // A Verdict is the result of active health checks of a target.
 type Verdict uint8
 
@@ -22,46 +20,30 @@ func (v Verdict) String() string {
 //
 // Owned by the goroutine that runs the checks.
 type Check struct {
-	Fall int // failures in a row until down; 0: 2
-	Rise int // passes in a row until up again; 0: 2
-
 	verdict Verdict
 	streak  int // results in a row that contradict the verdict
 }
 
-const checksInARow = 2 // default of Check.Fall and Check.Rise
+const checksInARow = 2 // failures until down, and passes until up again
 
 // Verdict returns the current verdict.
 func (c *Check) Verdict() Verdict { return c.verdict }
 
-// Passed records a check that succeeded, and returns the verdict.
-func (c *Check) Passed() Verdict {
-	switch c.verdict {
-	case Unchecked:
-		c.turn(CheckedUp)
-	case CheckedUp:
+// Record records the result of a check, and returns the verdict.
+func (c *Check) Record(passed bool) Verdict {
+	if passed == (c.verdict != CheckedDown) {
 		c.streak = 0
-	case CheckedDown:
-		if c.streak++; c.streak >= cmp.Or(c.Rise, checksInARow) {
-			c.turn(CheckedUp)
-		}
+	} else {
+		c.streak++
+	}
+	switch {
+	case passed && (c.verdict == Unchecked || c.streak >= checksInARow):
+		c.verdict, c.streak = CheckedUp, 0
+	case !passed && c.streak >= checksInARow:
+		c.verdict, c.streak = CheckedDown, 0
 	}
 	return c.verdict
 }
-
-// Failed records a check that failed, and returns the verdict.
-func (c *Check) Failed() Verdict {
-	if c.verdict == CheckedDown {
-		c.streak = 0
-		return c.verdict
-	}
-	if c.streak++; c.streak >= cmp.Or(c.Fall, checksInARow) {
-		c.turn(CheckedDown)
-	}
-	return c.verdict
-}
-
-func (c *Check) turn(v Verdict) { c.verdict, c.streak = v, 0 }
 
 // Missing returns how many checks must pass before a target that is down is up again. It
 // is 0 if the target is not down.
@@ -69,5 +51,5 @@ func (c *Check) Missing() int {
 	if c.verdict != CheckedDown {
 		return 0
 	}
-	return cmp.Or(c.Rise, checksInARow) - c.streak
+	return checksInARow - c.streak
 }

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -54,7 +55,7 @@ type Target[T any] struct {
 // Owned by its loop.
 type Group[T any] struct {
 	balance  Balance
-	settings Ejection
+	probeMax time.Duration // see Ejection
 	inFlight func(T) int
 	room     func(T) bool // for one more request; nil: always
 	chance   *rand.Rand
@@ -67,7 +68,7 @@ type Group[T any] struct {
 // NewGroup returns a Group without targets. inFlight returns how many requests a target
 // has; chance is the source of randomness.
 func NewGroup[T any](b Balance, e Ejection, inFlight func(T) int, chance *rand.Rand) *Group[T] {
-	return &Group[T]{balance: b, settings: e.orDefaults(), inFlight: inFlight, chance: chance, turn: -1}
+	return &Group[T]{balance: b, probeMax: cmp.Or(e.ProbeMax, 10*time.Second), inFlight: inFlight, chance: chance, turn: -1}
 }
 
 // Bound makes requests prefer targets for which room reports a place for one more.
@@ -76,7 +77,7 @@ func (g *Group[T]) Bound(room func(T) bool) { g.room = room }
 // Add appends a target to the list.
 func (g *Group[T]) Add(v T) *Target[T] {
 	g.ids++
-	t := &Target[T]{Health: Health{settings: &g.settings, chance: g.chance}, Value: v, id: g.ids}
+	t := &Target[T]{Health: Health{probeMax: g.probeMax, chance: g.chance}, Value: v, id: g.ids}
 	g.targets = append(g.targets, t)
 	return t
 }
@@ -179,12 +180,7 @@ func (g *Group[T]) RetryAfter(now time.Time) time.Duration {
 }
 
 func (g *Group[T]) anyReady(now time.Time) bool {
-	for _, t := range g.targets {
-		if t.ready(now) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.targets, func(t *Target[T]) bool { return t.ready(now) })
 }
 
 // An ask describes what one request needs from a target.
@@ -249,11 +245,7 @@ const draws = 4
 // draw returns a random suitable target other than not; all are equally likely. It looks
 // at all of them only if most are unsuitable.
 func (g *Group[T]) draw(a *ask[T], not *Target[T]) *Target[T] {
-	n := len(g.targets)
-	if n == 0 {
-		return nil
-	}
-	if n > 2 { // with two, at most one is left: looking is cheaper
+	if n := len(g.targets); n > 2 { // with two, at most one is left: looking is cheaper
 		for range draws {
 			if t := g.targets[g.chance.IntN(n)]; t != not && a.fits(t) {
 				return t

@@ -1,13 +1,11 @@
 package upstream
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"time"
 )
 
-// An Ejection configures when a target gets no requests because requests to it failed, and
-// for how long. Zero values mean the defaults.
+// A target gets no requests for a while when requests to it have failed.
 //
 // Kinds of failure have different weights. A failed connect costs no client an answer and
 // is unambiguous, so one is enough. 502, 503 and 504 (including those that the proxy
@@ -16,41 +14,25 @@ import (
 // may be caused by one client's bad requests, whatever their share of the traffic. It
 // takes a streak that has also lasted for some time without one good answer, which
 // requests of other clients would have got.
+const (
+	gatewayErrorsMax = 5               // 502, 503, 504 without an answer below 500 in between
+	serverErrorsMax  = 5               // any 5xx likewise …
+	serverErrorSpan  = 5 * time.Second // … over at least this time
+
+	backoffMin = time.Second      // first ejection; each further one lasts twice as long
+	backoffMax = 30 * time.Second // upper bound; up to a quarter is added at random
+	quiet      = 30 * time.Second // up for this long: the next ejection counts as the first
+)
+
+// An Ejection configures the ejection of targets.
 type Ejection struct {
-	ConnectErrors   int           // failed connects in a row; 1
-	GatewayErrors   int           // 502, 503, 504 without an answer below 500 in between; 5
-	ServerErrors    int           // any 5xx likewise; 5 …
-	ServerErrorSpan time.Duration // … over at least this time; 5 s
-
-	BackoffMin time.Duration // first ejection; 1 s. Each further one lasts twice as long
-	BackoffMax time.Duration // upper bound; 30 s. Up to a quarter is added at random
-	Quiet      time.Duration // up for this long: the next ejection counts as the first; 30 s
-	ProbeMax   time.Duration // a probe without outcome expires after this time; 10 s
+	ProbeMax time.Duration // a probe without outcome expires after this time; 0: 10 s
 }
 
-// orDefaults fills in the defaults.
-func (e Ejection) orDefaults() Ejection {
-	return Ejection{
-		ConnectErrors:   cmp.Or(e.ConnectErrors, 1),
-		GatewayErrors:   cmp.Or(e.GatewayErrors, 5),
-		ServerErrors:    cmp.Or(e.ServerErrors, 5),
-		ServerErrorSpan: cmp.Or(e.ServerErrorSpan, 5*time.Second),
-		BackoffMin:      cmp.Or(e.BackoffMin, time.Second),
-		BackoffMax:      cmp.Or(e.BackoffMax, 30*time.Second),
-		Quiet:           cmp.Or(e.Quiet, 30*time.Second),
-		ProbeMax:        cmp.Or(e.ProbeMax, 10*time.Second),
-	}
-}
-
-// backoff returns min × 2^level, at most max, plus up to a quarter at random, so that
+// backoff returns backoffMin × 2^level, at most backoffMax, plus up to a quarter at random, so that
 // loops and proxies do not all return at once.
-func (e *Ejection) backoff(level int, chance *rand.Rand) time.Duration {
-	d := min(e.BackoffMin, e.BackoffMax)
-	for range level {
-		if d = min(2*d, e.BackoffMax); d == e.BackoffMax {
-			break
-		}
-	}
+func backoff(level int, chance *rand.Rand) time.Duration {
+	d := min(backoffMin<<min(level, 10), backoffMax)
 	return d + time.Duration(chance.Int64N(int64(d/4)+1))
 }
 
@@ -87,11 +69,10 @@ type Mark uint32
 //
 // Owned by its loop.
 type Health struct {
-	settings *Ejection
+	probeMax time.Duration // see Ejection
 	chance   *rand.Rand
 	mark     Mark
 
-	connectErrors int       // in a row
 	gatewayErrors int       // in a row
 	serverErrors  int       // in a row
 	firstError    time.Time // time of the first of serverErrors
@@ -142,7 +123,7 @@ func (h *Health) ready(now time.Time) bool {
 // chosen records that a request goes to the target.
 func (h *Health) chosen(now time.Time) {
 	if h.out && h.ready(now) {
-		h.probe = now.Add(h.settings.ProbeMax)
+		h.probe = now.Add(h.probeMax)
 		h.mark++
 	}
 }
@@ -150,7 +131,6 @@ func (h *Health) chosen(now time.Time) {
 // Connected records a new connection. A target that was ejected because of connects is up
 // again.
 func (h *Health) Connected(now time.Time) {
-	h.connectErrors = 0
 	if h.out && h.connects {
 		h.restore(now)
 	}
@@ -159,11 +139,7 @@ func (h *Health) Connected(now time.Time) {
 // ConnectFailed records a connect, begun at mark, that failed because of the target, not
 // for lack of our own descriptors.
 func (h *Health) ConnectFailed(now time.Time, mark Mark) {
-	if mark != h.mark {
-		return
-	}
-	h.connectErrors++
-	if h.out || h.connectErrors >= h.settings.ConnectErrors {
+	if mark == h.mark {
 		h.eject(now, true)
 	}
 }
@@ -199,8 +175,8 @@ func (h *Health) Answered(now time.Time, mark Mark, status int) {
 		h.firstError = now
 	}
 	h.serverErrors++
-	long := h.serverErrors >= h.settings.ServerErrors && now.Sub(h.firstError) >= h.settings.ServerErrorSpan
-	if long || h.gatewayErrors >= h.settings.GatewayErrors {
+	long := h.serverErrors >= serverErrorsMax && now.Sub(h.firstError) >= serverErrorSpan
+	if long || h.gatewayErrors >= gatewayErrorsMax {
 		h.eject(now, false)
 	}
 }
@@ -229,10 +205,10 @@ func (h *Health) eject(now time.Time, connects bool) {
 	if h.out && now.Before(h.until) {
 		return
 	}
-	if !h.out && now.Sub(h.back) >= h.settings.Quiet {
+	if !h.out && now.Sub(h.back) >= quiet {
 		h.level = 0
 	}
-	h.until = now.Add(h.settings.backoff(h.level, h.chance))
+	h.until = now.Add(backoff(h.level, h.chance))
 	h.level++
 	h.out, h.connects = true, connects
 	h.ejections++
@@ -249,5 +225,5 @@ func (h *Health) restore(now time.Time) {
 func (h *Health) begin() {
 	h.mark++
 	h.probe = time.Time{}
-	h.connectErrors, h.gatewayErrors, h.serverErrors = 0, 0, 0
+	h.gatewayErrors, h.serverErrors = 0, 0
 }

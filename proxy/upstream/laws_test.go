@@ -84,7 +84,7 @@ func (w *world) windDown() {
 	}
 	w.want(w.pool.InFlight() == 0, "in flight at the end: %d", w.pool.InFlight())
 	w.want(w.pool.Open() <= w.most, "%d connections stay, at most %d are allowed", w.pool.Open(), w.most)
-	w.want(!w.retired || w.pool.Empty(), "a retired pool is not empty at the end: %d open", w.pool.Open())
+	w.want(!w.retired || w.empty(), "a retired pool is not empty at the end: %d open", w.pool.Open())
 }
 
 // A fresh connection takes the place of one that has just failed, so it may exceed the bound by
@@ -139,9 +139,9 @@ func TestRetiredServesWhoWaits(t *testing.T) {
 	w.want(w.fates[2] == served, "who waited behind %s", w.fates[2])
 	w.release(0)
 	w.check()
-	w.want(w.pool.Leaving(2) && !w.pool.Empty(), "the last connection is leaving: %t", w.pool.Leaving(2))
+	w.want(w.pool.Leaving(2) && !w.empty(), "the last connection is leaving: %t", w.pool.Leaving(2))
 	w.lost(&w.leaving, 0)
-	w.want(w.pool.Empty(), "the pool is not empty: %d open", w.pool.Open())
+	w.want(w.empty(), "the pool is not empty: %d open", w.pool.Open())
 }
 
 // So many places for streams are there, and each is given back once.

@@ -214,13 +214,8 @@ func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until t
 // recently.
 func (l *Line[W]) greedy(now time.Time, key uint8) bool {
 	p := &l.places[key]
-	return max(float32(p.n), p.lately(instant(now))) > lineGreed*l.average(now)
-}
-
-// average returns the recent number of places per key, over keys that had any.
-func (l *Line[W]) average(now time.Time) float32 {
 	l.weigh(now)
-	return l.share
+	return max(float32(p.n), p.lately(instant(now))) > lineGreed*l.share
 }
 
 // weigh counts places and keys again if the last count is old.
@@ -267,11 +262,6 @@ func (l *Line[W]) kept(now time.Time) int {
 
 // Admits reports whether w may take a free place.
 func (l *Line[W]) Admits(now time.Time, w *Waiter[W]) bool {
-	return !l.keeps || l.outranks(now, w)
-}
-
-// outranks reports whether the reserved places are not kept from w.
-func (l *Line[W]) outranks(now time.Time, w *Waiter[W]) bool {
 	kept := l.kept(now)
 	return int(w.rank) < kept || int(w.rank) == kept && !l.greedy(now, w.key)
 }

@@ -95,7 +95,7 @@ func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
 		p.busy++
 		return c, Ready
 	}
-	if p.line.count+p.fresh.count >= p.waitMax {
+	if p.Waiting() >= p.waitMax {
 		return c, Full
 	}
 	if fresh {
@@ -103,8 +103,7 @@ func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
 	} else {
 		p.line.add(w)
 	}
-	if p.wantsDial() {
-		p.dialing++
+	if p.dialMore() {
 		return c, WaitAndDial
 	}
 	return c, Wait
@@ -133,16 +132,6 @@ func (p *Pool[C, W]) EndStream(w *Waiter[W]) {
 		w.streams = false
 		p.streams--
 	}
-}
-
-// wantsDial reports whether a waiter has no dial in progress and there is room for one. A
-// waiter for a fresh connection gets one beyond the bound: it takes the place of the one
-// that failed, or that the caller closes.
-func (p *Pool[C, W]) wantsDial() bool {
-	if p.dialing < p.fresh.count {
-		return true
-	}
-	return p.dialing < p.line.count+p.fresh.count && p.Open()+p.dialing < p.most
 }
 
 // Release returns a busy connection that can be reused. If a waiter is returned, the
@@ -188,10 +177,6 @@ func (p *Pool[C, W]) Retire() []C {
 	p.idle = p.idle[:0]
 	return p.leaving[n:]
 }
-
-// Empty reports whether there are no connections, connects or waiters. A retired pool
-// that is empty can be forgotten.
-func (p *Pool[C, W]) Empty() bool { return p.Open()+p.dialing+p.line.count+p.fresh.count == 0 }
 
 // Dialled adds a new connection. If a waiter is returned, the connection is busy with it;
 // otherwise it is idle or leaving.
@@ -241,8 +226,12 @@ func remove[C comparable](list *[]C, c C) bool {
 	return false
 }
 
+// dialMore counts one more dial, and reports whether the caller must start it: a waiter has
+// no dial in progress, and there is room for one. A waiter for a fresh connection gets one
+// beyond the bound: it takes the place of the one that failed, or that the caller closes.
 func (p *Pool[C, W]) dialMore() bool {
-	if !p.wantsDial() {
+	room := p.Open()+p.dialing < p.most
+	if p.dialing >= p.fresh.count && (p.dialing >= p.Waiting() || !room) {
 		return false
 	}
 	p.dialing++
@@ -271,7 +260,7 @@ func (p *Pool[C, W]) Connecting() int { return p.dialing }
 func (p *Pool[C, W]) Streams() int { return p.streams }
 
 // InFlight returns how many requests are at the target or wait for a connection.
-func (p *Pool[C, W]) InFlight() int { return p.busy + p.line.count + p.fresh.count }
+func (p *Pool[C, W]) InFlight() int { return p.busy + p.Waiting() }
 
 // A fifo is a list of waiters, first in, first out.
 type fifo[W any] struct {

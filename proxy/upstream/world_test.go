@@ -203,11 +203,14 @@ func (w *world) check() {
 	}
 	inFlight := len(w.busy) + len(w.line) + len(w.fresh)
 	w.want(p.InFlight() == inFlight, "in flight: %d, in the books %d", p.InFlight(), inFlight)
-	w.want(p.Empty() == (open+w.dialing+len(w.line)+len(w.fresh) == 0), "empty: %t", p.Empty())
+	w.want(w.empty() == (open+w.dialing+len(w.line)+len(w.fresh) == 0), "empty: %t", w.empty())
 	w.want(!w.lacking(0, false), "somebody waits without a dial although there is room")
 	w.want(len(w.idle) == 0 || len(w.line) == 0, "somebody waits while a connection is idle")
 	w.want(w.extra || p.Open()+p.Connecting() <= w.most, "%d connections, at most %d are allowed", p.Open()+p.Connecting(), w.most)
 }
+
+// empty reports whether the pool has no connections, dials or waiters.
+func (w *world) empty() bool { return w.pool.Open()+w.pool.Connecting()+w.pool.Waiting() == 0 }
 
 func (w *world) want(holds bool, format string, args ...any) {
 	if !holds {

@@ -152,7 +152,7 @@ func (w *world) checkRest() {
 		w.failed(nil, "%d events are left", n)
 	}
 	for _, at := range slices.Concat(w.targets.Targets(), w.retired) {
-		if p := at.Value.pool; !p.Empty() || p.Streams() > 0 {
+		if p := at.Value.pool; p.Open()+p.Connecting()+p.Waiting() > 0 || p.Streams() > 0 {
 			w.failed(nil, "%s: %d connections, %d connects, %d in flight, %d streams are left", at.Value.name, p.Open(), p.Connecting(), p.InFlight(), p.Streams())
 		}
 	}
