@@ -55,7 +55,7 @@ func (x *Exchange) lacking(h *rule.Hit) {
 
 // keepAsked copies what was asked, because the head does not last as long.
 func (x *Exchange) keepAsked(asked []decide.Counted) {
-	x.asked = append(x.env.takeAsked(), asked...)
+	x.asked = append(takeFree(&x.env.spares, store.CountersMax), asked...)
 	if len(asked) == 1 {
 		return // the global rule has no key
 	}
@@ -132,7 +132,10 @@ func (x *Exchange) leave(asked []decide.Counted, mode store.Mode, at int64) {
 func (x *Exchange) dropAsked() {
 	if x.asked != nil {
 		x.env.give(x.keys)
-		x.env.giveAsked(x.asked)
+		if len(x.env.spares) < buffersKept {
+			clear(x.asked)
+			x.env.spares = append(x.env.spares, x.asked[:0])
+		}
 		x.asked, x.keys = nil, nil
 	}
 }

@@ -170,39 +170,23 @@ func (e *Env) Begin() {
 	e.up = e.up[:0]
 }
 
-// take returns an empty buffer.
-func (e *Env) take() []byte {
-	n := len(e.free)
-	if n == 0 {
-		return make([]byte, 0, 1024)
+// takeFree takes a free buffer, or makes one for n elements.
+func takeFree[T any](free *[][]T, n int) []T {
+	last := len(*free) - 1
+	if last < 0 {
+		return make([]T, 0, n)
 	}
-	b := e.free[n-1]
-	e.free = e.free[:n-1]
+	b := (*free)[last]
+	*free = (*free)[:last]
 	return b
 }
 
+// take returns an empty buffer.
+func (e *Env) take() []byte { return takeFree(&e.free, 1024) }
+
 // give returns a buffer that is no longer used.
 func (e *Env) give(b []byte) {
-	if cap(b) == 0 || cap(b) > bufferKeptMax || len(e.free) >= buffersKept {
-		return
-	}
-	e.free = append(e.free, b[:0])
-}
-
-// takeAsked and giveAsked reuse the memory of lists of what was asked.
-func (e *Env) takeAsked() []decide.Counted {
-	n := len(e.spares)
-	if n == 0 {
-		return make([]decide.Counted, 0, store.CountersMax)
-	}
-	a := e.spares[n-1]
-	e.spares = e.spares[:n-1]
-	return a
-}
-
-func (e *Env) giveAsked(a []decide.Counted) {
-	if len(e.spares) < buffersKept {
-		clear(a)
-		e.spares = append(e.spares, a[:0])
+	if cap(b) > 0 && cap(b) <= bufferKeptMax && len(e.free) < buffersKept {
+		e.free = append(e.free, b[:0])
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 )
 
@@ -14,8 +13,6 @@ var update = flag.Bool("update", false, "write the tables of states into the doc
 // The documentation shows the tables of states as they are; -update writes them.
 func TestTables(t *testing.T) {
 	text := table("request", requestSteps) + "\n" + table("upstream", upstreamSteps) + "\n" + table("answer", answerSteps)
-	comment := strings.ReplaceAll("//\t"+strings.ReplaceAll(text, "\n", "\n//\t"), "//\t\n", "//\n")
-	shows(t, "doc.go", `//\trequest .*\n(//(\t.*)?\n)*//\t.*\n`, strings.TrimSuffix(comment, "//\t"))
 	shows(t, "../../ARCHITECTURE.md", "```\nrequest (?s:.*?)```\n", "```\n"+text+"```\n")
 }
 
