@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/proxy/decide"
 	"weir/proxy/rule"
 )
 
@@ -13,9 +12,11 @@ import (
 //
 // Owned by one goroutine.
 type Housekeeper struct {
-	tally  *Tally
-	logged map[string]total // by rule, at the last call of Last
-	gone   departures
+	tally   *Tally
+	logged  map[string]total // by rule, at the last call of Last
+	set     *rule.Set        // of inForce
+	inForce map[string]bool
+	since   map[string]time.Time // since when rules with counts have not been in force
 }
 
 // NewHousekeeper returns a Housekeeper that has logged nothing yet.
@@ -24,7 +25,7 @@ func (t *Tally) NewHousekeeper() *Housekeeper { return &Housekeeper{tally: t} }
 // Keep must be called once a second.
 func (h *Housekeeper) Keep(now time.Time) {
 	h.Last()
-	h.gone.drop(now, h.tally, h.tally.policy())
+	h.drop(now)
 }
 
 // Last logs what each rule has refused since the last call, what was refused because the store
@@ -55,37 +56,28 @@ func (h *Housekeeper) Last() {
 	}
 }
 
-// departures are the rules that have counts and are no longer in force.
-//
-// Owned by its Housekeeper.
-type departures struct {
-	set     *rule.Set // of inForce
-	inForce map[string]bool
-	since   map[string]time.Time
-}
-
-// drop drops the counts of rules that have not been in p, the policy in force, for countsKept.
-func (d *departures) drop(now time.Time, t *Tally, p *decide.Policy) {
-	if d.inForce == nil || d.set != p.Rules {
-		d.set, d.inForce = p.Rules, make(map[string]bool)
+// drop drops the counts of rules that have not been in force for countsKept.
+func (h *Housekeeper) drop(now time.Time) {
+	if p := h.tally.policy(); h.inForce == nil || h.set != p.Rules {
+		h.set, h.inForce = p.Rules, make(map[string]bool)
 		for _, id := range slices.Concat(idsOf(p), alwaysCounted) {
-			d.inForce[id] = true
+			h.inForce[id] = true
 		}
 	}
 	gone := make(map[string]time.Time)
-	for id := range t.totals() {
-		since, known := d.since[id]
+	for id := range h.tally.totals() {
+		since, known := h.since[id]
 		switch {
-		case d.inForce[id]:
+		case h.inForce[id]:
 		case !known:
 			gone[id] = now
 		case now.Sub(since) < countsKept:
 			gone[id] = since
 		default:
-			t.drop(id)
+			h.tally.drop(id)
 		}
 	}
-	d.since = gone
+	h.since = gone
 }
 
 // drop drops the counts of a rule in all loops.

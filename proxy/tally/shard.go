@@ -91,11 +91,6 @@ func (b *Shard) Keys(now time.Time, id string) (busiest, refused sketch.View) {
 	return b.board.View(now, id)
 }
 
-// touch counts a key that a rule has judged.
-func (b *Shard) touch(now time.Time, index int, key []byte, refused bool) {
-	b.board.Touch(now, index+1, key, refused)
-}
-
 // of returns the count of the rule with an index in p; -1 is the global rule.
 func (b *Shard) of(p *decide.Policy, index int) *count {
 	if b.byIndex == nil || b.set != p.Rules {
@@ -175,7 +170,7 @@ func (b *Shard) Judged(now time.Time, d *decide.Decided) {
 		}
 		c := b.of(p, asked[i].Index)
 		if asked[i].Index >= 0 { // the global rule has one key
-			b.touch(now, asked[i].Index, asked[i].Key, refused)
+			b.board.Touch(now, asked[i].Index+1, asked[i].Key, refused)
 		}
 		if asked[i].Lacks {
 			c[shared].Inc()

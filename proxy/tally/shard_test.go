@@ -56,14 +56,16 @@ func TestRuleCountsAreBounded(t *testing.T) {
 // The counts of a rule are shown for an hour after it was in force.
 func TestCountsOfGoneRules(t *testing.T) {
 	with, without := policyOf(t, "old", 2), policyOf(t, "new", 1)
-	all := New(nil, nil)
+	var inForce *decide.Policy
+	all := New(func() *decide.Policy { return inForce }, nil)
 	for i := range 2 {
 		all.NewShard(nil).of(with, i)[forwarded].Inc()
 	}
-	var gone departures
+	house := all.NewHousekeeper()
 	told := func(at time.Duration, p *decide.Policy, want bool) {
 		t.Helper()
-		gone.drop(time.Unix(1000, 0).Add(at), all, p)
+		inForce = p
+		house.drop(time.Unix(1000, 0).Add(at))
 		totals := all.totals()
 		for _, id := range []string{"old0", "old1"} {
 			if _, told := totals[id]; told != want {
