@@ -183,8 +183,16 @@ func (l *List) looked(host string, a upstream.Answer, err error) {
 	if n == nil {
 		return // the name is no longer used
 	}
-	l.names.count(a)
-	l.reportFault(host, n, a, err)
+	fault, counter := "", &l.names.answered
+	switch {
+	case len(a.Addrs) > 0:
+	case a.Unknown4 || a.Unknown6:
+		fault, counter = "the lookup failed", &l.names.failed
+	default:
+		fault, counter = "there is no address", &l.names.empty
+	}
+	counter.Inc()
+	l.reportFault(host, n, fault, err)
 	changed, refused := n.members.Answered(a)
 	l.names.refused.Add(uint64(refused))
 	if full := refused > 0; full != n.full && len(a.Addrs) > 0 {
@@ -198,28 +206,9 @@ func (l *List) looked(host string, a upstream.Answer, err error) {
 	}
 }
 
-func (n *names) count(a upstream.Answer) {
-	switch {
-	case len(a.Addrs) > 0:
-		n.answered.Inc()
-	case a.Unknown4 || a.Unknown6:
-		n.failed.Inc()
-	default:
-		n.empty.Inc()
-	}
-}
-
 // reportFault logs when lookups of a name start to fail, fail for another reason, or succeed
 // again.
-func (l *List) reportFault(host string, n *name, a upstream.Answer, err error) {
-	fault := ""
-	switch {
-	case len(a.Addrs) > 0:
-	case a.Unknown4 || a.Unknown6:
-		fault = "the lookup failed"
-	default:
-		fault = "there is no address"
-	}
+func (l *List) reportFault(host string, n *name, fault string, err error) {
 	if fault == n.fault {
 		return
 	}
