@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 )
@@ -48,12 +49,12 @@ func (c Config) Merge(last Config) Config {
 	if c.Algorithm == GCRA && c.Limit != 0 {
 		c.Burst = c.burst()
 	}
-	c.Algorithm = or(c.Algorithm, last.Algorithm)
-	c.Limit = or(c.Limit, last.Limit)
-	c.Window = or(c.Window, last.Window)
-	c.Capacity = or(c.Capacity, last.Capacity)
-	c.FillRate = or(c.FillRate, last.FillRate)
-	c.Burst = or(c.Burst, last.Burst)
+	c.Algorithm = cmp.Or(c.Algorithm, last.Algorithm)
+	c.Limit = cmp.Or(c.Limit, last.Limit)
+	c.Window = cmp.Or(c.Window, last.Window)
+	c.Capacity = cmp.Or(c.Capacity, last.Capacity)
+	c.FillRate = cmp.Or(c.FillRate, last.FillRate)
+	c.Burst = cmp.Or(c.Burst, last.Burst)
 	return c
 }
 
@@ -62,11 +63,9 @@ func (c Config) Merge(last Config) Config {
 // as 100/3 per second. Other faults remain.
 func (c Config) Rounded() Config {
 	switch c.Algorithm {
-	case Fixed, SlidingLog, GCRA:
+	case Fixed, Sliding, SlidingLog, GCRA:
 		c.Window = math.Round(c.Window*second) / second
-	case Sliding:
-		c.Window = math.Round(c.Window*second) / second
-		if window, ok := micro(c.Window); ok {
+		if window, ok := micro(c.Window); ok && c.Algorithm == Sliding {
 			unit := resolution(window)
 			c.Window = float64((window+unit/2)/unit*unit) / second
 		}
@@ -89,7 +88,7 @@ func (c Config) roundedRate() float64 {
 }
 
 // burst returns Burst, or 1 if it is absent.
-func (c Config) burst() int64 { return or(c.Burst, 1) }
+func (c Config) burst() int64 { return cmp.Or(c.Burst, 1) }
 
 // capacityMax returns the largest capacity that is counted exactly. A queue needs room
 // for one permit more: for the request that passes at once.
@@ -112,12 +111,3 @@ func micro(v float64) (millionths int64, exact bool) {
 
 // decimal formats v without an exponent.
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-
-// or returns v, or otherwise if v is zero.
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
-}

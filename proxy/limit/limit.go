@@ -6,8 +6,8 @@ import (
 )
 
 // A Limit is the numbers of a configuration in exact form. The zero Limit
-// belongs to no algorithm and must not be used; [New], [NewFixed], [NewSliding]
-// and [NewToken] return valid ones.
+// belongs to no algorithm and must not be used; [New] and [NewFixed]
+// return valid ones.
 //
 // Immutable after New.
 type Limit struct {
@@ -52,19 +52,12 @@ func New(c Config) (Limit, error) {
 // NewFixed returns a limit of permits per window, counted from zero in each. A limit of 0
 // permits refuses everything.
 func NewFixed(permits int64, window time.Duration) (Limit, error) {
-	return newCounted(Fixed, permits, window)
+	return newCounted(Config{Algorithm: Fixed, Limit: permits, Window: window.Seconds()})
 }
 
-// NewSliding returns a limit of permits per window, where the previous window counts by
-// the share of it that still lies within one window of now. A limit of 0 permits refuses
-// everything.
-func NewSliding(permits int64, window time.Duration) (Limit, error) {
-	return newCounted(Sliding, permits, window)
-}
-
-func newCounted(a Algorithm, permits int64, window time.Duration) (Limit, error) {
-	c := Config{Algorithm: a, Limit: permits, Window: window.Seconds()}
-	if permits != 0 {
+// newCounted returns the limit that c describes, which may be one of 0 permits.
+func newCounted(c Config) (Limit, error) {
+	if c.Limit != 0 {
 		return New(c)
 	}
 	c.Limit = 1

@@ -49,23 +49,17 @@ func (n Numbers) Limit() (Limit, error) {
 
 // hard returns the limit without its overshoot. Its numbers may differ from n.
 func (n Numbers) hard() (Limit, error) {
-	span := time.Duration(n.Number) * time.Microsecond
 	if n.Number < 0 || n.Number > exactMax {
 		return Limit{}, errNumbers
 	}
+	c := Config{Algorithm: n.Algorithm, Limit: n.Permits, Window: float64(n.Number) / second, Burst: n.Burst}
 	switch n.Algorithm {
-	case Fixed:
-		return NewFixed(n.Permits, span)
-	case Sliding:
-		return NewSliding(n.Permits, span)
-	case SlidingLog:
-		return New(Config{Algorithm: SlidingLog, Limit: n.Permits, Window: span.Seconds()})
-	case GCRA:
-		return New(Config{Algorithm: GCRA, Limit: n.Permits, Window: span.Seconds(), Burst: n.Burst})
+	case Fixed, Sliding:
+		return newCounted(c)
 	case Token, Leaky:
 		return New(Config{Algorithm: n.Algorithm, Capacity: n.Permits, FillRate: float64(n.Number) / second})
-	case Off:
-		return New(Config{Algorithm: Off})
+	case SlidingLog, GCRA, Off:
+		return New(c)
 	}
 	return Limit{}, errNumbers
 }

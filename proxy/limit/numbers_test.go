@@ -12,7 +12,7 @@ import (
 
 // A limit made of the numbers of another is the same.
 func TestNumbers(t *testing.T) {
-	none := testkit.Must(limit.NewSliding(0, time.Hour))(t)
+	none := testkit.Must(limit.NewFixed(0, time.Hour))(t)
 	limits := append(limittest.Limits(), &none,
 		limittest.Must(limit.Config{Algorithm: limit.Off}),
 		limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 100 * 365 * 24 * 3600}),

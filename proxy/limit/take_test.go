@@ -194,8 +194,8 @@ func TestRetryAfterHoldsAcrossALimitChange(t *testing.T) {
 }
 
 func TestLimitOfZeroRefusesEverything(t *testing.T) {
-	for _, create := range []func(int64, time.Duration) (limit.Limit, error){limit.NewFixed, limit.NewSliding} {
-		l := testkit.Must(create(0, sec))(t)
+	for _, a := range []limit.Algorithm{limit.Fixed, limit.Sliding} {
+		l := testkit.Must(limit.Numbers{Algorithm: a, Number: sec.Microseconds()}.Limit())(t)
 		var s limit.State
 		granted, d := l.Take(limittest.Epoch, &s, 1, 1)
 		if want := (limit.Decision{RetryAfter: limit.Never}); granted != 0 || d != want {
