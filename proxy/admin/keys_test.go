@@ -218,7 +218,7 @@ func TestKeyIsThatOfRequests(t *testing.T) {
 	}
 	for _, client := range []string{"192.0.2.7", "2001:db8:1:2:3::4"} {
 		var x rule.Scratch
-		hits := set.Match((*keys.HTTP)(&h), netip.MustParseAddr(client), &x)
+		hits := set.Match((*keys.Request)(&h), netip.MustParseAddr(client), &x)
 		if len(hits) != set.Len() {
 			t.Fatalf("%d of %d rules apply", len(hits), set.Len())
 		}

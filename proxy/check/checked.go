@@ -57,7 +57,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	accept, _ := h.Value(http1.FieldAccept)
 	c.client = d.client
 	c.policy, c.reader = e.Policy(), decide.Reader{Accept: refusal.ParseAccept(accept)}
-	request := (*keys.HTTP)(&d.head)
+	request := (*keys.Request)(&d.head)
 	if !e.matched.Open(c.policy, &decide.Request{Described: request, Client: d.client, Preflight: e.PreflightsApart && rule.Preflight(request)}) {
 		s.deny(now, e.Answers.Fail(&decide.Failure{Status: 400, Reason: "the path can be read in several ways, and too many rules apply to them"}, nil, 0, &c.reader))
 		return

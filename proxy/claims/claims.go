@@ -6,7 +6,6 @@ package claims
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"weir/proxy/terms"
 )
@@ -58,9 +57,6 @@ func New(more []string) (*Set, error) {
 	}
 	return s, nil
 }
-
-// Usual returns the usual names; * is a wildcard.
-func Usual() []string { return slices.Clone(usual[:]) }
 
 func (s *Set) add(name string) error {
 	known := []byte(name)

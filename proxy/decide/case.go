@@ -29,7 +29,7 @@ type Shadow struct {
 
 // A Request is a request as the limiter sees it.
 type Request struct {
-	Described keys.Request
+	Described *keys.Request
 	Client    netip.Addr // behind trusted proxies, not the peer of the connection
 	Trusted   bool       // its fields may state its priority class
 	Preflight bool       // counted separately

@@ -18,7 +18,7 @@ func Example() {
 	policy := decide.NewPolicy("global", l)
 
 	var c decide.Case
-	c.Open(policy, &decide.Request{Described: &keys.HTTP{Method: http1.GET}})
+	c.Open(policy, &decide.Request{Described: &keys.Request{Method: http1.GET}})
 	fmt.Println("asked about", c.Ask.Counters[0].Rule)
 
 	answer := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 10, Remaining: 9, ResetAfter: 6 * time.Second}}}

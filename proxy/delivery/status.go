@@ -191,7 +191,7 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 		client = decide.ClientOf(h.Fields, client, d.cfg.Trusts)
 	}
 	var x rule.Scratch
-	for _, hit := range set.Match((*keys.HTTP)(&h), client, &x) {
+	for _, hit := range set.Match((*keys.Request)(&h), client, &x) {
 		if hit.Rule.ID == e.Rule {
 			return string(hit.Key) == e.Line
 		}

@@ -16,7 +16,7 @@ import (
 func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 	e, c := x.env, &x.env.matched
 	x.verdict.Policy = e.Policy()
-	d := (*keys.HTTP)(h)
+	d := (*keys.Request)(h)
 	r := decide.Request{Described: d, Client: x.client, Trusted: x.Trusted, Preflight: e.Settings.PreflightsApart && rule.Preflight(d), Delivery: e.Delivery}
 	if !c.Open(x.verdict.Policy, &r) {
 		x.fail(now, 400, "the path can be read in several ways, and too many rules apply to them")

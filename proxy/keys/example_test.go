@@ -9,7 +9,7 @@ import (
 
 func ExamplePart() {
 	part, _ := keys.ParsePart("cookie:sid")
-	request := keys.HTTP(http1.Head{Fields: []http1.Field{{ID: http1.FieldCookie, Value: []byte("a=1; sid=secret")}}})
+	request := keys.Request(http1.Head{Fields: []http1.Field{{ID: http1.FieldCookie, Value: []byte("a=1; sid=secret")}}})
 	value, ok := request.Part(part)
 	fmt.Printf("%s %t %t\n", value, ok, part.Secret())
 	fmt.Printf("%s\n", keys.AppendShown(nil, keys.AppendSecret(nil, value)))

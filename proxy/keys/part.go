@@ -142,6 +142,8 @@ func parsePrefix(text string) (Part, error) {
 	return p, nil
 }
 
+var sourceWords = [...]string{"", "global", "ip", "header", "cookie", "query", "path", "method", "host"}
+
 // String returns the part in the form of [ParsePart].
 func (p Part) String() string {
 	if p.secret {

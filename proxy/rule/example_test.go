@@ -12,13 +12,13 @@ import (
 )
 
 // request reads a head, as a loop does.
-func request(text string) *keys.HTTP {
+func request(text string) *keys.Request {
 	var h http1.Head
 	reader := http1.NewRequestReader(&http1.Limits{})
 	if _, err := reader.Next([]byte(text), &h); err != nil {
 		panic(err)
 	}
-	return (*keys.HTTP)(&h)
+	return (*keys.Request)(&h)
 }
 
 func Example() {

@@ -165,7 +165,7 @@ func (s *Set) Exempting() int { return len(s.exempting) }
 // Exempt reports whether no limit applies to a request, and the index of the rule that
 // says so. It is called before Match. A path is exempt only if it is written in its
 // normal form, and not if a target could read it differently.
-func (s *Set) Exempt(r keys.Request, client netip.Addr, x *Scratch) (index int, exempt bool) {
+func (s *Set) Exempt(r *keys.Request, client netip.Addr, x *Scratch) (index int, exempt bool) {
 	if len(s.exempt) == 0 {
 		return none, false
 	}

@@ -16,7 +16,7 @@ import (
 func TestRulesApplyAsTheyDoAlone(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	pick := func(words ...string) string { return words[chance.IntN(len(words))] }
-	var requests []*keys.HTTP
+	var requests []*keys.Request
 	var names []string
 	for _, path := range []string{"/", "/a", "/b", "/a/a", "/a/b", "/b/a", "/a/b/a", "/b/b/a", "/a%2Fb", "/b/..;x/a%2Fb"} {
 		for _, fields := range []string{"", " | X: a", " | X: b | Y: a", " | Y: b"} {

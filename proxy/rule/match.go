@@ -33,7 +33,7 @@ type Hit struct {
 // several readings; the caller refuses a request with more. client is the client's
 // address as seen through trusted proxies, or the zero Addr if it is unknown. The hits
 // refer to the scratch and the request, and are valid until either is reused.
-func (s *Set) Match(r keys.Request, client netip.Addr, x *Scratch) []Hit {
+func (s *Set) Match(r *keys.Request, client netip.Addr, x *Scratch) []Hit {
 	x.begin(s.parts, r, client)
 	for _, i := range s.index.always {
 		s.try(x, i)

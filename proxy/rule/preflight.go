@@ -4,7 +4,7 @@ import "weir/proxy/keys"
 
 // Preflight reports whether a request has the form of a CORS preflight (Fetch standard,
 // section 3.3). Any client can send such a request.
-func Preflight(r keys.Request) bool {
+func Preflight(r *keys.Request) bool {
 	if method, _ := r.Part(methodPart); string(method) != "OPTIONS" {
 		return false
 	}

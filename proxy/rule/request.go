@@ -21,7 +21,7 @@ var (
 //
 // Owned by its loop.
 type Scratch struct {
-	request keys.Request
+	request *keys.Request
 	method  []byte
 	client  netip.Addr
 	parts   []keys.Part
@@ -46,7 +46,7 @@ type value struct {
 }
 
 // begin starts with a new request.
-func (x *Scratch) begin(parts []keys.Part, r keys.Request, client netip.Addr) {
+func (x *Scratch) begin(parts []keys.Part, r *keys.Request, client netip.Addr) {
 	x.request, x.client, x.parts = r, client, parts
 	x.method, _ = r.Part(methodPart)
 	x.hits, x.memory = x.hits[:0], x.memory[:0]

