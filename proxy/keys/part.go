@@ -2,6 +2,7 @@ package keys
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,12 +67,8 @@ func ParsePart(text string) (Part, error) {
 		return Part{Source: IP, bits4: bits4Default, bits6: bits6Default}, nil
 	case strings.HasPrefix(text, "ip/"):
 		return parsePrefix(text)
-	case text == "path":
-		return Part{Source: Path}, nil
-	case text == "method":
-		return Part{Source: Method}, nil
-	case text == "host":
-		return Part{Source: Host}, nil
+	case text == "path", text == "method", text == "host":
+		return Part{Source: Source(slices.Index(sourceWords[:], text))}, nil
 	case named && word == "header" && ClaimsOrigin(name):
 		return Part{}, fmt.Errorf("must not be a field that anybody may write his address into, use ip (see TRUSTED_PROXIES), is %q", text)
 	case named && word == "header" && http1.IsToken(name):
@@ -100,18 +97,11 @@ func parseSecret(text, left string) (Part, error) {
 // is so for cookies, for fields that carry credentials, and for parts written with
 // secret:. See [AppendSecret].
 func (p Part) Secret() bool {
-	if p.secret || p.Source == Cookie {
-		return true
-	}
-	if p.Source != Header {
-		return false
-	}
-	for _, name := range []string{"Authorization", "Cookie", "Proxy-Authorization", "X-Api-Key"} {
-		if strings.EqualFold(p.Name, name) {
-			return true
-		}
-	}
-	return false
+	return p.secret || p.Source == Cookie || p.Source == Header && isOneOf(p.Name, "Authorization", "Cookie", "Proxy-Authorization", "X-Api-Key")
+}
+
+func isOneOf(name string, names ...string) bool {
+	return slices.ContainsFunc(names, func(one string) bool { return strings.EqualFold(one, name) })
 }
 
 // Marked reports whether the part was written with secret:, or is canonical and secret.
@@ -120,12 +110,7 @@ func (p Part) Marked() bool { return p.secret }
 // ClaimsOrigin reports whether a field says where a request comes from. Only trusted
 // proxies may send such fields, and the part ip takes them into account.
 func ClaimsOrigin(name string) bool {
-	for _, origin := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP"} {
-		if strings.EqualFold(name, origin) {
-			return true
-		}
-	}
-	return false
+	return isOneOf(name, "X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP")
 }
 
 func parsePrefix(text string) (Part, error) {

@@ -1,16 +1,17 @@
 package keys
 
-import "weir/internal/http1"
+import (
+	"bytes"
+
+	"weir/internal/http1"
+)
 
 // Decoded returns a part of a query decoded as application/x-www-form-urlencoded:
 // escapes, and + for a space. Invalid escapes stay unchanged. If the text changes, the
 // result is appended to memory.
 func Decoded(memory, text []byte) (out, decoded []byte) {
-	plain := 0
-	for plain < len(text) && text[plain] != '%' && text[plain] != '+' {
-		plain++
-	}
-	if plain == len(text) {
+	plain := bytes.IndexAny(text, "%+")
+	if plain < 0 {
 		return memory, text
 	}
 	start := len(memory)
