@@ -47,18 +47,15 @@ func (g *Log) drop(entries int) {
 
 func (g *Log) push(e entry) {
 	if g.n == len(g.ring) {
-		bigger := Log{ring: make([]entry, max(4, 2*len(g.ring))), n: g.n}
-		for i := range g.n {
-			bigger.ring[i] = g.entry(i)
-		}
-		*g = bigger
+		*g = g.copied(max(4, 2*len(g.ring)))
 	}
 	g.ring[(g.first+g.n)&(len(g.ring)-1)] = e
 	g.n++
 }
 
-func (g *Log) clone() *Log {
-	c := &Log{ring: make([]entry, len(g.ring)), n: g.n}
+// copied returns a copy with room for that many entries.
+func (g *Log) copied(room int) Log {
+	c := Log{ring: make([]entry, room), n: g.n}
 	for i := range g.n {
 		c.ring[i] = g.entry(i)
 	}

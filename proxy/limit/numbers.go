@@ -38,9 +38,8 @@ func (n Numbers) Limit() (Limit, error) {
 		return Limit{}, errNumbers
 	case n.Overshoot == 0 && n.Grace == 0:
 		return l, nil
-	case n.Algorithm == Off || n.Overshoot < 1 || grace < 1 || grace > spanMax || n.Grace%time.Microsecond != 0:
-		return Limit{}, errNumbers
-	case n.Overshoot > l.burstMax()-l.burst:
+	case n.Algorithm == Off || n.Overshoot < 1 || grace < 1 || grace > spanMax || n.Grace%time.Microsecond != 0,
+		n.Overshoot > l.burstMax()-l.burst:
 		return Limit{}, errNumbers
 	}
 	l.overshoot, l.grace = n.Overshoot, grace

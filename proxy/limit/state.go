@@ -33,7 +33,8 @@ func (s *State) SetRest(r Rest) { s.rest = r }
 func (s *State) Clone() State {
 	c := *s
 	if s.rest.log != nil {
-		c.rest.log = s.rest.log.clone()
+		log := s.rest.log.copied(len(s.rest.log.ring))
+		c.rest.log = &log
 	}
 	return c
 }
