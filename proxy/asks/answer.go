@@ -49,7 +49,7 @@ func ParseAnswer(b []byte, groups []*store.Group) (mode store.Mode, err error) {
 	}
 	mode = r.mode()
 	at := r.at
-	if n := int(r.u16()); r.fault == nil && n != len(groups) {
+	if n := r.u16(); r.fault == nil && n != len(groups) {
 		r.fail(at, "there are not as many answers as asks")
 	}
 	for _, g := range groups {
@@ -71,11 +71,10 @@ func (r *reader) mode() store.Mode {
 	return m
 }
 
-// group reads the result of a group.
 func (r *reader) group(g *store.Group) {
 	mode := r.mode()
 	at := r.at
-	if g.Granted = int(r.u32()); g.Granted > g.N {
+	if g.Granted = r.u32(); g.Granted > g.N {
 		r.fail(at, "more are granted than were asked for")
 	}
 	at = r.at
@@ -95,7 +94,7 @@ func (r *reader) group(g *store.Group) {
 		traces--
 		g.At[i] = r.number()
 		from := r.at
-		if state := r.bytes(int(r.u32())); r.fault == nil && !g.Before[i].Parse(state) {
+		if state := r.bytes(r.u32()); r.fault == nil && !g.Before[i].Parse(state) {
 			r.fail(from, "this is not the state of a limit")
 		}
 	}

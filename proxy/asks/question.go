@@ -57,20 +57,14 @@ func AppendQuestion(dst []byte, releases []store.Release, groups []*store.Group)
 	}
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(groups)))
 	for _, g := range groups {
-		dst = AppendAsk(dst, g)
-	}
-	return dst
-}
-
-// AppendAsk appends one group of a question.
-func AppendAsk(dst []byte, g *store.Group) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(g.N))
-	at := len(dst)
-	dst = append(dst, 0)
-	for i := range g.Counters {
-		if g.Counters[i].Limit.Algorithm() != limit.Off {
-			dst = appendCounter(dst, &g.Counters[i])
-			dst[at]++
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(g.N))
+		at := len(dst)
+		dst = append(dst, 0)
+		for i := range g.Counters {
+			if g.Counters[i].Limit.Algorithm() != limit.Off {
+				dst = appendCounter(dst, &g.Counters[i])
+				dst[at]++
+			}
 		}
 	}
 	return dst
@@ -131,10 +125,9 @@ func (q *Question) Parse(b []byte) error {
 	return nil
 }
 
-// ask reads one ask.
 func (q *Question) ask(r *reader) {
 	at := r.at
-	n := int(r.u32())
+	n := r.u32()
 	if n < 1 || n > NMax {
 		r.fail(at, fmt.Sprintf("must be 1 to %d requests, is %d", NMax, n))
 	}
@@ -162,9 +155,8 @@ func (q *Question) ask(r *reader) {
 	q.ends = append(q.ends, len(q.counters))
 }
 
-// counter reads a counter.
 func (q *Question) counter(r *reader) {
-	c := store.Counter{Rule: string(r.bytes(int(r.u16()))), Key: r.bytes(int(r.u32()))}
+	c := store.Counter{Rule: string(r.bytes(r.u16())), Key: r.bytes(r.u32())}
 	at := r.at
 	n := limit.Numbers{Algorithm: limit.Algorithm(r.u8())}
 	n.Permits, n.Burst, n.Number, n.Overshoot = r.number(), r.number(), r.number(), r.number()

@@ -34,25 +34,17 @@ func (r *reader) bytes(n int) []byte {
 	return part
 }
 
-func (r *reader) u8() byte {
-	if b := r.bytes(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
+func (r *reader) u8() byte { return byte(r.unsigned(1)) }
 
-func (r *reader) u16() uint16 {
-	if b := r.bytes(2); b != nil {
-		return binary.LittleEndian.Uint16(b)
-	}
-	return 0
-}
+func (r *reader) u16() int { return r.unsigned(2) }
 
-func (r *reader) u32() uint32 {
-	if b := r.bytes(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
+func (r *reader) u32() int { return r.unsigned(4) }
+
+func (r *reader) unsigned(size int) (n int) {
+	for i, b := range r.bytes(size) {
+		n |= int(b) << (8 * i)
 	}
-	return 0
+	return n
 }
 
 // number reads a number that is not negative.
