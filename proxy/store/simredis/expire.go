@@ -47,7 +47,6 @@ func (t *Table) sweep(s *stripe, now int64, budget int) (looked, removed int, do
 		} else {
 			t.keys.Add(-1)
 		}
-		t.expired.Add(1)
 		removed++
 	}
 	if s.hand < len(s.index) {

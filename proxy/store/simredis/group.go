@@ -167,7 +167,11 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 			c.find(g.now, g.name(c), counter.Limit.Kind())
 		}
 		if ask.Traced {
-			ans.Traces = append(ans.Traces, g.trace(c))
+			trace := store.Trace{Before: c.state.Clone()}
+			if c.stripe != nil { // else there is no limit
+				trace.At = g.now
+			}
+			ans.Traces = append(ans.Traces, trace)
 		}
 		_, d := counter.Limit.Decide(g.now, &c.state, counter.Ask(granted))
 		if granted < n {
@@ -195,14 +199,6 @@ func (g *group) ask(counters []store.Counter, i int, n int64) limit.Ask {
 	return ask
 }
 
-// trace returns the state before the decision.
-func (g *group) trace(c *claim) store.Trace {
-	if c.stripe == nil {
-		return store.Trace{}
-	}
-	return store.Trace{At: g.now, Before: c.state.Clone()}
-}
-
 // keep writes the state of a claim to the table if it has changed.
 func (g *group) keep(c *claim, d limit.Decision) {
 	if c.state.Is(&c.before) {
@@ -216,8 +212,6 @@ func (g *group) keep(c *claim, d limit.Decision) {
 		if !c.placed {
 			g.t.buckets.Add(1)
 		}
-	} else if c.record.expires() <= g.now {
-		g.t.expired.Add(1)
 	}
 	c.stripe.set(c.record, c.slot, &c.state, g.now+d.TTL().Microseconds())
 }

@@ -35,9 +35,6 @@ func (r record) nameLength() int { return int(order.Uint16(r[atLength:]) &^ rest
 
 func (r record) name() []byte { return r[atName : atName+r.nameLength()] }
 
-// length returns the size of the record.
-func (r record) length() int { return atName + r.nameLength() }
-
 func (r record) hasRest() bool { return order.Uint16(r[atLength:])&restBit != 0 }
 
 func (r record) setRest(has bool) {
@@ -48,24 +45,8 @@ func (r record) setRest(has bool) {
 	order.PutUint16(r[atLength:], length)
 }
 
-// state returns the state without the rest.
-func (r record) state() (s limit.State) {
-	s.Read(r.bytes())
-	return s
-}
-
 // kind returns the kind of limits of the record. Kind and name identify a record.
 func (r record) kind() limit.Kind { return limit.KindIn(r.bytes()) }
 
 // bytes returns the bytes of the state.
 func (r record) bytes() *[limit.StateBytes]byte { return (*[limit.StateBytes]byte)(r) }
-
-func (r record) set(s *limit.State, expires int64) {
-	s.Put(r.bytes())
-	order.PutUint64(r[atExpires:], uint64(expires))
-}
-
-func (r record) setName(name []byte) {
-	order.PutUint16(r[atLength:], uint16(len(name)))
-	copy(r[atName:], name)
-}

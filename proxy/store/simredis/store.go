@@ -41,7 +41,6 @@ func NewStore(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// keepExpiring removes keys that have expired.
 func (s *Store) keepExpiring() {
 	every.Pause(s.stop, time.Second, func(now time.Time) { s.table.Expire(s.steady(now), expireBudget) })
 }
@@ -91,8 +90,8 @@ func (s *Store) Lease(string, string, time.Duration) (bool, error) { return true
 // Release does nothing.
 func (s *Store) Release(string, string) error { return nil }
 
-// Keys returns the number of keys; see [Stats].
-func (s *Store) Keys() int { return s.table.Stats().Keys }
+// Keys returns the number of keys; see [Table.Keys].
+func (s *Store) Keys() int { return s.table.Keys() }
 
 // Register adds the metrics to set.
 func (s *Store) Register(set *metric.Set) {
@@ -145,5 +144,4 @@ func (l *lane) Release(now time.Time, c *store.Counter, instant int64, _ store.M
 	l.store.table.Release(l.store.steady(now), c, instant)
 }
 
-// Close does nothing.
 func (l *lane) Close() {}

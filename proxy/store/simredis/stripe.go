@@ -33,8 +33,8 @@ func (s *stripe) find(hash uint64, name []byte, kind limit.Kind) (r record, slot
 }
 
 // state returns the state of a record.
-func (s *stripe) state(r record, slot uint32) limit.State {
-	state := r.state()
+func (s *stripe) state(r record, slot uint32) (state limit.State) {
+	state.Read(r.bytes())
 	if r.hasRest() {
 		state.SetRest(s.rests[slot])
 	}
@@ -43,7 +43,8 @@ func (s *stripe) state(r record, slot uint32) limit.State {
 
 // set writes a record.
 func (s *stripe) set(r record, slot uint32, state *limit.State, expires int64) {
-	r.set(state, expires)
+	state.Put(r.bytes())
+	order.PutUint64(r[atExpires:], uint64(expires))
 	switch rest := state.Rest(); {
 	case rest != limit.Rest{}:
 		if s.rests == nil {
@@ -103,7 +104,8 @@ func (s *stripe) insert(hash uint64, name []byte) (r record, slot uint32) {
 	s.link(hash<<32 | uint64(slot+1))
 	s.live++
 	r = s.records.from(slot)
-	r.setName(name)
+	order.PutUint16(r[atLength:], uint16(len(name)))
+	copy(r[atName:], name)
 	return r, slot
 }
 
@@ -131,10 +133,9 @@ func (s *stripe) grow() {
 // remove frees the record of a place, and moves following entries so that no search ends early.
 // When no record is left, it frees all memory.
 func (s *stripe) remove(place int) {
-	if s.record(place).hasRest() {
-		delete(s.rests, s.slot(place))
-	}
-	s.records.release(s.slot(place), s.record(place).length())
+	slot := s.slot(place)
+	delete(s.rests, slot)
+	s.records.release(slot, atName+s.record(place).nameLength())
 	mask := len(s.index) - 1
 	for i := (place + 1) & mask; s.index[i] != 0; i = (i + 1) & mask {
 		if (i-home(s.index[i]))&mask >= (i-place)&mask {

@@ -42,7 +42,6 @@ type Table struct {
 	keys       atomic.Int64 // in stripes
 	buckets    atomic.Int64 // in overflow
 	overflowed atomic.Uint64
-	expired    atomic.Uint64
 
 	cycle struct { // of Expire
 		sync.Mutex
@@ -71,19 +70,11 @@ func New(cfg Config) (*Table, error) {
 // Take decides ask at now and writes the answer, with mode Exact, to ans; see package store.
 func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
 	at := now.UnixMicro()
-	*ans = store.Answer{Decisions: ans.Decisions[:0], At: at, Traces: traces(ask, ans)}
+	*ans = store.Answer{Decisions: ans.Decisions[:0], At: at, Traces: ans.Traces[:0]}
 	if len(ask.Counters) == 1 && ask.Counters[0].Limit.Algorithm() != limit.Off && t.takeKnown(at, ask, ans) {
 		return
 	}
 	t.takeGroup(at, ask, ans)
-}
-
-// traces returns memory for the traces of an answer, or nil if they are not requested.
-func traces(ask *store.Ask, ans *store.Answer) []store.Trace {
-	if !ask.Traced {
-		return nil
-	}
-	return ans.Traces[:0]
 }
 
 // takeKnown decides an ask with one counter whose key is in the table, which is the most frequent
@@ -176,18 +167,10 @@ func (t *Table) each(rule string, key []byte, do func(s *stripe, place int)) {
 	}
 }
 
-// Stats are the counts of a table.
-type Stats struct {
-	Keys       int    // held now, without overflow buckets; including keys that have expired and are not removed yet
-	Overflowed uint64 // decisions about keys that shared the overflow bucket of their rule
-	Expired    uint64 // keys removed by Expire
-}
+// Keys returns the number of keys held now, without overflow buckets; including keys that have
+// expired and are not removed yet.
+func (t *Table) Keys() int { return int(t.keys.Load()) }
 
-// Stats returns the current counts.
-func (t *Table) Stats() Stats {
-	return Stats{
-		Keys:       int(t.keys.Load()),
-		Overflowed: t.overflowed.Load(),
-		Expired:    t.expired.Load(),
-	}
-}
+// Overflowed returns the number of decisions about keys that shared the overflow bucket of their
+// rule.
+func (t *Table) Overflowed() uint64 { return t.overflowed.Load() }
