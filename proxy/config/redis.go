@@ -35,8 +35,8 @@ func (r *redisSettings) register(s *service.Settings) {
 	s.String(&r.username, "REDIS_USERNAME", "", "user name for Redis (ACL)")
 	s.Secret(&r.password, "REDIS_PASSWORD", "password of Redis")
 	s.Int(&r.db, "REDIS_DB", 0, 0, 1<<20, "database of Redis; 0 in a Cluster")
-	s.Word("REDIS_MODE", "auto", []string{"auto", "single", "cluster", "sentinel"}, "kind of REDIS_HOST; auto: Sentinels if REDIS_SENTINEL_MASTER is set, a Cluster with several hosts, otherwise detected",
-		func(word string) (err error) { r.topology, err = redis.ParseTopology(word); return err })
+	s.Choice("REDIS_MODE", "auto", "kind of REDIS_HOST; auto: Sentinels if REDIS_SENTINEL_MASTER is set, a Cluster with several hosts, otherwise detected",
+		service.Among(&r.topology, redis.Auto, redis.Single, redis.Cluster, redis.Sentinel))
 	s.String(&r.sentinel, "REDIS_SENTINEL_MASTER", "", "name of the master that the Sentinels monitor")
 	s.String(&r.sentinelUsername, "REDIS_SENTINEL_USERNAME", "", "user name for the Sentinels (ACL)")
 	s.Secret(&r.sentinelPassword, "REDIS_SENTINEL_PASSWORD", "password of the Sentinels")

@@ -16,17 +16,13 @@ const (
 
 // String returns the sentence used in logs and messages.
 func (c Cause) String() string {
-	switch c {
-	case Unauthenticated:
-		return "the store does not accept the user or the password"
-	case Unauthorized:
-		return "the user lacks a right"
-	case NoDatabase:
-		return "there is no such database"
-	case NoSchema:
-		return "tables or functions are missing, or of another version"
-	}
-	return "the server is not the kind of store that the settings describe"
+	return [...]string{
+		Unauthenticated: "the store does not accept the user or the password",
+		Unauthorized:    "the user lacks a right",
+		NoDatabase:      "there is no such database",
+		NoSchema:        "tables or functions are missing, or of another version",
+		WrongProtocol:   "the server is not the kind of store that the settings describe",
+	}[c]
 }
 
 // A MisconfiguredError reports that a store cannot be used until its configuration or the proxy's

@@ -23,6 +23,33 @@ type Counter struct {
 	MaxDelay time.Duration // leaky: the longest wait, whole microseconds; 0: the length of the queue
 }
 
+// ExactMax bounds the numbers that a float64 represents exactly.
+const ExactMax = 1 << 53
+
+// Numbers returns the numbers of a counter for the functions inside databases that repeat the
+// arithmetic of package limit: algorithm, burst, number, cost, the limit of gcra, reserve, the longest
+// delay of leaky, overshoot, and grace; times are in µs. A cost or reserve that is never admitted is
+// replaced by one that a float64 can represent.
+func (c *Counter) Numbers() [9]int64 {
+	l := c.Limit
+	overshoot, grace := l.Overshoot()
+	most := l.Burst() + overshoot
+	held := func(permits int64) int64 {
+		if permits > most {
+			return 2*most + 2
+		}
+		return permits
+	}
+	n := [...]int64{int64(l.Algorithm()), l.Burst(), l.Number(), held(c.Cost), 0, held(c.Reserve), 0, overshoot, grace.Microseconds()}
+	switch l.Algorithm() {
+	case limit.GCRA:
+		n[4] = l.Permits()
+	case limit.Leaky:
+		n[6] = min(max(0, c.MaxDelay.Microseconds()), ExactMax)
+	}
+	return n
+}
+
 // Ask returns the ask of n requests about the counter's key.
 func (c *Counter) Ask(n int64) limit.Ask {
 	return limit.Ask{Cost: c.Cost, N: n, Reserve: c.Reserve, MaxDelay: c.MaxDelay}
@@ -94,17 +121,7 @@ const (
 
 // String returns the word used in logs and metrics.
 func (m Mode) String() string {
-	switch m {
-	case Exact:
-		return "exact"
-	case Cached:
-		return "cached"
-	case FailOpen:
-		return "failopen"
-	case Local:
-		return "local"
-	}
-	return "closed"
+	return [...]string{"exact", "cached", "failopen", "local", "closed"}[min(m, Closed)]
 }
 
 // Tightest returns the index of the decision that matters most to the client: of those

@@ -32,24 +32,14 @@ type batch struct {
 	carried func(now time.Time, again bool) // likewise from the courier
 }
 
-// add adds an ask for g.
-func (b *batch) add(g *group, w waiter) {
-	g.N += w.n
-	w.group = g
-	b.waiters = append(b.waiters, w)
-}
-
 // pending returns how many asks have no answer yet.
 func (b *batch) pending() int { return len(b.waiters) - b.next }
 
 // due returns the earliest deadline of pending asks; there must be one.
 func (b *batch) due() time.Time { return b.waiters[b.next].deadline }
 
-// clear prepares the batch for reuse.
 func (b *batch) clear() {
-	for i := range b.waiters {
-		b.waiters[i].forget()
-	}
+	clear(b.waiters)
 	clear(b.byID)
 	clear(b.Releases)
 	b.Groups, b.Releases = b.Groups[:0], b.Releases[:0]
@@ -69,7 +59,6 @@ func (b *batch) load(now time.Time) {
 	b.sent = now
 }
 
-// send makes the backend decide.
 func (b *batch) send(s *Store) {
 	b.sent = time.Now()
 	if b.until.IsZero() {

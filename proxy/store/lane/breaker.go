@@ -26,7 +26,7 @@ type breaker struct {
 func (b *breaker) failed(now, sent time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.open(now, sent)
+	return !sent.Before(b.since) && b.change(now, true)
 }
 
 // late records that a batch sent at sent had no answer by now. It reports whether that opened
@@ -40,7 +40,7 @@ func (b *breaker) late(now, sent time.Time) bool {
 	}
 	b.miss = now
 	b.missed++
-	return b.missed >= b.misses && b.open(now, sent)
+	return b.missed >= b.misses && !sent.Before(b.since) && b.change(now, true)
 }
 
 // answered records that a batch was answered in time.
@@ -55,13 +55,6 @@ func (b *breaker) back(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.change(now, false)
-}
-
-func (b *breaker) open(now, sent time.Time) bool {
-	if sent.Before(b.since) {
-		return false
-	}
-	return b.change(now, true)
 }
 
 func (b *breaker) change(now time.Time, open bool) bool {

@@ -113,9 +113,6 @@ func (f Faults) Err() error {
 	return f
 }
 
-// Validate returns the Faults, or nil.
-func (cfg Config) Validate() error { return cfg.Faults().Err() }
-
 // Faults returns what is wrong with cfg.
 func (cfg Config) Faults() (f Faults) {
 	cfg = cfg.WithDefaults()

@@ -24,7 +24,7 @@ func (s *Store) Register(set *metric.Set) {
 	n, own := &s.counts, "ratelimiter_"+s.cfg.Name
 	s.backend.Register(set)
 	set.Counter(own+"_document_errors_total", "reads and writes of the stored configuration without a usable answer", n.documentErrors.Load)
-	set.Gauge(own+"_connected", "1 while "+s.cfg.Title+" decides", func() float64 { return metric.Bool(s.connected()) })
+	set.Gauge(own+"_connected", "1 while "+s.cfg.Title+" decides", func() float64 { return metric.Bool(s.Mode() == store.Exact) })
 	for _, m := range []struct {
 		name string
 		mode store.Mode

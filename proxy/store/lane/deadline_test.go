@@ -190,7 +190,7 @@ func TestOn(t *testing.T) {
 	t.Parallel()
 	g := testkit.Must(loop.Start(loop.Config{Loops: 1}))(t)
 	b := &withCouriers{fake: newFake()}
-	s := testkit.Must(New(b, Config{Name: "fake", Title: "Fake", Timeout: timeoutMax, InFlight: 1, Log: slog.New(slog.DiscardHandler)}))(t)
+	s := New(b, Config{Name: "fake", Title: "Fake", Timeout: timeoutMax, InFlight: 1, Log: slog.New(slog.DiscardHandler)})
 	b.look = func() {
 		if len(s.lanes) > 0 {
 			t.Error("the store knows a lane without its courier")

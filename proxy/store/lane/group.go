@@ -37,18 +37,12 @@ func appendID(dst []byte, counters []store.Counter) []byte {
 	}
 	for i := range counters {
 		c := &counters[i]
-		l := c.Limit
-		dst = append(dst, byte(l.Algorithm()))
-		if l.Algorithm() == limit.Off {
+		dst = append(dst, byte(c.Limit.Algorithm()))
+		if c.Limit.Algorithm() == limit.Off {
 			continue
 		}
 		dst = store.AppendKey(dst, c.Rule, c.Key)
-		overshoot, grace := l.Overshoot()
-		numbers := [...]int64{l.Permits(), l.Burst(), l.Number(), c.Cost, c.Reserve, 0, overshoot, int64(grace)}
-		if l.Algorithm() == limit.Leaky {
-			numbers[5] = int64(c.MaxDelay)
-		}
-		for _, n := range numbers {
+		for _, n := range c.Numbers() {
 			dst = binary.AppendUvarint(dst, uint64(n))
 		}
 	}
@@ -122,14 +116,6 @@ type waiter struct {
 	traced   bool
 	unsent   bool // answered before its batch was sent
 }
-
-// ask returns the ask, for mode Local.
-func (w *waiter) ask() store.Ask {
-	return store.Ask{Counters: w.group.Counters, N: w.n, Traced: w.traced}
-}
-
-// forget drops all references.
-func (w *waiter) forget() { *w = waiter{} }
 
 // about describes the group for the log: its rules, and its keys in readable form.
 func (g *group) about() string {

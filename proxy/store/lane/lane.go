@@ -122,7 +122,8 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 		b.groups = append(b.groups, g)
 		b.byID[g.id] = g
 	}
-	b.add(g, waiter{n: ask.N, traced: ask.Traced, deadline: now.Add(s.cfg.Timeout), done: done})
+	g.N += ask.N
+	b.waiters = append(b.waiters, waiter{group: g, n: ask.N, traced: ask.Traced, deadline: now.Add(s.cfg.Timeout), done: done})
 	l.waiting++
 	l.start(now)
 	l.arm()
@@ -203,8 +204,7 @@ func (l *Lane) giveUp(now time.Time, b *batch) {
 		w.unsent = true
 		w.group.N -= w.n
 	}
-	ask := w.ask()
-	l.without(now, &ask, &l.answer)
+	l.without(now, &store.Ask{Counters: w.group.Counters, N: w.n, Traced: w.traced}, &l.answer)
 	w.done(now, &l.answer)
 }
 

@@ -392,7 +392,7 @@ func TestSentWhenItGoes(t *testing.T) {
 		f.set(func(f *fake) { f.fault = err })
 		testkit.Eventually(t, "both are sent", func() bool { return f.count("sent") == 2 })
 		f.hold <- struct{}{}
-		testkit.Eventually(t, "it is back", func() bool { return f.count("decide") > 0 && st.s.connected() && f.count("probe") > 1 })
+		testkit.Eventually(t, "it is back", func() bool { return f.count("decide") > 0 && st.s.Mode() == store.Exact && f.count("probe") > 1 })
 		if want == 0 {
 			f.hold <- struct{}{} // there is somebody who waits for it
 		}
@@ -425,7 +425,7 @@ func TestGivenUpInTurns(t *testing.T) {
 		st.ask(strconv.Itoa(i), 0, 1, counter(strconv.Itoa(i), fixed(5)))
 	}
 	f.set(func(f *fake) { f.fault = errOutage })
-	for st.s.connected() { // the watcher of edits notices it, too
+	for st.s.Mode() == store.Exact { // the watcher of edits notices it, too
 		st.s.failed(time.Now(), time.Now(), store.Fault{}, errOutage)
 	}
 	for len(st.got) < waiting {

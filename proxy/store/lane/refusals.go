@@ -33,10 +33,7 @@ const sweepPause = 100 * time.Millisecond
 
 // answer answers for a group with a remembered refusal, and reports whether there is one.
 func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Answer) bool {
-	if len(r.byID) == 0 {
-		return false
-	}
-	if r.renew(epoch) {
+	if r.renew(epoch); len(r.byID) == 0 {
 		return false
 	}
 	known, ok := r.byID[string(id)]
@@ -59,14 +56,12 @@ func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Ans
 	return true
 }
 
-// renew forgets refusals of another epoch, and reports whether the epoch has changed.
-func (r *refusals) renew(epoch uint64) bool {
-	if r.epoch == epoch {
-		return false
+// renew forgets refusals of another epoch.
+func (r *refusals) renew(epoch uint64) {
+	if r.epoch != epoch {
+		clear(r.byID)
+		r.epoch = epoch
 	}
-	clear(r.byID)
-	r.epoch = epoch
-	return true
 }
 
 // remember keeps the refusals of a batch that has landed, if it was sent in this epoch.
@@ -96,7 +91,6 @@ func (r *refusals) note(now time.Time, b *batch, g *group) {
 	r.byID[g.id] = refusal{until: b.sent.Add(wait), landed: b.landed, decisions: ans.Decisions, tightest: ans.Tightest}
 }
 
-// room reports whether another refusal can be remembered.
 func (r *refusals) room(now time.Time) bool {
 	if len(r.byID) < r.max {
 		return true

@@ -11,37 +11,23 @@ import (
 // Forget implements [store.Store]. Other proxies forget their refusals within pollPause.
 // After an error the key may have been forgotten, while other proxies remember refusals;
 // then Forget can be called again.
-func (s *Store) Forget(rule string, key []byte) (known bool, err error) {
-	err = s.exchange(func(ctx context.Context) (err error) {
-		known, err = s.backend.Forget(ctx, rule, key)
-		return err
-	})
-	s.Forgetful()
-	if err != nil {
-		return known, fmt.Errorf("forget a key of rule %s: %w", rule, err)
-	}
-	return known, nil
+func (s *Store) Forget(rule string, key []byte) (bool, error) {
+	defer s.Forgetful()
+	return exchange(s, "forget a key of rule "+rule, func(ctx context.Context) (bool, error) { return s.backend.Forget(ctx, rule, key) })
 }
 
 // Add implements [store.Store]. The error is as for Forget, or says that the key has something
 // else than a state. After an error the key may have been given the permits, and would be given them
 // twice if Add is called again. It panics if n is negative.
-func (s *Store) Add(rule string, key []byte, n int64) (changed bool, err error) {
+func (s *Store) Add(rule string, key []byte, n int64) (bool, error) {
 	if n < 0 {
 		panic("bug: lane: a negative number of permits to add")
 	}
 	if n == 0 {
 		return false, nil
 	}
-	err = s.exchange(func(ctx context.Context) (err error) {
-		changed, err = s.backend.Add(ctx, rule, key, n)
-		return err
-	})
-	s.Forgetful()
-	if err != nil {
-		return changed, fmt.Errorf("give to a key of rule %s: %w", rule, err)
-	}
-	return changed, nil
+	defer s.Forgetful()
+	return exchange(s, "give to a key of rule "+rule, func(ctx context.Context) (bool, error) { return s.backend.Add(ctx, rule, key, n) })
 }
 
 // Lease implements [store.Store]. The holder must count ttl from before the call.
@@ -58,15 +44,8 @@ func (s *Store) Release(name, owner string) error {
 	return err
 }
 
-func (s *Store) lease(name, owner string, ttl time.Duration) (held bool, err error) {
-	err = s.exchange(func(ctx context.Context) (err error) {
-		held, err = s.backend.Lease(ctx, name, owner, ttl)
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("hold lease %s: %w", name, err)
-	}
-	return held, nil
+func (s *Store) lease(name, owner string, ttl time.Duration) (bool, error) {
+	return exchange(s, "hold lease "+name, func(ctx context.Context) (bool, error) { return s.backend.Lease(ctx, name, owner, ttl) })
 }
 
 // Read implements [store.Documents]. A large document over a slow link takes as long as the

@@ -61,13 +61,8 @@ type Store struct {
 }
 
 // New returns a Store over a backend. If the backend is unavailable, the Store starts in the
-// failure mode and keeps trying. An error is about the configuration, see Config.Validate; then
-// the backend is closed.
-func New(backend Backend, cfg Config) (*Store, error) {
-	if err := cfg.Validate(); err != nil {
-		backend.Close()
-		return nil, fmt.Errorf("use %s: %w", cfg.Name, err)
-	}
+// failure mode and keeps trying. cfg must have no Faults.
+func New(backend Backend, cfg Config) *Store {
 	cfg = cfg.WithDefaults()
 	cfg.Lost = cmp.Or(cfg.Lost, cfg.Title+" connection lost")
 	cfg.Back = cmp.Or(cfg.Back, cfg.Title+" reconnected, resuming normal operation")
@@ -86,7 +81,7 @@ func New(backend Backend, cfg Config) (*Store, error) {
 	s.running.Go(s.keepProbing)
 	s.running.Go(s.keepCounting)
 	s.running.Go(s.keepReading)
-	return s, nil
+	return s
 }
 
 // Close ends background work and closes the connections. Close the lanes first.
@@ -111,9 +106,6 @@ func (s *Store) Mode() store.Mode {
 	}
 	return store.Exact
 }
-
-// connected reports whether the backend decides.
-func (s *Store) connected() bool { return !s.breaker.isOpen.Load() }
 
 // Forgetful makes all lanes forget their refusals. It is called after every change of rules or
 // limits.
@@ -230,14 +222,6 @@ func (s *Store) reportMisconfigured(now time.Time, fault error) {
 	}
 }
 
-// leave is called once when the store is available again.
-func (s *Store) leave() {
-	s.misconfiguration.Reset()
-	s.cfg.Log.Info(s.cfg.Back)
-	s.notifyLanes()
-	s.look()
-}
-
 // notifyLanes notifies every lane that the mode has changed.
 func (s *Store) notifyLanes() {
 	s.Forgetful()
@@ -257,13 +241,17 @@ func (s *Store) keepProbing() {
 		case <-s.lost:
 		}
 		for pause := probePauseMin; s.breaker.isOpen.Load(); pause = min(2*pause, probePauseMax) {
-			// at random between half of it and all, so that proxies do not probe at the same time
-			if !s.sleep(pause/2 + rand.N(pause/2)) {
+			select {
+			case <-s.stopping.Done():
 				return
+			case <-time.After(pause/2 + rand.N(pause/2)): // at random, so that proxies do not probe at the same time
 			}
 			err := s.backend.Probe(s.stopping)
 			if err == nil && s.breaker.back(time.Now()) {
-				s.leave()
+				s.misconfiguration.Reset()
+				s.cfg.Log.Info(s.cfg.Back)
+				s.notifyLanes()
+				s.look()
 			}
 			s.reportRefusal(err)
 		}
@@ -288,32 +276,19 @@ func (s *Store) reportRefusal(err error) {
 	}
 }
 
-// sleep waits, and returns false if the store is closing.
-func (s *Store) sleep(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-s.stopping.Done():
-		return false
-	case <-t.C:
-		return true
+// exchange calls do, which uses the backend, and reports the outcome to the breaker. what is for
+// the error.
+func exchange[T any](s *Store, what string, do func(ctx context.Context) (T, error)) (v T, err error) {
+	err = s.errUnavailable
+	if !s.breaker.isOpen.Load() {
+		ctx, cancel := context.WithTimeout(s.stopping, s.cfg.Timeout)
+		defer cancel()
+		sent := time.Now()
+		v, err = do(ctx)
+		s.judge(time.Now(), sent, s.backend.Classify(err), err)
 	}
-}
-
-// within returns the context of one call of the backend.
-func (s *Store) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(s.stopping, s.cfg.Timeout)
-}
-
-// exchange calls do, which uses the backend, and reports the outcome to the breaker.
-func (s *Store) exchange(do func(ctx context.Context) error) error {
-	if s.breaker.isOpen.Load() {
-		return s.errUnavailable
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", what, err)
 	}
-	ctx, cancel := s.within()
-	defer cancel()
-	sent := time.Now()
-	err := do(ctx)
-	s.judge(time.Now(), sent, s.backend.Classify(err), err)
-	return err
+	return v, nil
 }

@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"context"
 	"time"
 
 	"weir/internal/every"
@@ -110,11 +109,7 @@ func (s *Store) lookNow() error {
 func (s *Store) keepCounting() {
 	var edits string
 	every.Pause(s.stopping.Done(), pollPause, func(time.Time) {
-		var count string
-		err := s.exchange(func(ctx context.Context) (err error) {
-			count, err = s.backend.Edits(ctx)
-			return err
-		})
+		count, err := exchange(s, "read the count of edits", s.backend.Edits)
 		if err == nil && count != edits {
 			edits = count
 			s.Forgetful()

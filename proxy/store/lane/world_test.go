@@ -228,10 +228,7 @@ func newStage(t testing.TB, f *fake, change func(*Config)) *stage {
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := New(f, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(f, cfg)
 	st := &stage{t: t, f: f, s: s, posted: make(chan func(now time.Time), 10_000), start: time.Now()}
 	st.lane = s.NewLane(func(f func(now time.Time)) { st.posted <- f }).(*Lane)
 	t.Cleanup(func() {

@@ -16,13 +16,20 @@ func (a *Args) add(oid uint32, value []byte) *Args {
 }
 
 // Int8 adds an int8.
-func (a *Args) Int8(v int64) *Args { return a.add(oidInt8, int8Value(v)) }
+func (a *Args) Int8(v int64) *Args { return a.add(oidInt8, appendInt8(nil, v)) }
 
 // Int4 adds an int4.
-func (a *Args) Int4(v int32) *Args { return a.add(oidInt4, int4Value(v)) }
+func (a *Args) Int4(v int32) *Args { return a.add(oidInt4, appendInt4(nil, v)) }
+
+// Int4s adds an int4[].
+func (a *Args) Int4s(values []int32) *Args {
+	return a.add(oidInt4Array, arrayOf(oidInt4, 4*len(values), values, appendInt4))
+}
 
 // Int8s adds an int8[].
-func (a *Args) Int8s(values []int64) *Args { return a.add(oidInt8Array, int8Array(values)) }
+func (a *Args) Int8s(values []int64) *Args {
+	return a.add(oidInt8Array, arrayOf(oidInt8, 8*len(values), values, appendInt8))
+}
 
 // Bool adds a bool.
 func (a *Args) Bool(v bool) *Args {
@@ -37,7 +44,14 @@ func (a *Args) Bool(v bool) *Args {
 func (a *Args) Text(v string) *Args { return a.add(oidText, append([]byte{}, v...)) }
 
 // Texts adds a text[].
-func (a *Args) Texts(values []string) *Args { return a.add(oidTextArray, stringArray(oidText, values)) }
+func (a *Args) Texts(values []string) *Args {
+	return a.add(oidTextArray, arrayOf(oidText, 0, values, appendText))
+}
+
+// Names adds a bytea[].
+func (a *Args) Names(values []string) *Args {
+	return a.add(oidByteaArray, arrayOf(oidBytea, 0, values, appendText))
+}
 
 // Bytes adds a bytea.
 func (a *Args) Bytes(v []byte) *Args { return a.add(oidBytea, append([]byte{}, v...)) }
@@ -95,25 +109,35 @@ func (f *Fields) Bytes() []byte {
 	return value
 }
 
-// read reads a value; a null is zero.
-func read[T any](f *Fields, parse func([]byte) (T, error)) (v T) {
-	if b := f.Bytes(); len(b) > 0 {
-		var err error
-		if v, err = parse(b); err != nil {
-			f.Err = err
-		}
+// number reads an integer of that many bytes; a null is 0.
+func (f *Fields) number(size int) (v uint64) {
+	b := f.Bytes()
+	if len(b) > 0 && len(b) != size {
+		f.Err = errForm
+		return 0
+	}
+	for _, part := range b {
+		v = v<<8 | uint64(part)
 	}
 	return v
 }
 
 // Int8 reads an int8; a null is 0.
-func (f *Fields) Int8() int64 { return read(f, parseInt8) }
+func (f *Fields) Int8() int64 { return int64(f.number(8)) }
 
 // Int4 reads an int4; a null is 0.
-func (f *Fields) Int4() int32 { return read(f, parseInt4) }
+func (f *Fields) Int4() int32 { return int32(f.number(4)) }
 
 // Int8s reads an int8[]; a null is empty.
-func (f *Fields) Int8s() []int64 { return read(f, parseInt8Array) }
+func (f *Fields) Int8s() (values []int64) {
+	if b := f.Bytes(); len(b) > 0 {
+		var err error
+		if values, err = parseInt8Array(b); err != nil {
+			f.Err = err
+		}
+	}
+	return values
+}
 
 // Bool reads a bool; a null is false.
 func (f *Fields) Bool() bool { b := f.Bytes(); return len(b) == 1 && b[0] == 1 }

@@ -59,32 +59,6 @@ func appendInt4(dst []byte, v int32) []byte { return binary.BigEndian.AppendUint
 
 func appendText(dst []byte, v string) []byte { return append(dst, v...) }
 
-func int8Array(values []int64) []byte { return arrayOf(oidInt8, 8*len(values), values, appendInt8) }
-
-func int4Array(values []int32) []byte { return arrayOf(oidInt4, 4*len(values), values, appendInt4) }
-
-func stringArray(oid int, values []string) []byte { return arrayOf(oid, 0, values, appendText) }
-
-func int8Value(v int64) []byte { return appendInt8(nil, v) }
-
-func int4Value(v int32) []byte { return appendInt4(nil, v) }
-
-// parseInt8 reads an int8.
-func parseInt8(b []byte) (int64, error) {
-	if len(b) != 8 {
-		return 0, errForm
-	}
-	return int64(binary.BigEndian.Uint64(b)), nil
-}
-
-// parseInt4 reads an int4.
-func parseInt4(b []byte) (int32, error) {
-	if len(b) != 4 {
-		return 0, errForm
-	}
-	return int32(binary.BigEndian.Uint32(b)), nil
-}
-
 // parseRecord returns the fields of a composite value; a null is empty.
 func parseRecord(b []byte) (fields [][]byte, err error) {
 	if len(b) < 4 {

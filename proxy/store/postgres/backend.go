@@ -31,7 +31,7 @@ func New(cfg Config) (*lane.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lane.New(b, b.cfg.Config)
+	return lane.New(b, b.cfg.Config), nil
 }
 
 // A backend is the backend of a store in PostgreSQL.
@@ -58,10 +58,7 @@ func newBackend(cfg Config) (*backend, error) {
 		return nil, fmt.Errorf("use PostgreSQL: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	parsed, err := cfg.parse()
-	if err != nil {
-		return nil, fmt.Errorf("use PostgreSQL: %w", err)
-	}
+	parsed, _ := cfg.parse() // Validate has checked it
 	b := &backend{cfg: cfg, schema: quoted(cfg.Schema) + ".", pool: newPool(parsed, cfg.Connections, cfg.silence), documents: newPool(parsed, 1, cfg.silence),
 		counts: newCounts(), lookout: lookout{lock: make(chan struct{}, 1)}}
 	var stopping context.Context
@@ -108,9 +105,9 @@ func (b *backend) timing() (clock int64, patience int32) {
 
 // take calls the function that decides a call, and passes the result to its groups.
 func (b *backend) take(ctx context.Context, call *take, clock int64, patience int32) (r taken, err error) {
-	f, params := call.call(clock, patience)
+	f, args := call.call(clock, patience)
 	began := time.Now()
-	result, err := b.pool.run(b.job(ctx, f, &b.oids[f], params))
+	result, err := b.pool.run(b.job(ctx, f, &b.oids[f], args))
 	b.counts.commands.Inc()
 	b.counts.exchanges.Observe(time.Since(began))
 	if err == nil {
@@ -127,8 +124,10 @@ func (b *backend) take(ctx context.Context, call *take, clock int64, patience in
 }
 
 // job returns a job that calls a deciding function, by its OID unless that is 0.
-func (b *backend) job(ctx context.Context, f function, oid *atomic.Uint32, params [][]byte) *job {
-	return &job{ctx: ctx, silent: b.pool.silent, function: oid, sql: f.sql(b.schema), types: functions[f].types, params: params}
+func (b *backend) job(ctx context.Context, f function, oid *atomic.Uint32, args *Args) *job {
+	j := b.pool.job(ctx, f.sql(b.schema, args), args)
+	j.function = oid
+	return j
 }
 
 // call executes sql, the name of a function with its arguments, and returns the fields of the
@@ -143,15 +142,13 @@ func (b *backend) call(ctx context.Context, p *pool, sql string, args *Args) (*F
 	return f, nil
 }
 
-// Forget removes a key; see [store.Backend].
 func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, error) {
 	n, err := b.edit(ctx, "forget_1($1,$2,$3,$4,$5)", b.key(rule, key).Text(b.cfg.KeyPrefix+editsName))
 	return n > 0, err
 }
 
-// Add gives a key n more permits; see [store.Backend].
 func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
-	changed, err := b.edit(ctx, "add_1($1,$2,$3,$4,$5,$6)", b.key(rule, key).Int8(min(n, exactMax)).Text(b.cfg.KeyPrefix+editsName))
+	changed, err := b.edit(ctx, "add_1($1,$2,$3,$4,$5,$6)", b.key(rule, key).Int8(min(n, store.ExactMax)).Text(b.cfg.KeyPrefix+editsName))
 	if err == nil && changed < 0 {
 		err = errForeign
 	}
@@ -165,7 +162,6 @@ func (b *backend) key(rule string, key []byte) *Args {
 	return new(Args).Int8(clock).Int4(patience).Int4(lockOf(base)).Bytes(base)
 }
 
-// edit calls a function that changes a key.
 func (b *backend) edit(ctx context.Context, sql string, args *Args) (int32, error) {
 	f, err := b.call(ctx, b.pool, sql, args)
 	if err != nil {
@@ -175,7 +171,6 @@ func (b *backend) edit(ctx context.Context, sql string, args *Args) (int32, erro
 	return n, f.Err
 }
 
-// Edits returns a text that changes with every edit.
 func (b *backend) Edits(ctx context.Context) (string, error) {
 	marks, err := b.marks(ctx, b.pool, []string{editsName})
 	if err != nil {
@@ -184,7 +179,6 @@ func (b *backend) Edits(ctx context.Context) (string, error) {
 	return marks[0], nil
 }
 
-// Lease takes, renews or releases a lease; see [store.Backend].
 func (b *backend) Lease(ctx context.Context, name, owner string, ttl time.Duration) (bool, error) {
 	return b.lease(ctx, b.pool, name, owner, ttl)
 }
@@ -198,7 +192,6 @@ func (b *backend) lease(ctx context.Context, p *pool, name, owner string, ttl ti
 	return held, f.Err
 }
 
-// Marks returns for each document a text that changes with the document.
 func (b *backend) Marks(ctx context.Context, names []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(store.DocumentTimeout(0), b.cfg.silence))
 	defer cancel()
@@ -228,7 +221,6 @@ func (b *backend) marks(ctx context.Context, p *pool, names []string) ([]string,
 	return marks, nil
 }
 
-// Read returns a document; see [store.Documents].
 func (b *backend) Read(ctx context.Context, name string) (store.Document, error) {
 	row, err := b.document(ctx, store.DocumentBytesMax, "document_1($1)", new(Args).Text(b.cfg.KeyPrefix+name))
 	if err != nil || row == nil {
@@ -239,7 +231,6 @@ func (b *backend) Read(ctx context.Context, name string) (store.Document, error)
 	return doc, f.Err
 }
 
-// CompareAndSet writes a document if it still has the given version; see [store.Backend].
 func (b *backend) CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error) {
 	row, err := b.document(ctx, len(body), "write_1($1,$2,$3)", new(Args).Text(b.cfg.KeyPrefix+name).Int8(version).Bytes(body))
 	if err != nil {
@@ -317,7 +308,7 @@ func (b *backend) keepIdentifying(stopping context.Context) {
 func (b *backend) identify(ctx context.Context) {
 	names, oids := make([]string, functionCount), [functionCount]uint32{}
 	for f := range functions {
-		names[f] = b.schema + functions[f].name
+		names[f] = b.schema + functions[f]
 	}
 	result, err := b.pool.query(ctx, "SELECT to_regproc(name)::oid::int8 FROM unnest($1) name", new(Args).Texts(names))
 	if err != nil || len(result.Rows) != len(oids) {
@@ -327,9 +318,9 @@ func (b *backend) identify(ctx context.Context) {
 		oids[f] = uint32(NewFields(row).Int8()) // 0 if there is none
 	}
 	var tried atomic.Uint32
-	f, params := newTake("").call(0, 0)
+	f, args := newTake("").call(0, 0)
 	tried.Store(oids[f])
-	_, err = b.pool.run(b.job(ctx, f, &tried, params))
+	_, err = b.pool.run(b.job(ctx, f, &tried, args))
 	switch class := b.Classify(err).Class; {
 	case err != nil && (class == store.LateFault || class == store.NoFault):
 		return

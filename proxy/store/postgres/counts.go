@@ -41,7 +41,6 @@ func (c *counts) failed(err error) {
 	n.Inc()
 }
 
-// Register adds the backend's metrics to set.
 func (b *backend) Register(set *metric.Set) {
 	c := b.counts
 	set.Histogram("ratelimiter_postgres_request_duration_seconds", "how long PostgreSQL took to answer a batch", c.exchanges)

@@ -177,8 +177,8 @@ func TestFunctionCall(t *testing.T) {
 		return uint32(oid)
 	}
 	for f := range functions {
-		if found, want := b.oids[f].Load(), oidOf(functions[f].name); found != want {
-			t.Errorf("%s is called as %d, want %d", functions[f].name, found, want)
+		if found, want := b.oids[f].Load(), oidOf(functions[f]); found != want {
+			t.Errorf("%s is called as %d, want %d", functions[f], found, want)
 		}
 	}
 	s.Do("weir", "CREATE FUNCTION weir.number(int8, int4, int4[], bytea[], int8[], int8[]) RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8'")
@@ -252,7 +252,7 @@ func TestCallRefused(t *testing.T) {
 	}
 	for f := range functions {
 		if oid := b.oids[f].Load(); oid != 0 {
-			t.Errorf("%s is called as %d", functions[f].name, oid)
+			t.Errorf("%s is called as %d", functions[f], oid)
 		}
 	}
 	exactly(t, b)

@@ -13,6 +13,12 @@ import (
 	"weir/proxy/store"
 )
 
+func int8Value(v int64) []byte { return appendInt8(nil, v) }
+
+func int4Value(v int32) []byte { return appendInt4(nil, v) }
+
+func int8Array(values []int64) []byte { return new(Args).Int8s(values).values[0] }
+
 // columns cuts bytes into values, each behind its length in two bytes; 0xffff is null.
 func columns(data []byte) (row [][]byte) {
 	for len(data) >= 2 {

@@ -97,9 +97,9 @@ func TestMigrateInUse(t *testing.T) {
 // takeAsBefore asks as a program of the version before does, and returns how many go.
 func takeAsBefore(t *testing.T, conn *pgconn.PgConn, g *store.Group) int64 {
 	call := takes("", &store.Batch{Groups: []*store.Group{g}})[0]
-	f, params := call.call(0, 60_000)
+	f, args := call.call(0, 60_000)
 	sql := map[function]string{takeAny: "take_1($1,$2,$3,$4,$5,$6)", takeOne: "take_one_1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)"}[f]
-	result := conn.ExecParams(background, "SELECT granted FROM weir."+sql, params, functions[f].types, binaryFormat, binaryFormat).Read()
+	result := conn.ExecParams(background, "SELECT granted FROM weir."+sql, args.values, args.types, binaryFormat, binaryFormat).Read()
 	if result.Err != nil {
 		t.Error(result.Err)
 		return 0

@@ -83,7 +83,6 @@ func (p *pool) job(ctx context.Context, sql string, args *Args) *job {
 	return j
 }
 
-// query executes a statement and returns its result.
 func (p *pool) query(ctx context.Context, sql string, args *Args) (*pgconn.Result, error) {
 	return p.run(p.job(ctx, sql, args))
 }

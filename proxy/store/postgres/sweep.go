@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"time"
+
+	"weir/internal/every"
 )
 
 const (
@@ -15,27 +17,20 @@ const (
 // keepSweeping removes expired rows from the tables, a slice each second, unless another proxy
 // does. It uses the connection for documents, so that decisions do not wait for it.
 func (b *backend) keepSweeping(stopping context.Context, owner string) {
-	tick := time.NewTicker(sweepPause)
-	defer tick.Stop()
-	tables, next := [...]string{"keys", "log"}, [2]int64{}
-	for {
-		select {
-		case <-stopping.Done():
-			return
-		case <-tick.C:
-		}
+	var next [2]int64
+	every.Pause(stopping.Done(), sweepPause, func(time.Time) {
 		if !b.ready.Load() {
-			continue
+			return
 		}
 		ctx, cancel := context.WithTimeout(stopping, sweepLease)
 		held, err := b.lease(ctx, b.documents, sweepName, owner, sweepLease)
-		for i, table := range tables {
+		for i, table := range [...]string{"keys", "log"} {
 			if err == nil && held {
 				next[i], err = b.sweep(ctx, table, next[i])
 			}
 		}
 		cancel() // other calls report errors; the next slice is tried anyway
-	}
+	})
 }
 
 // sweep removes expired rows in a slice of a table, and returns where the next slice begins.

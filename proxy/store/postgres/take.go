@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -26,8 +27,6 @@ const (
 	stateNumbers, entryNumbers = 6, 3
 	// chargeNumbers is how many numbers take_many_1 takes for a key.
 	chargeNumbers = 8
-	// exactMax bounds the numbers of package limit.
-	exactMax = 1 << 53
 )
 
 // errForeign is the error of a group with a key whose row is not the state of a limit.
@@ -100,7 +99,6 @@ func takes(prefix string, b *store.Batch) (all []*take) {
 	return all
 }
 
-// use records a counter.
 func (t *take) use(c *store.Counter) {
 	if c.Limit.Algorithm() == limit.Off {
 		return
@@ -139,12 +137,8 @@ func (t *take) place(r *row) int64 {
 
 // give adds a release. For gcra the limit takes the place of the burst, which does not matter.
 func (t *take) give(r *store.Release) {
-	c, permits := &r.Counter, r.Counter.Limit.Burst()
-	if c.Limit.Algorithm() == limit.GCRA {
-		permits = c.Limit.Permits()
-	}
-	_, grace := c.Limit.Overshoot()
-	t.gives = append(t.gives, t.place(t.next()), permits, c.Limit.Number(), cut(c, c.Cost), r.Instant, grace.Microseconds())
+	n := r.Counter.Numbers()
+	t.gives = append(t.gives, t.place(t.next()), cmp.Or(n[4], n[1]), n[2], n[3], r.Instant, n[8])
 }
 
 // ask adds a group, without counters that are off.
@@ -165,16 +159,8 @@ func (t *take) ask(g *store.Group) {
 
 // appendCounter appends the arguments of take_1 for a counter.
 func appendCounter(numbers []int64, place int64, c *store.Counter) []int64 {
-	l := c.Limit
-	var gain, delay int64
-	switch l.Algorithm() {
-	case limit.GCRA:
-		gain = l.Permits()
-	case limit.Leaky:
-		delay = min(max(0, c.MaxDelay.Microseconds()), exactMax)
-	}
-	overshoot, grace := l.Overshoot()
-	return append(numbers, place, int64(l.Algorithm()), l.Burst(), l.Number(), cut(c, c.Cost), gain, cut(c, c.Reserve), delay, overshoot, grace.Microseconds())
+	n := c.Numbers()
+	return append(append(numbers, place), n[:]...)
 }
 
 // only returns the one counter of a group that is not off, or nil if there are several.
@@ -214,18 +200,8 @@ func (t *take) askSingle(g *store.Group) bool {
 	t.singles, t.singleNames = append(t.singles, g), append(t.singleNames, r.name)
 	t.singleNumbers = appendCounter(append(t.singleNumbers, 1, n), 1, c)
 	t.charges = append(t.charges, int64(algorithm)<<56|l.Number(), b, charge, gain,
-		room-charge, exactMax/gain+1, (charge+gain-1)/gain, room-c.Cost*permit)
+		room-charge, store.ExactMax/gain+1, (charge+gain-1)/gain, room-c.Cost*permit)
 	return true
-}
-
-// cut returns a cost or a reserve for sending. A value that can never be admitted is replaced by
-// a smaller one that cannot be either.
-func cut(c *store.Counter, permits int64) int64 {
-	overshoot, _ := c.Limit.Overshoot()
-	if most := c.Limit.Burst() + overshoot; permits > most {
-		return 2*most + 2
-	}
-	return permits
 }
 
 // binaryFormat selects PostgreSQL's binary format for arguments and results.
@@ -241,38 +217,31 @@ const (
 	functionCount
 )
 
-// functions are their names and the types of their arguments.
-var functions = [functionCount]struct {
-	name  string
-	types []uint32
-}{
-	{"take_1", []uint32{oidInt8, oidInt4, oidInt4Array, oidByteaArray, oidInt8Array, oidInt8Array}},
-	{"take_one_1", []uint32{oidInt8, oidInt4, oidInt4, oidBytea, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8Array}},
-	{"take_many_1", []uint32{oidInt8, oidInt4, oidInt4Array, oidByteaArray, oidInt8Array, oidInt8Array, oidByteaArray, oidInt8Array, oidInt8Array}},
-}
+// functions are their names.
+var functions = [functionCount]string{"take_1", "take_one_1", "take_many_1"}
 
 // sql returns a statement that calls the function. The result is selected as one value: selecting
 // from the function as a table costs a tenth more.
-func (f function) sql(schema string) string {
-	return "SELECT " + schema + functions[f].name + "(" + places(len(functions[f].types)) + ")"
+func (f function) sql(schema string, args *Args) string {
+	return "SELECT " + schema + functions[f] + "(" + places(len(args.values)) + ")"
 }
 
 // call returns the function that decides the whole call, and its arguments. A clock of 0 means
 // the server's; patience is in ms.
-func (t *take) call(clock int64, patience int32) (f function, params [][]byte) {
-	params = [][]byte{int8Value(clock), int4Value(patience)}
-	locks, names, gives, groups := int4Array(t.locks), stringArray(oidBytea, t.names), int8Array(t.gives), int8Array(t.numbers)
+func (t *take) call(clock int64, patience int32) (f function, args *Args) {
+	args = new(Args).Int8(clock).Int4(patience)
 	switch others := len(t.groups)+len(t.gives) > 0; {
 	case len(t.singles) == 0:
-		return takeAny, append(params, locks, names, gives, groups)
+		return takeAny, args.Int4s(t.locks).Names(t.names).Int8s(t.gives).Int8s(t.numbers)
 	case len(t.singles) == 1 && !others:
-		params = append(params, int4Value(t.locks[0]), []byte(t.singleNames[0]))
+		args.Int4(t.locks[0]).Bytes([]byte(t.singleNames[0]))
 		for _, n := range t.charges[:chargeNumbers-1] {
-			params = append(params, int8Value(n))
+			args.Int8(n)
 		}
-		return takeOne, append(params, int8Array(t.singleNumbers))
+		return takeOne, args.Int8s(t.singleNumbers)
 	}
-	return takeMany, append(params, locks, stringArray(oidBytea, t.singleNames), int8Array(t.charges), int8Array(t.singleNumbers), names, gives, groups)
+	args.Int4s(t.locks).Names(t.singleNames).Int8s(t.charges).Int8s(t.singleNumbers)
+	return takeMany, args.Names(t.names).Int8s(t.gives).Int8s(t.numbers)
 }
 
 // A taken is the result of a deciding function. Only take_many_1 returns the last three.
@@ -301,7 +270,6 @@ func parseTaken(r *pgconn.Result) (res taken, err error) {
 	return res, f.Err
 }
 
-// deliver passes the answers to the groups.
 func (t *take) deliver(r *taken) error {
 	if len(r.ats) != len(r.places) || len(r.aheads) != len(r.places) || len(r.entries)%entryNumbers != 0 {
 		return errForm
@@ -334,7 +302,6 @@ func (t *take) deliver(r *taken) error {
 	return r.deliver(rest)
 }
 
-// fail answers all groups with the same error.
 func (t *take) fail(err error) {
 	for _, g := range slices.Concat(t.singles, t.groups) {
 		g.Err = err

@@ -30,8 +30,8 @@ var (
 func run(t testing.TB, conn *pgconn.PgConn, schema string, clock int64, b *store.Batch) (total taken) {
 	t.Helper()
 	for _, call := range takes("", b) {
-		f, params := call.call(clock, 0)
-		result := conn.ExecParams(background, f.sql(quoted(schema)+"."), params, functions[f].types, binaryFormat, binaryFormat).Read()
+		f, args := call.call(clock, 0)
+		result := conn.ExecParams(background, f.sql(quoted(schema)+".", args), args.values, args.types, binaryFormat, binaryFormat).Read()
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
@@ -388,13 +388,13 @@ func TestSettingsOfTransaction(t *testing.T) {
 		takeOne:  {{N: 1, Counters: []store.Counter{one}}},
 		takeMany: {{N: 1, Counters: []store.Counter{one}}, {N: 1, Counters: []store.Counter{other}}},
 	} {
-		f, params := takes("", &store.Batch{Groups: groups})[0].call(0, 1234)
+		f, args := takes("", &store.Batch{Groups: groups})[0].call(0, 1234)
 		if f != want {
-			t.Fatalf("%s decides, want %s", functions[f].name, functions[want].name)
+			t.Fatalf("%s decides, want %s", functions[f], functions[want])
 		}
 		sql := "SELECT current_setting('synchronous_commit') || ' ' || current_setting('lock_timeout')"
 		pipe := conn.StartPipeline(background)
-		pipe.SendQueryParams(f.sql("weir."), params, functions[f].types, binaryFormat, binaryFormat)
+		pipe.SendQueryParams(f.sql("weir.", args), args.values, args.types, binaryFormat, binaryFormat)
 		pipe.SendQueryParams(sql, nil, nil, nil, nil)
 		if err := pipe.Sync(); err != nil {
 			t.Fatal(err)
@@ -412,7 +412,7 @@ func TestSettingsOfTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		if settings != "off 1234ms" {
-			t.Errorf("%s: %s", functions[f].name, settings)
+			t.Errorf("%s: %s", functions[f], settings)
 		}
 	}
 }

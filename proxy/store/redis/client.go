@@ -52,11 +52,9 @@ func open(cfg Config, scripts scripts) (*lane.Store, *client, error) {
 	c := &client{cfg: cfg, scripts: scripts, counts: counts{exchanges: metric.NewHistogram(metric.Latency())}}
 	cfg.dialTimeout = store.DocumentTimeout(0)
 	c.documents = &Link{cfg: cfg, unanswered: store.DocumentTimeout(store.DocumentBytesMax)}
-	s, err := lane.New(c, c.cfg.Config)
-	return s, c, err
+	return lane.New(c, c.cfg.Config), c, nil
 }
 
-// Close closes the connections.
 func (c *client) Close() {
 	c.disconnect()
 	c.documents.Close()
@@ -125,7 +123,6 @@ func (c *client) connected() (rueidis.Client, error) {
 	return nil, errUnavailable
 }
 
-// run runs a single script.
 func (c *client) run(ctx context.Context, conn rueidis.Client, call *call) (rueidis.RedisMessage, error) {
 	c.counts.commands.Inc()
 	reply := conn.Do(ctx, call.command(conn.B(), false))
@@ -162,7 +159,6 @@ type counts struct {
 	exchanges *metric.Histogram
 }
 
-// Register adds the metrics to set.
 func (c *client) Register(set *metric.Set) {
 	n := &c.counts
 	set.Histogram("ratelimiter_redis_request_duration_seconds", "how long Redis took to answer a batch", n.exchanges)

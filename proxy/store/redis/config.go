@@ -94,14 +94,11 @@ func (cfg *Config) tlsConfig() (*tls.Config, error) {
 	if !cfg.TLS {
 		return nil, nil
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cfg.TLSServerName}
-	if cfg.TLSCAFile == "" {
-		return c, nil
-	}
-	var err error
-	if c.RootCAs, err = certs.Pool(cfg.TLSCAFile); err != nil {
+	c, err := certs.Client(cfg.TLSCAFile, cfg.TLSServerName)
+	if err != nil {
 		return nil, fmt.Errorf("TLSCAFile: %w", err)
 	}
+	c.NextProtos, c.ClientSessionCache = nil, nil // of HTTP
 	return c, nil
 }
 

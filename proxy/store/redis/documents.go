@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,10 +40,26 @@ func (c *client) Read(ctx context.Context, name string) (store.Document, error) 
 	if err != nil {
 		return store.Document{}, err
 	}
-	return c.fetch(ctx, name, marks[0])
+	m := marks[0]
+	switch {
+	case m.foreign, m.length > valueBytesMax:
+		return store.Document{Version: store.Foreign}, nil
+	case m.length == int64(len(m.head)):
+		return documentOf([]byte(m.head)), nil
+	}
+	conn, err := c.documents.connected()
+	if err != nil {
+		return store.Document{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.DocumentTimeout(int(m.length)))
+	defer cancel()
+	raw, err := conn.Do(ctx, conn.B().Get().Key(name).Build()).AsBytes()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return store.Document{}, err
+	}
+	return documentOf(raw), nil
 }
 
-// Marks returns the marks of documents as texts.
 func (c *client) Marks(ctx context.Context, names []string) ([]string, error) {
 	full := make([]string, len(names))
 	for i, name := range names {
@@ -65,7 +82,7 @@ func (c *client) marks(ctx context.Context, names []string) ([]mark, error) {
 	for _, name := range names {
 		commands = append(commands, conn.B().Getrange().Key(name).Start(0).End(headBytes-1).Build(), conn.B().Strlen().Key(name).Build())
 	}
-	ctx, cancel := forDocument(ctx, 0)
+	ctx, cancel := context.WithTimeout(ctx, store.DocumentTimeout(0))
 	defer cancel()
 	replies := conn.DoMulti(ctx, commands...)
 	marks := make([]mark, len(names))
@@ -84,53 +101,30 @@ func (c *client) marks(ctx context.Context, names []string) ([]mark, error) {
 	return marks, nil
 }
 
-// fetch returns the document with that full name, whose mark was m.
-func (c *client) fetch(ctx context.Context, name string, m mark) (store.Document, error) {
-	switch {
-	case m.foreign, m.length > valueBytesMax:
-		return store.Document{Version: store.Foreign}, nil
-	case m.length == int64(len(m.head)):
-		return documentOf([]byte(m.head)), nil
-	}
-	conn, err := c.documents.connected()
-	if err != nil {
-		return store.Document{}, err
-	}
-	ctx, cancel := forDocument(ctx, int(m.length))
-	defer cancel()
-	raw, err := conn.Do(ctx, conn.B().Get().Key(name).Build()).AsBytes()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return store.Document{}, err
-	}
-	return documentOf(raw), nil
-}
-
-// documentOf parses a document as stored.
+// documentOf parses a document as stored. What document.lua has not written is foreign.
 func documentOf(raw []byte) store.Document {
-	if len(raw) == 0 {
+	rest, ok := bytes.CutPrefix(raw, []byte(`{"version":`))
+	number, rest, parted := bytes.Cut(rest, []byte(`,"document":`))
+	rest, closed := bytes.CutSuffix(rest, []byte("}"))
+	version, err := strconv.ParseUint(string(number), 10, 63) // digits only
+	switch {
+	case len(raw) == 0:
 		return store.Document{}
+	case !ok || !parted || !closed || len(number) > versionDigitsMax || err != nil || version < 1:
+		return store.Document{Body: raw, Version: store.Foreign}
 	}
-	if doc, ok := documentBody(raw); ok {
-		return doc
-	}
-	return store.Document{Body: raw, Version: store.Foreign}
+	return store.Document{Body: rest, Version: int64(version)}
 }
 
-// CompareAndSet runs document.lua.
 func (c *client) CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error) {
 	conn, err := c.documents.connected()
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := forDocument(ctx, len(body))
+	ctx, cancel := context.WithTimeout(ctx, store.DocumentTimeout(len(body)))
 	defer cancel()
 	set := call{script: c.scripts.document, keys: []string{c.cfg.KeyPrefix + name},
 		args: []string{strconv.FormatInt(version, 10), string(body), strconv.Itoa(valueBytesMax)}}
 	// The full script is sent: it is short, and the body must not be sent twice.
 	return conn.Do(ctx, set.command(conn.B(), true)).AsInt64()
-}
-
-// forDocument returns the context of a call about a document of that many bytes.
-func forDocument(ctx context.Context, bytes int) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, store.DocumentTimeout(bytes))
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/redis/rueidis"
+
+	"weir/proxy/store"
 )
 
 const (
@@ -14,7 +16,6 @@ const (
 	editsBytes = 20
 )
 
-// Edits reads the count of edits.
 func (c *client) Edits(ctx context.Context) (string, error) {
 	conn, err := c.connected()
 	if err != nil {
@@ -25,7 +26,6 @@ func (c *client) Edits(ctx context.Context) (string, error) {
 	return count, c.failed(name, err)
 }
 
-// Forget removes a key under all kinds of limits.
 func (c *client) Forget(ctx context.Context, rule string, key []byte) (bool, error) {
 	n, err := c.edit(ctx, rule, key, func(conn rueidis.Client, names []string) (int64, error) {
 		c.counts.commands.Inc()
@@ -34,27 +34,21 @@ func (c *client) Forget(ctx context.Context, rule string, key []byte) (bool, err
 	return n > 0, err
 }
 
-// Add runs add.lua with all names of a key.
 func (c *client) Add(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
 	changed, err := c.edit(ctx, rule, key, func(conn rueidis.Client, names []string) (int64, error) {
-		return c.runAdd(ctx, conn, c.addCall(names, n))
+		return c.runAdd(ctx, conn, names, strconv.FormatInt(min(n, store.ExactMax), 10))
 	})
 	return changed > 0, err
 }
 
-func (c *client) addCall(names []string, n int64) *call {
-	return &call{script: c.scripts.add, keys: names, args: []string{strconv.FormatInt(min(n, exactMax), 10)}}
-}
-
-// runAdd runs add.lua.
-func (c *client) runAdd(ctx context.Context, conn rueidis.Client, add *call) (changed int64, err error) {
-	reply, err := c.run(ctx, conn, add)
+func (c *client) runAdd(ctx context.Context, conn rueidis.Client, names []string, args ...string) (changed int64, err error) {
+	reply, err := c.run(ctx, conn, &call{script: c.scripts.add, keys: names, args: args})
 	if err != nil {
 		return 0, err
 	}
 	changed, err = reply.AsInt64()
 	switch {
-	case err != nil || changed < -1 || changed > int64(len(add.keys)):
+	case err != nil || changed < -1 || changed > int64(len(names)):
 		return 0, errReply
 	case changed == -1:
 		return 0, errForeign

@@ -27,7 +27,6 @@ var cannotDecide = []string{
 	"CLUSTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM",
 }
 
-// Classify classifies an error; see [store.Backend].
 func (c *client) Classify(err error) store.Fault {
 	if errors.Is(err, context.Canceled) {
 		return store.Fault{} // this side has given up

@@ -52,7 +52,6 @@ func (n *noted) due(now time.Time, groups []*store.Group) (kinds []limit.Kind) {
 	return kinds
 }
 
-// note records that kinds were registered.
 func (n *noted) note(now time.Time, kinds []limit.Kind) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,7 +79,6 @@ func (c *client) noteKinds(kinds []limit.Kind) call {
 	return note
 }
 
-// names returns all names of a key.
 func (c *client) names(ctx context.Context, conn rueidis.Client, rule string, key []byte) ([]string, error) {
 	c.counts.commands.Inc()
 	kinds, err := conn.Do(ctx, conn.B().Get().Key(c.cfg.KeyPrefix+kindsName).Build()).ToString()

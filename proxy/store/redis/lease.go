@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// Lease runs lease.lua.
 func (c *client) Lease(ctx context.Context, name, owner string, ttl time.Duration) (bool, error) {
 	conn, err := c.connected()
 	if err != nil {

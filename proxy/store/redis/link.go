@@ -27,12 +27,6 @@ type Link struct {
 	closed bool
 }
 
-// A Script is a program for Redis; Redis knows it by its SHA-1 once it has run it.
-type Script = script
-
-// NewScript returns the script with that text.
-func NewScript(source string) *Script { return newScript(source) }
-
 // A Run is one run of a script.
 type Run struct {
 	Script *Script

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 
@@ -64,27 +63,9 @@ const (
 	moreMark    = 16
 )
 
-// exactMax bounds the numbers that a script holds exactly.
-const exactMax = 1 << 53
-
-// appendArgs appends the arguments of a counter, each followed by a space. A cost or reserve
-// above the permits is never admitted; it is replaced by one that a float64 can represent.
+// appendArgs appends the arguments of a counter, each followed by a space.
 func appendArgs(dst []byte, c *store.Counter) []byte {
-	l := c.Limit
-	overshoot, grace := l.Overshoot()
-	most := l.Burst() + overshoot
-	held := func(permits int64) int64 {
-		if permits > most {
-			return 2*most + 2
-		}
-		return permits
-	}
-	args := [counterArgs + moreArgs]int64{int64(l.Algorithm()), l.Burst(), l.Number(), held(c.Cost),
-		gainOf(l), held(c.Reserve), 0, overshoot, grace.Microseconds()}
-	if l.Algorithm() == limit.Leaky {
-		args[counterArgs+2] = min(max(0, c.MaxDelay.Microseconds()), exactMax)
-	}
-	n := counterArgs
+	args, n := c.Numbers(), counterArgs
 	if [moreArgs]int64(args[counterArgs:]) != [moreArgs]int64{} {
 		args[0] += moreMark
 		n += moreArgs
@@ -95,21 +76,12 @@ func appendArgs(dst []byte, c *store.Counter) []byte {
 	return dst
 }
 
-// gainOf returns the argument of a limit besides its permits and number.
-func gainOf(l *limit.Limit) int64 {
-	if l.Algorithm() == limit.GCRA {
-		return l.Permits()
-	}
-	return 0
-}
-
 // counterText has the arguments of one counter.
 type counterText struct {
 	args [counterArgs + moreArgs]string
 	n    int
 }
 
-// all returns the arguments.
 func (t *counterText) all() []string { return t.args[:t.n] }
 
 // cut splits the text of appendArgs, without copying.
@@ -127,8 +99,8 @@ func (t *counterText) cut(text string) (rest string) {
 // appendGive appends the arguments of a counter for give.lua, which explains slot: of several
 // places in a queue it is that of the first.
 func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
-	_, grace := l.Overshoot()
-	for _, arg := range [...]int64{int64(l.Algorithm()), l.Burst(), l.Number(), gainOf(l), permits, slot, grace.Microseconds()} {
+	n := (&store.Counter{Limit: l}).Numbers()
+	for _, arg := range [...]int64{n[0], n[1], n[2], n[4], permits, slot, n[8]} {
 		args = append(args, strconv.FormatInt(arg, 10))
 	}
 	return args
@@ -151,19 +123,4 @@ func stateOf(raw string, s *limit.State) bool {
 	}
 	var space [64]byte // enough except for logs
 	return s.Parse(append(space[:0], raw...))
-}
-
-// documentBody parses a document as written by document.lua.
-func documentBody(raw []byte) (store.Document, bool) {
-	rest, ok := bytes.CutPrefix(raw, []byte(`{"version":`))
-	if !ok {
-		return store.Document{}, false
-	}
-	number, rest, ok := bytes.Cut(rest, []byte(`,"document":`))
-	version, err := strconv.ParseUint(string(number), 10, 63) // digits only
-	rest, closed := bytes.CutSuffix(rest, []byte("}"))
-	if !ok || !closed || len(number) > versionDigitsMax || err != nil || version < 1 {
-		return store.Document{}, false
-	}
-	return store.Document{Body: rest, Version: int64(version)}, true
 }

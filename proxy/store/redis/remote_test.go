@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
@@ -73,7 +72,7 @@ func throughLane(t testing.TB) remote {
 	s := redistest.Start(t)
 	c := newClocked(t, s, clockInKey)
 	back := &prefixed{client: c.back}
-	behind := testkit.Must(lane.New(back, c.back.cfg.Config))(t)
+	behind := lane.New(back, c.back.cfg.Config)
 	l, conn := newLoop(t, &Client{Store: behind}), dial(s)
 	tell := func(prefix string, now time.Time) []string {
 		setClock(t, conn, prefix, now.UnixMicro())
@@ -106,9 +105,8 @@ func addNow(t testing.TB, c *Client, names []string, n int64, clock ...string) b
 	if n == 0 {
 		return false // as Client.Add
 	}
-	add := c.back.addCall(names, n)
-	add.args = append(add.args, clock...)
-	changed, err := c.back.runAdd(background, *c.back.conn.Load(), add)
+	args := append([]string{strconv.FormatInt(min(n, store.ExactMax), 10)}, clock...)
+	changed, err := c.back.runAdd(background, *c.back.conn.Load(), names, args...)
 	if err != nil {
 		t.Fatalf("give %d: %v", n, err)
 	}

@@ -12,17 +12,18 @@ import (
 //go:embed lua
 var lua embed.FS
 
-// A script is a Lua script with its SHA-1, by which Redis knows it after its first run.
+// A Script is a Lua script with its SHA-1, by which Redis knows it after its first run.
 //
 // Immutable after New.
-type script struct {
+type Script struct {
 	source string
 	sha    string
 }
 
-func newScript(source string) *script {
+// NewScript returns the script with that text.
+func NewScript(source string) *Script {
 	sum := sha1.Sum([]byte(source))
-	return &script{source: source, sha: hex.EncodeToString(sum[:])}
+	return &Script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
 // Source returns files of folder lua one after another.
@@ -42,11 +43,11 @@ func Source(lua embed.FS, files ...string) string {
 //
 // Immutable after New.
 type scripts struct {
-	take, give, add, kinds, document, lease, probe *script
+	take, give, add, kinds, document, lease, probe *Script
 }
 
 func newScripts() scripts {
-	of := func(files ...string) *script { return newScript(Source(lua, files...)) }
+	of := func(files ...string) *Script { return NewScript(Source(lua, files...)) }
 	return scripts{
 		take: of("state", "log", "take"), give: of("state", "log", "give"), add: of("state", "log", "add"), kinds: of("kinds"),
 		document: of("document"), lease: of("lease"), probe: of("probe"),
@@ -55,7 +56,7 @@ func newScripts() scripts {
 
 // A call is a call of a script.
 type call struct {
-	script *script
+	script *Script
 	keys   []string
 	args   []string
 }

@@ -44,7 +44,6 @@ type part struct {
 	counters [store.CountersMax]uint8
 }
 
-// all returns the indexes.
 func (p *part) all() []uint8 { return p.counters[:p.count] }
 
 // A bundle has the parts of groups of one call.
@@ -53,7 +52,6 @@ type bundle struct {
 	parts  []*part
 }
 
-// Decide carries out the releases and asks about the groups.
 func (c *client) Decide(ctx context.Context, b *store.Batch) {
 	conn, err := c.connected()
 	if err != nil {
@@ -196,7 +194,6 @@ func (s *sender) read(replies []rueidis.RedisResult) {
 	}
 }
 
-// start begins a round.
 func (s *sender) start() {
 	s.calls, s.gives, s.bundles = s.calls[:0], 0, s.bundles[:0]
 	clear(s.bySlot)

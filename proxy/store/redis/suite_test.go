@@ -30,7 +30,7 @@ const (
 // a test in which that clock stands still.
 func clocked(t testing.TB, clock string) scripts {
 	s := newScripts()
-	for _, one := range []**script{&s.take, &s.give, &s.add} {
+	for _, one := range []**Script{&s.take, &s.give, &s.add} {
 		source := (*one).source
 		for _, change := range [][2]string{{`call('TIME')`, clock}, {`local MARGIN = 1000`, `local MARGIN = 3601000`}} {
 			if strings.Count(source, change[0]) != 1 {
@@ -38,7 +38,7 @@ func clocked(t testing.TB, clock string) scripts {
 			}
 			source = strings.Replace(source, change[0], change[1], 1)
 		}
-		*one = newScript(source)
+		*one = NewScript(source)
 	}
 	return s
 }

@@ -23,16 +23,6 @@ const (
 // String returns the word used in settings.
 func (t Topology) String() string { return [...]string{"auto", "single", "cluster", "sentinel"}[t] }
 
-// ParseTopology parses the word of a setting.
-func ParseTopology(word string) (Topology, error) {
-	for t := Auto; t <= Sentinel; t++ {
-		if word == t.String() {
-			return t, nil
-		}
-	}
-	return 0, fmt.Errorf("must be one of auto, single, cluster, sentinel, is %q", word)
-}
-
 // declared returns the topology that follows from the configuration, or Auto if it must be
 // detected.
 func (cfg *Config) declared() Topology {

@@ -97,17 +97,3 @@ func TestOldServers(t *testing.T) {
 		}
 	}
 }
-
-func TestParseTopology(t *testing.T) {
-	t.Parallel()
-	for _, want := range []Topology{Auto, Single, Cluster, Sentinel} {
-		if got, err := ParseTopology(want.String()); got != want || err != nil {
-			t.Errorf("%v: %v, %v", want, got, err)
-		}
-	}
-	for _, word := range []string{"", "Single", "standalone"} {
-		if _, err := ParseTopology(word); err == nil {
-			t.Errorf("%q is a topology", word)
-		}
-	}
-}

@@ -122,26 +122,10 @@ func (b *backend) next(at int, err error) int {
 }
 
 // askOne asks one master to decide.
-func (b *backend) askOne(ctx context.Context, at int, q *question) error {
+func (b *backend) askOne(ctx context.Context, at int, q *question) (err error) {
 	b.commands.Inc()
-	err := b.askOnce(ctx, b.masters[at], q)
-	b.heard(err)
-	return err
-}
-
-// heard counts the result of a question. After an error that is not about single groups it closes
-// the idle connections, because behind a load balancer they would lead to the same master again.
-func (b *backend) heard(err error) {
-	if err != nil {
-		b.errors.Inc()
-	}
-	if b.Classify(err).Class > store.ItemFault {
-		b.failures.Add(1)
-		b.Close()
-	}
-}
-
-func (b *backend) askOnce(ctx context.Context, m *master, q *question) error {
+	defer func() { b.heard(err) }()
+	m := b.masters[at]
 	c, err := m.take(ctx, time.Now(), q.connect)
 	if err != nil {
 		return fmt.Errorf("ask master: %w", err)
@@ -159,6 +143,18 @@ func (b *backend) askOnce(ctx context.Context, m *master, q *question) error {
 		c.Close()
 	}
 	return err
+}
+
+// heard counts the result of a question. After an error that is not about single groups it closes
+// the idle connections, because behind a load balancer they would lead to the same master again.
+func (b *backend) heard(err error) {
+	if err != nil {
+		b.errors.Inc()
+	}
+	if b.Classify(err).Class > store.ItemFault {
+		b.failures.Add(1)
+		b.Close()
+	}
 }
 
 // judge stores the decisions of a master's answer in the groups, or returns an error.

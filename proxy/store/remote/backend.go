@@ -29,8 +29,6 @@ import (
 )
 
 const (
-	// documentTimeout bounds how long reading documents may take.
-	documentTimeout = 2 * time.Second
 	// answerBytesMax bounds the size of an answer.
 	answerBytesMax = 64 << 20
 	// agent is the User-Agent of all calls.
@@ -44,11 +42,7 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := lane.New(b, b.cfg.Config)
-	if err != nil {
-		return nil, err
-	}
-	return &Store{s}, nil
+	return &Store{lane.New(b, b.cfg.Config)}, nil
 }
 
 // A Store is a [lane.Store] whose documents are read only.
@@ -107,7 +101,6 @@ func (b *backend) Close() {
 	}
 }
 
-// Register adds the backend's metrics to set.
 func (b *backend) Register(set *metric.Set) {
 	set.Histogram("ratelimiter_remote_request_duration_seconds", "how long a master took to answer a batch", b.exchanges)
 	set.Counter("ratelimiter_remote_errors_total", "calls of a master without a usable answer", b.errors.Load)
@@ -115,46 +108,40 @@ func (b *backend) Register(set *metric.Set) {
 	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", b.commands.Load)
 }
 
-// A call is one request to a master.
-type call struct {
-	path string
-	kind string // Content-Type of the body; empty: GET without a body
-	body []byte
-}
-
-// do makes one call to a master. A status other than 200 and 204 is an error.
-func (b *backend) do(ctx context.Context, master int, c *call) (*http.Response, []byte, error) {
-	base, method := b.cfg.URLs[master], http.MethodGet
+// do makes one call to the current master: GET, or POST with a body in JSON. A status other than 200
+// and 204 is an error.
+func (b *backend) do(ctx context.Context, path string, body []byte) (*http.Response, []byte, error) {
+	base, method := b.cfg.URLs[b.current.Load()], http.MethodGet
 	var content io.Reader
-	if c.kind != "" {
-		method, content = http.MethodPost, bytes.NewReader(c.body)
+	if body != nil {
+		method, content = http.MethodPost, bytes.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, base+c.path, content)
+	req, err := http.NewRequestWithContext(ctx, method, base+path, content)
 	if err != nil {
 		return nil, nil, err
 	}
 	req.GetBody = nil // so that net/http never sends it twice
 	req.Header.Set("User-Agent", agent)
-	if c.kind != "" {
-		req.Header.Set("Content-Type", c.kind)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	if b.cfg.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+b.cfg.Token)
 	}
 	b.commands.Inc()
 	res, err := b.client.Do(req)
-	var body []byte
+	var answer []byte
 	if err == nil {
-		body, err = readAll(res)
+		answer, err = readAll(res)
 	}
 	if err == nil && res.StatusCode != http.StatusOK && res.StatusCode != http.StatusNoContent {
-		err = refused(base, c.path, res.StatusCode, body)
+		err = refused(base, path, res.StatusCode, answer)
 	}
 	if err != nil {
 		b.errors.Inc()
 		return nil, nil, fmt.Errorf("ask master: %w", err)
 	}
-	return res, body, nil
+	return res, answer, nil
 }
 
 // readAll reads the body of an answer, up to a bound.
@@ -167,12 +154,10 @@ func readAll(res *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// Forget deletes the state of a key; see [store.Backend].
 func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, error) {
 	return b.edit(ctx, rule, key, 0)
 }
 
-// Add gives a key n more permits; see [store.Backend].
 func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
 	return b.edit(ctx, rule, key, n)
 }
@@ -189,7 +174,7 @@ func (b *backend) edit(ctx context.Context, rule string, key []byte, n int64) (b
 	var answer struct {
 		Changed bool `json:"changed"`
 	}
-	_, body, err := b.do(ctx, int(b.current.Load()), &call{"/v1/edit", "application/json", question})
+	_, body, err := b.do(ctx, "/v1/edit", question)
 	if err == nil {
 		err = json.Unmarshal(body, &answer)
 	}
@@ -207,7 +192,7 @@ func (b *backend) CompareAndSet(context.Context, string, int64, []byte) (int64, 
 }
 
 func (b *backend) marks(ctx context.Context) (m asks.Marks, err error) {
-	_, body, err := b.do(ctx, int(b.current.Load()), &call{path: "/v1/marks"})
+	_, body, err := b.do(ctx, "/v1/marks", nil)
 	if err == nil {
 		if err = json.Unmarshal(body, &m); err != nil || m.Edits == "" {
 			err = wrongProgram(errors.New("read marks: the answer is not that of a decision port"))
@@ -216,15 +201,13 @@ func (b *backend) marks(ctx context.Context) (m asks.Marks, err error) {
 	return m, err
 }
 
-// Edits returns a text that changes with every edit.
 func (b *backend) Edits(ctx context.Context) (string, error) {
 	m, err := b.marks(ctx)
 	return m.Edits, err
 }
 
-// Marks returns for each document a text that changes with the document.
 func (b *backend) Marks(ctx context.Context, names []string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.DocumentTimeout(0))
 	defer cancel()
 	m, err := b.marks(ctx)
 	if err != nil {
@@ -237,11 +220,10 @@ func (b *backend) Marks(ctx context.Context, names []string) ([]string, error) {
 	return all, nil
 }
 
-// Read returns a document.
 func (b *backend) Read(ctx context.Context, name string) (store.Document, error) {
-	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.DocumentTimeout(0))
 	defer cancel()
-	res, body, err := b.do(ctx, int(b.current.Load()), &call{path: "/v1/documents/" + name})
+	res, body, err := b.do(ctx, "/v1/documents/"+name, nil)
 	if err != nil || res.StatusCode == http.StatusNoContent {
 		return store.Document{}, err
 	}

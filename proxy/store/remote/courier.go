@@ -33,7 +33,6 @@ type courier struct {
 	out        []byte
 }
 
-// NewCourier returns a courier for a lane of l.
 func (b *backend) NewCourier(l *loop.Loop) lane.Courier {
 	k := &courier{b: b, loop: l}
 	k.alarm = l.NewAlarm(k.expire)
@@ -110,7 +109,6 @@ func (k *courier) dial(now time.Time, at int) {
 	})
 }
 
-// Fetch reads the answers that have arrived.
 func (k *courier) Fetch(time.Time) {
 	for _, l := range slices.Clone(k.busy) {
 		l.net.Fetch()
@@ -170,7 +168,6 @@ func (l *link) Data(now time.Time, b []byte) int {
 	return len(b)
 }
 
-// Expired implements loop.Handler.
 func (l *link) Expired(time.Time) {}
 
 // Closed implements loop.Handler. The end of the connection may be the end of an answer. If the
@@ -239,7 +236,6 @@ func (l *link) end(now time.Time, err error, again bool) {
 	done(now, false)
 }
 
-// free marks the link as not busy.
 func (l *link) free() {
 	l.batch, l.done = nil, nil
 	l.k.busy = slices.DeleteFunc(l.k.busy, func(other *link) bool { return other == l })
@@ -251,7 +247,6 @@ func (l *link) close() {
 	l.net.Close()
 }
 
-// forget makes the courier not use the link again.
 func (l *link) forget() {
 	l.k.idle = slices.DeleteFunc(l.k.idle, func(other *link) bool { return other == l })
 }

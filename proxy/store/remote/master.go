@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -181,7 +182,6 @@ func kept(b []byte) []byte {
 	return b
 }
 
-// closeIdle closes the idle connections.
 func (m *master) closeIdle() {
 	m.mu.Lock()
 	idle := m.idle
@@ -218,36 +218,23 @@ func (c *conn) exchange(ctx context.Context, m *master, until time.Time) (status
 
 // read reads an answer, and reports whether another may follow.
 func (c *conn) read() (ok bool, err error) {
-	if c.in == nil {
-		c.in = make([]byte, 0, 4<<10)
-	}
-	c.in, c.body = c.in[:0], c.body[:0]
+	c.in, c.body = slices.Grow(c.in[:0], 4<<10), c.body[:0]
 	for {
 		n, complete, err := c.answer.read(c.in)
 		if complete || err != nil {
 			return complete && c.head.KeepAlive && n == len(c.in), err
 		}
-		c.in = append(c.in[:0], c.in[n:]...)
-		if ended, err := c.more(); ended || err != nil {
+		c.in = slices.Grow(append(c.in[:0], c.in[n:]...), 1)
+		n, err = c.Read(c.in[len(c.in):cap(c.in)])
+		c.in = c.in[:len(c.in)+n]
+		switch {
+		case n > 0 || err == nil:
+		case c.answer.ends(): // with its connection
+			return false, nil
+		default:
 			return false, err
 		}
 	}
-}
-
-// more reads more bytes. ended reports whether the answer ended with its connection.
-func (c *conn) more() (ended bool, err error) {
-	if len(c.in) == cap(c.in) {
-		c.in = append(c.in, 0)[:len(c.in)]
-	}
-	n, err := c.Read(c.in[len(c.in):cap(c.in)])
-	c.in = c.in[:len(c.in)+n]
-	if n > 0 || err == nil {
-		return false, nil
-	}
-	if c.answer.ends() {
-		return true, nil
-	}
-	return false, err
 }
 
 // An answer is what a master has answered so far on a connection.
