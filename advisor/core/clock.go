@@ -81,14 +81,14 @@ func (c *clock) rule(s *Snapshot, f *fleet) ruling {
 	case !s.At.After(own):
 		return rulingLate
 	}
-	c.interrupt(s)
+	c.run = 0
+	c.strangers = without(c.strangers, s.Instance)
 	return rulingNow
 }
 
-// interrupt records that a proxy is in the current time.
-func (c *clock) interrupt(s *Snapshot) {
-	c.run = 0
-	c.strangers = slices.DeleteFunc(c.strangers, func(o stranger) bool { return o.name == s.Instance })
+// without removes a proxy.
+func without(list []stranger, name string) []stranger {
+	return slices.DeleteFunc(list, func(o stranger) bool { return o.name == name })
 }
 
 // believed records a snapshot of another time and reports whether enough snapshots agree on it.
@@ -101,7 +101,7 @@ func (c *clock) believed(s *Snapshot, f *fleet, reach time.Duration, enough int)
 		c.since = s.At
 	}
 	c.run++
-	c.strangers = append(slices.DeleteFunc(c.strangers, func(o stranger) bool { return o.name == s.Instance }), stranger{s.Instance, s.At})
+	c.strangers = append(without(c.strangers, s.Instance), stranger{s.Instance, s.At})
 	others, _, longest := f.others(func(name string) bool {
 		return slices.ContainsFunc(c.strangers, func(o stranger) bool { return o.name == name })
 	})

@@ -151,7 +151,7 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
 		r.Sharers = n
 	}
 	r.Changed, r.Advice.GateMax = changed, a.Rec.GateMax
-	r.At, r.Points = c.now.forecastAt(), c.now.future.Outlook(AnswerHorizon, AnswerStep)
+	r.At, r.Points = c.Forecast(AnswerHorizon, AnswerStep)
 	return r
 }
 

@@ -65,9 +65,8 @@ func (m *memory) rate(rate float64, passed time.Duration) {
 // recall computes the largest rate of the last week from the history.
 func (m *memory) recall() {
 	h := m.future.History()
-	newest, _ := h.Newest()
 	m.Most = 0
-	for _, r := range h.Rows(series.FiveMinutes, newest.Add(-week), newest) {
+	for _, r := range h.Rows(series.FiveMinutes, h.Newest().Add(-week), h.Newest()) {
 		m.Most = max(m.Most, r.Rate)
 	}
 }

@@ -43,7 +43,7 @@ type kept struct {
 	Most    float64  `json:"most"`    // largest rate of about the last week
 	// Every is the length of rounds while no gate holds requests back.
 	Every time.Duration `json:"every"`
-	Zone  string        `json:"zone"` // time zone of the forecast
+	Zone  string        `json:"zone"` // time zone of the forecast; that of a nil Location is UTC
 }
 
 // An Advice is the newest recommendation, and what it was made for.
@@ -77,34 +77,16 @@ type Tuning struct {
 	Policy   policy.Settings
 }
 
-// zone returns the name of the time zone.
-func (t *Tuning) zone() string {
-	if t.Forecast.Location == nil {
-		return time.UTC.String()
-	}
-	return t.Forecast.Location.String()
-}
-
 func newMemory(t *Tuning) *memory {
-	return &memory{future: forecast.New(t.Forecast), policy: policy.New(t.Policy), track: newTrack(), kept: kept{Zone: t.zone()}}
+	return &memory{future: forecast.New(t.Forecast), policy: policy.New(t.Policy), track: newTrack(), kept: kept{Zone: t.Forecast.Location.String()}}
 }
 
 // newest returns the end of the known history; zero if there is none.
 func (m *memory) newest() time.Time {
-	at := m.Fleet.Newest
-	if h, ok := m.future.History().Newest(); ok && h.After(at) {
-		return h
+	if at := m.future.History().Newest(); at.After(m.Fleet.Newest) {
+		return at
 	}
-	return at
-}
-
-// forecastAt returns when the forecast begins; zero if there is none.
-func (m *memory) forecastAt() time.Time {
-	at, ok := m.future.History().Newest()
-	if !ok {
-		return time.Time{}
-	}
-	return at
+	return m.Fleet.Newest
 }
 
 // learn processes a snapshot of the current time. changed is the resulting change of the
@@ -169,7 +151,7 @@ func (m *memory) foresee(sum *policy.Snapshot) {
 	}
 	m.slot = slot{}
 	passed := time.Duration(0)
-	if newest, ok := m.future.History().Newest(); ok {
+	if newest := m.future.History().Newest(); !newest.IsZero() {
 		passed = sum.At.Sub(newest)
 	}
 	m.rate(rate, passed)

@@ -25,22 +25,12 @@ const (
 // new encoding affects only one part.
 func (c *Core) Parts() (map[string][]byte, error) {
 	m := c.now
-	parts := make(map[string][]byte)
-	var faults []error
-	add := func(name string, data []byte, err error) {
-		parts[name], faults = data, append(faults, err)
-	}
-	data, err := m.future.MarshalBinary()
-	add(partForecast, data, err)
-	data, err = m.future.History().MarshalBinary()
-	add(partHistory, data, err)
-	data, err = json.Marshal(m.policy.State())
-	add(partPolicy, data, err)
-	data, err = m.track.encode()
-	add(partTrack, data, err)
-	data, err = json.Marshal(&m.kept)
-	add(partRest, data, err)
-	return parts, errors.Join(faults...)
+	rules, fault := json.Marshal(m.policy.State())
+	rest, err := json.Marshal(&m.kept)
+	return map[string][]byte{
+		partForecast: m.future.Encode(), partHistory: m.future.History().Encode(),
+		partPolicy: rules, partTrack: m.track.encode(), partRest: rest,
+	}, errors.Join(fault, err)
 }
 
 // A Damage is a part that could not be read.
@@ -69,15 +59,14 @@ func Restore(t Tuning, parts map[string][]byte) (*Core, []*Damage) {
 	if err := m.restoreRest(parts[partRest]); err != nil {
 		failed(partRest, afresh, err)
 	}
-	past := series.New()
-	if err := past.UnmarshalBinary(parts[partHistory]); err != nil {
+	if past, err := series.Decode(parts[partHistory]); err != nil {
 		failed(partHistory, afresh+", and without a forecast", err)
 	} else if err := m.restoreFuture(t, past, parts[partForecast]); err != nil {
 		rows := rowsOf(past)
 		c.relearn(rows)
 		failed(partForecast, fmt.Sprintf("learning it again from %d rates", len(rows)), err)
 	}
-	m.Zone = t.zone()
+	m.Zone = t.Forecast.Location.String()
 	var rules policy.State
 	err := json.Unmarshal(parts[partPolicy], &rules)
 	if err == nil {
@@ -91,9 +80,9 @@ func Restore(t Tuning, parts map[string][]byte) (*Core, []*Damage) {
 	} else {
 		m.track = track
 	}
-	if newest, ok := m.future.History().Newest(); ok && m.Rounds == 0 && m.Fleet.Newest.IsZero() && len(parts[partRest]) > 0 {
+	if h := m.future.History(); h.Seen() > 0 && m.Rounds == 0 && m.Fleet.Newest.IsZero() && len(parts[partRest]) > 0 {
 		// The current time is known all the same.
-		m.Rounds, m.Fleet.Newest, m.Fleet.Ended = uint64(m.future.History().Seen()), newest, newest
+		m.Rounds, m.Fleet.Newest, m.Fleet.Ended = uint64(h.Seen()), h.Newest(), h.Newest()
 	}
 	if m.Most == 0 {
 		m.recall()
@@ -118,8 +107,8 @@ func (c *Core) Retune(t Tuning) error {
 
 // restoreFuture restores the forecast for a history.
 func (m *memory) restoreFuture(t Tuning, past *series.History, data []byte) error {
-	if m.Zone != t.zone() { // its days and weeks are of another clock
-		return fmt.Errorf("it was learned in the time zone %s, now it is %s", m.Zone, t.zone())
+	if zone := t.Forecast.Location.String(); m.Zone != zone { // its days and weeks are of another clock
+		return fmt.Errorf("it was learned in the time zone %s, now it is %s", m.Zone, zone)
 	}
 	future, err := forecast.Restore(t.Forecast, past, data)
 	if err == nil {
@@ -154,10 +143,7 @@ func (c *Core) relearn(rows []series.Row) {
 // Known returns how much history there is, and when it begins; zero if there is none.
 func (c *Core) Known() (age time.Duration, since time.Time) {
 	h := c.now.future.History()
-	if newest, ok := h.Newest(); ok {
-		return h.Age(), newest.Add(-h.Age())
-	}
-	return 0, time.Time{}
+	return h.Age(), h.Newest().Add(-h.Age())
 }
 
 // Import adds rates before the known ones. A forecaster learns in order of time, so a new
@@ -168,10 +154,7 @@ func (c *Core) Import(rows []series.Row) {
 
 // rowsOf returns the rows of a history, as fine as available.
 func rowsOf(h *series.History) []series.Row {
-	newest, ok := h.Newest()
-	if !ok {
-		return nil
-	}
+	newest := h.Newest()
 	raw := h.Raw(newest.Add(-rawSpan), newest)
 	border := newest
 	if len(raw) > 0 {

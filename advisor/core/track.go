@@ -93,15 +93,13 @@ func (t *track) since(at time.Time) []Mark {
 const trackVersion = 1
 
 // encode encodes the track.
-func (t *track) encode() ([]byte, error) {
-	out, err := []byte{trackVersion}, error(nil)
+func (t *track) encode() []byte {
+	out := []byte{trackVersion}
 	for _, r := range []*row{&t.minutes, &t.quarters} {
 		out = binary.LittleEndian.AppendUint32(out, uint32(len(r.marks)))
-		if out, err = binary.Append(out, binary.LittleEndian, r.marks); err != nil {
-			return nil, err
-		}
+		out, _ = binary.Append(out, binary.LittleEndian, r.marks) // marks have a fixed size
 	}
-	return out, nil
+	return out
 }
 
 var errTrack = errors.New("not a track of this version")

@@ -19,6 +19,7 @@ type View struct {
 	Unshared int    // of those, number with a store of their own
 	Advice   Advice
 	Believed policy.State
+	SLO      float64 // highest acceptable p95 in seconds; +Inf: unknown
 	Mixtures []forecast.Mixture
 	Shifts   []Shift
 	Proxies  []Proxy  // at most proxiesShown, those that count first
@@ -42,7 +43,7 @@ func (c *Core) View() View {
 	m := c.now
 	v := View{
 		Newest: m.newest().UTC(), Age: m.future.History().Age(), Rounds: m.Rounds, Jumps: c.jumps,
-		Advice: m.Advice, Believed: m.policy.State(), Mixtures: m.future.Weights(), Shifts: slices.Clone(m.Shifts), Changes: slices.Clone(m.Changes),
+		Advice: m.Advice, Believed: m.policy.State(), SLO: m.policy.SLO(), Mixtures: m.future.Weights(), Shifts: slices.Clone(m.Shifts), Changes: slices.Clone(m.Changes),
 	}
 	slices.Reverse(v.Changes)
 	var living, others []Proxy
@@ -66,18 +67,17 @@ func (c *Core) View() View {
 // Forecast returns when the forecast begins, zero if there is none, and its quantiles at
 // even steps up to a horizon.
 func (c *Core) Forecast(ahead, step time.Duration) (at time.Time, points []forecast.Point) {
-	return c.now.forecastAt(), c.now.future.Outlook(ahead, step)
+	return c.now.future.History().Newest(), c.now.future.Outlook(ahead, step)
 }
 
 // Past returns the rows of a span that ends with the newest; step 0 means full
 // resolution. Without rows the times are zero.
 func (c *Core) Past(span, step time.Duration) (rows []series.Row, from, to time.Time, err error) {
 	h := c.now.future.History()
-	newest, ok := h.Newest()
-	if !ok {
+	if h.Seen() == 0 {
 		return nil, from, to, nil
 	}
-	to = newest.UTC()
+	to = h.Newest().UTC()
 	from = to.Add(-span)
 	if step == 0 {
 		return h.Raw(from, to), from, to, nil
@@ -93,11 +93,7 @@ func (c *Core) Past(span, step time.Duration) (rows []series.Row, from, to time.
 // Recent returns the rows of a span before the newest, or as much as is known.
 func (c *Core) Recent(span, step time.Duration) []series.Row {
 	h := c.now.future.History()
-	newest, ok := h.Newest()
-	if !ok {
-		return nil
-	}
-	rows, _ := h.View(newest.Add(-min(span, h.Age())), newest, step) // refuses only steps that are none
+	rows, _ := h.View(h.Newest().Add(-min(span, h.Age())), h.Newest(), step) // an error if there are none
 	return rows
 }
 

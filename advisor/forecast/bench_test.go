@@ -51,8 +51,6 @@ func BenchmarkState(b *testing.B) {
 	f := New(Settings{})
 	feed(f, epoch, time.Minute, 500, noisy(rand.New(rand.NewPCG(15, 15))))
 	for b.Loop() {
-		if _, err := f.MarshalBinary(); err != nil {
-			b.Fatal(err)
-		}
+		f.Encode()
 	}
 }

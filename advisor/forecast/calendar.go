@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -71,12 +72,8 @@ type calendar struct {
 }
 
 func newCalendar(set Settings, hist *series.History) calendar {
-	location := set.Location
-	if location == nil {
-		location = time.UTC
-	}
 	return calendar{
-		location: location, hist: hist,
+		location: cmp.Or(set.Location, time.UTC), hist: hist,
 		day: newProfile(day, binWidth, 7*day), week: newProfile(week, binWidth, 4*week),
 		fine: newProfile(day, 60, 4*day), hour: newProfile(hour, 60, day/2),
 		course: newCourse(14 * day), events: newEvents(set.Events),
@@ -128,7 +125,7 @@ func (k *calendar) ago(mid, period, width, c float64) float64 {
 	if k.location != time.UTC {
 		then += k.local(mid) - period - k.local(then) // daylight saving may have changed in between
 	}
-	rate, coverage := k.hist.MeanSeconds(series.FiveMinutes, then-width/2, then+width/2)
+	rate, coverage := k.hist.Mean(series.FiveMinutes, then-width/2, then+width/2)
 	if coverage < .5 {
 		return math.NaN()
 	}

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"slices"
 	"weir/advisor/codec"
 )
 
@@ -26,6 +27,8 @@ const (
 	robustAt = .7
 	// logMax bounds the distance of a regression from its base, in z.
 	logMax = 2.5
+	// errsKeep makes the errors cover about the last thousand forecasts.
+	errsKeep = .999
 )
 
 // A promise is a forecast that waits for the actual rate.
@@ -54,15 +57,9 @@ type class struct {
 	mixer   *mixer
 	band    band
 	ridges  [len(regressions)]*ridge
-	errs    measure
+	errs    struct{ abs, truth, n float64 }
 	now     promise
 }
-
-// measureKeep makes a measure cover about the last thousand values.
-const measureKeep = .999
-
-// measure is a running measure of errors.
-type measure struct{ abs, truth, n float64 }
 
 func newClass(ahead, dt float64) *class {
 	steps := math.Round(ahead / dt)
@@ -73,10 +70,7 @@ func newClass(ahead, dt float64) *class {
 	k.mixer = newMixer(expertsN, max(mixerLeast, min(perDay/4, mixerMost))+overlap)
 	long := math.Exp2(-1 / (ridgeLong + min(14*perDay, ridgeWeeks) + 30*overlap))
 	short := math.Exp2(-1 / (ridgeShort + 10*overlap))
-	tau := make([]float64, featuresN)
-	for i := range tau {
-		tau[i] = tauFeature
-	}
+	tau := slices.Repeat([]float64{tauFeature}, featuresN)
 	tau[featureConstant] = tauConstant
 	for i, g := range regressions {
 		decay := short
@@ -175,8 +169,8 @@ func (k *class) learn(p *promise, y float64, idle bool) {
 		r.learn(x, target, w*p.heft)
 	}
 	e := math.Abs(y - p.point)
-	k.errs.abs = k.errs.abs*measureKeep + e
-	k.errs.truth = k.errs.truth*measureKeep + y
+	k.errs.abs = k.errs.abs*errsKeep + e
+	k.errs.truth = k.errs.truth*errsKeep + y
 	k.errs.n++
 }
 
@@ -186,11 +180,6 @@ func (k *class) solve() {
 		r.solve()
 	}
 	k.mixer.stack.solve(stackSteps, k.now.experts[:])
-}
-
-// alarm widens the band after a shift of the level.
-func (k *class) alarm() {
-	k.band.widen(widenBy)
 }
 
 func (p *promise) walk(c *codec.Codec) {

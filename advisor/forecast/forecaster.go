@@ -108,7 +108,7 @@ func (f *Forecaster) settle(t, rate float64) {
 		}
 		if f.shifts.learn(t, (rate-p.point)/deviation(p.sigma)) {
 			for _, k := range e.classes {
-				k.alarm()
+				k.band.widen(widenBy)
 			}
 		}
 	}

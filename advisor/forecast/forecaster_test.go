@@ -103,7 +103,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%d were refused, want 7", f.refused)
 	}
 	f.refused = 0
-	if a, b := bytesOf(t, f), bytesOf(t, g); string(a) != string(b) {
+	if a, b := f.Encode(), g.Encode(); string(a) != string(b) {
 		t.Error("what was refused has changed the forecaster")
 	}
 }
@@ -197,7 +197,7 @@ func TestLoad(t *testing.T) {
 	for _, r := range rows[1:] {
 		g.Observe(r.At, r.Interval, r.Rate)
 	}
-	if string(bytesOf(t, f)) != string(bytesOf(t, g)) {
+	if string(f.Encode()) != string(g.Encode()) {
 		t.Error("loading differs from observing")
 	}
 	if n := f.History().Seen(); n != 59 {

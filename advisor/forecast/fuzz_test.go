@@ -37,9 +37,9 @@ func FuzzObserve(f *testing.F) {
 			b = b[10:]
 			sound(t, one, "fuzzed")
 		}
-		state := bytesOf(t, one)
+		state := one.Encode()
 		two := testkit.Must(Restore(Settings{}, copied(t, one.hist), state))(t)
-		if string(bytesOf(t, two)) != string(state) {
+		if string(two.Encode()) != string(state) {
 			t.Fatal("restored, it is not the same")
 		}
 	})

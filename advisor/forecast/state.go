@@ -8,18 +8,15 @@ import (
 	"weir/advisor/series"
 )
 
-// stateWord and stateVersion are the header written by MarshalBinary. The version changes
+// stateWord and stateVersion are the header written by Encode. The version changes
 // with every change of a walk.
 const (
 	stateWord    = "weir forecast"
 	stateVersion = 9
 )
 
-// MarshalBinary encodes everything except the settings and the history. The error is
-// always nil.
-func (f *Forecaster) MarshalBinary() ([]byte, error) {
-	return codec.Marshal(stateWord, stateVersion, f.walk), nil
-}
+// Encode encodes everything except the settings and the history.
+func (f *Forecaster) Encode() []byte { return codec.Marshal(stateWord, stateVersion, f.walk) }
 
 // Restore returns the encoded forecaster, with the history that it had then.
 func Restore(s Settings, h *series.History, b []byte) (*Forecaster, error) {

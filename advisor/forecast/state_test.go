@@ -12,20 +12,10 @@ import (
 	"weir/internal/testkit"
 )
 
-func bytesOf(t *testing.T, f *Forecaster) []byte {
-	t.Helper()
-	return testkit.Must(f.MarshalBinary())(t)
-}
-
 // copied returns a copy of a history.
 func copied(t *testing.T, h *series.History) *series.History {
 	t.Helper()
-	b, err := h.MarshalBinary()
-	own := series.New()
-	if err := errors.Join(err, own.UnmarshalBinary(b)); err != nil {
-		t.Fatal(err)
-	}
-	return own
+	return testkit.Must(series.Decode(h.Encode()))(t)
 }
 
 // noisy returns a rate with a daily course, bursts and noise.
@@ -47,7 +37,7 @@ func TestRestoredSaysTheSame(t *testing.T) {
 		f, twin := New(Settings{}), New(Settings{})
 		at := feed(f, epoch, 5*time.Minute, n, rate())
 		feed(twin, epoch, 5*time.Minute, n, rate())
-		g, err := Restore(Settings{}, copied(t, f.hist), bytesOf(t, f))
+		g, err := Restore(Settings{}, copied(t, f.hist), f.Encode())
 		if err != nil {
 			t.Fatalf("after %d slots: %v", n, err)
 		}
@@ -70,7 +60,7 @@ func TestRestoredSaysTheSame(t *testing.T) {
 				}
 			}
 		}
-		if string(bytesOf(t, f)) != string(bytesOf(t, g)) {
+		if string(f.Encode()) != string(g.Encode()) {
 			t.Errorf("after %d slots: the states differ", n)
 		}
 	}
@@ -80,7 +70,7 @@ func TestRestoredSaysTheSame(t *testing.T) {
 func TestStateRefusals(t *testing.T) {
 	f := New(Settings{})
 	feed(f, epoch, time.Minute, 60, func(i int) float64 { return float64(i) })
-	good := bytesOf(t, f)
+	good := f.Encode()
 	restore := func(b []byte) error {
 		_, err := Restore(Settings{}, series.New(), b)
 		return err
@@ -113,7 +103,7 @@ func TestStateSize(t *testing.T) {
 		for _, k := range f.eng.classes {
 			k.waiting, k.first = len(k.pending), 0 // as full as possible
 		}
-		learnt = len(bytesOf(t, f))
+		learnt = len(f.Encode())
 		if learnt > 2<<20 {
 			t.Errorf("step %s: %d bytes besides the history", step, learnt)
 		}

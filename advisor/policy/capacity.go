@@ -101,7 +101,7 @@ func (p *Policy) believe(r reading, elapsed float64) {
 		return
 	}
 	noise := 1 / math.Sqrt(r.Ended)
-	switch slow := r.p95 / p.slo(); {
+	switch slow := r.p95 / p.SLO(); {
 	case r.good <= 0 || r.Forwarded <= 0:
 	case r.gated && r.Errors > badErrors: // the number of failures does not give the capacity
 	case r.gated && r.GateShare >= gateBinds:
@@ -140,7 +140,7 @@ func (p *Policy) prove(r reading, elapsed float64) {
 		return
 	}
 	p.st.Good += (r.good - p.st.Good) * min(1, r.dt/proofSpan)
-	if r.gated || r.Errors <= badErrors && r.p95 <= p.slo() {
+	if r.gated || r.Errors <= badErrors && r.p95 <= p.SLO() {
 		p.st.Proven = max(p.st.Proven, min(p.st.Good, r.good))
 	}
 }

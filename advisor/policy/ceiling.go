@@ -15,8 +15,9 @@ const (
 	above     = 1.2             // × the capacity that the gate has measured
 	used      = 0.85            // share of a limit from which demand exceeds that of short crowds
 	stepUp    = 1.0             // of the limit in force, per update
+	stepDown  = 0.3             // likewise, towards the known capacity
+	deadBand  = 0.015           // of the limit in force: a change that is not worth making
 	gateIdle  = 0.1             // share of the interval up to which the gate only holds back short crowds
-	stepDown  = 0.3             // of the limit in force, per update, towards the known capacity
 	gateFull  = 0.25            // share from which it holds back more than those
 	fullSpan  = 25.0            // seconds for which it must have been full before a limit falls
 	fullFade  = 10.0            // times as long as that until they are forgotten: many crowds count like one
@@ -36,10 +37,9 @@ func (t *target) because(code string) {
 	}
 }
 
-// wanted returns the rate needed for the demand, now or soon, and a code, if it exceeds
-// the limit in force; otherwise the limit and no code.
-func wanted(r reading, o Outlook) (rate float64, code string) {
-	rate = r.rate
+// raise raises t to what the demand needs, now or soon, but not beyond most and one step.
+func (t *target) raise(r reading, o Outlook, most, step float64) {
+	rate, code := r.rate, ""
 	for _, q := range o.within(planSpan) {
 		if need := headroom * q.Q95; need > rate {
 			rate, code = need, ForecastRise
@@ -48,12 +48,6 @@ func wanted(r reading, o Outlook) (rate float64, code string) {
 	if need := headroom * r.demand; r.binds && r.Forwarded >= used*r.rate && need > rate {
 		rate, code = need, Refusing
 	}
-	return rate, code
-}
-
-// raise raises t as far as the demand needs, but not beyond most and one step.
-func (t *target) raise(r reading, o Outlook, most, step float64) {
-	rate, code := wanted(r, o)
 	if code == "" {
 		return
 	}
@@ -72,9 +66,9 @@ func (t *target) raise(r reading, o Outlook, most, step float64) {
 }
 
 // ceiling computes the limit of a target protected by a gate: a little above its
-// capacity. The gate reacts within a few answers. The limit stops crowds before they
-// reach the gate, and falls only when the gate stays full or is full repeatedly: a limit
-// that falls with every short slowdown recovers too late.
+// capacity. The limit stops crowds before they reach the gate, and falls only when the
+// gate stays full or is full repeatedly: one that falls with every short slowdown
+// recovers too late.
 func (p *Policy) ceiling(r reading, o Outlook, t *target) {
 	top := above * max(p.st.Capacity.Q50, r.good) // what is answered well now is possible
 	switch {
@@ -109,9 +103,6 @@ func (p *Policy) bounded(r reading, t *target) {
 		t.because(BoundMax)
 	}
 }
-
-// deadBand is the relative change of the limit that is not worth making.
-const deadBand = 0.015
 
 // within returns the points up to span ahead.
 func (o Outlook) within(span time.Duration) []forecast.Point {

@@ -68,20 +68,16 @@ type Fault struct {
 	Errors float64   `json:"errors,omitempty"` // share
 }
 
-// slo returns the highest acceptable p95 in seconds; +Inf while it is unknown.
-func (p *Policy) slo() float64 {
+// SLO returns the highest acceptable p95 in seconds; +Inf while it is unknown.
+func (p *Policy) SLO() float64 {
 	switch {
 	case p.set.SLO > 0:
 		return p.set.SLO.Seconds()
 	case p.st.Base == 0:
 		return math.Inf(1)
 	}
-	return p.st.LearnedSLO()
+	return sloFactor * p.st.Base
 }
-
-// LearnedSLO returns the highest acceptable p95 in seconds if none is configured; 0 while
-// it is unknown.
-func (s *State) LearnedSLO() float64 { return sloFactor * s.Base }
 
 // baseline tracks the p95 at low load: down at once, up slowly.
 func (p *Policy) baseline(r reading, elapsed float64) {
@@ -98,7 +94,7 @@ func (p *Policy) baseline(r reading, elapsed float64) {
 // severity returns the state that r shows. Few answers are not conclusive, and a known
 // fault counts only if it got worse.
 func (p *Policy) severity(r reading) string {
-	slow, errors := r.p95/p.slo(), r.Errors
+	slow, errors := r.p95/p.SLO(), r.Errors
 	if f := &p.st.Guard.Fault; f.Active && errors <= 1.5*f.Errors+0.02 {
 		errors = 0
 	}
@@ -137,13 +133,13 @@ func (p *Policy) protect(r reading, o Outlook, t *target) {
 func (p *Policy) lift(r reading, o Outlook, t *target) {
 	most := max(p.set.CapacityHint, roomAlone*p.st.Proven)
 	safe := p.st.Belief.quantile(-1)
-	shyly := r.rate * (1 + stepShy*(easy-r.p95/p.slo()))
+	shyly := r.rate * (1 + stepShy*(easy-r.p95/p.SLO()))
 	switch {
 	case p.st.Guard.Fault.Active || r.Errors > badErrors: // also of answers too few to lower it
 		t.because(BackendFault)
 	case r.rate < safe:
 		t.raise(r, o, min(most, max(safe, shyly)), stepBold)
-	case r.p95 <= easy*p.slo():
+	case r.p95 <= easy*p.SLO():
 		t.raise(r, o, min(most, shyly), stepBold)
 	default:
 		t.rate = min(r.rate, max(p.st.Capacity.Q80, r.rate*(1-stepDown)))
@@ -205,7 +201,7 @@ func (p *Policy) isFault(r reading) bool {
 // for the second time: then the target has become slow.
 func (p *Policy) isSlow(r reading) bool {
 	b := &p.st.Guard.Trial
-	return max(r.Forwarded, p.st.Guard.Last.Admitted) <= trialDeep*b.Admitted && b.P95 > p.slo() && r.p95 >= unmoved*b.P95
+	return max(r.Forwarded, p.st.Guard.Last.Admitted) <= trialDeep*b.Admitted && b.P95 > p.SLO() && r.p95 >= unmoved*b.P95
 }
 
 // faultEnds clears the fault when the errors are gone.

@@ -161,7 +161,7 @@ func (p *Policy) reading(s Snapshot) reading {
 	}
 	r.good = r.Ended / r.dt * (1 - r.Errors)
 	r.binds = r.RejectedShare > bindsFrom && r.enforced
-	r.calm = r.p95 <= p.slo() && !math.IsInf(p.slo(), 1)
+	r.calm = r.p95 <= p.SLO() && !math.IsInf(p.SLO(), 1)
 	return r
 }
 

@@ -44,7 +44,14 @@ func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
 	} else {
 		out.Limit = p.set.scaled(r.Limit, t.rate)
 	}
-	out.ValidFor = max(min(2*time.Duration(r.dt*float64(time.Second)), validForMax), p.enough(o, t.rate))
+	enough := time.Duration(0) // how long the limit exceeds the expected demand
+	for _, q := range o.within(validForMax) {
+		if headroom*q.Q95 > t.rate {
+			break
+		}
+		enough += o.Step
+	}
+	out.ValidFor = max(min(2*time.Duration(r.dt*float64(time.Second)), validForMax), enough)
 	out.PredictedRPS, out.Predicted95 = r.demand, r.demand
 	for i, q := range o.within(max(out.ValidFor, o.Step)) {
 		if i == 0 {
@@ -60,17 +67,6 @@ func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
 	out.Reason = p.explain(r, out)
 	p.st.Advised = out.Limit
 	return out
-}
-
-// enough returns how long a limit exceeds the expected demand.
-func (p *Policy) enough(o Outlook, rate float64) (span time.Duration) {
-	for _, q := range o.within(validForMax) {
-		if headroom*q.Q95 > rate {
-			break
-		}
-		span += o.Step
-	}
-	return span
 }
 
 // shortage computes Recommendation.Shortage.
@@ -95,7 +91,7 @@ func (p *Policy) explain(r reading, out Recommendation) string {
 	forecast := "forecast=" + digits(out.PredictedRPS) + " req/s, "
 	switch code {
 	case Overload, Slow, BackendFault:
-		return fmt.Sprintf("%s (p95=%.3g s of %.3g s, errors=%.1f %%)", sentences[code], r.p95, p.slo(), 100*r.Errors)
+		return fmt.Sprintf("%s (p95=%.3g s of %.3g s, errors=%.1f %%)", sentences[code], r.p95, p.SLO(), 100*r.Errors)
 	case AtCapacity:
 		return forecast + sentences[code] + digits(p.st.Capacity.Q50) + " req/s"
 	case Refusing:

@@ -105,29 +105,24 @@ func (h *History) keepRaw(s sample) {
 	}
 }
 
-// Newest returns the end of the newest rate; ok is false if there is none.
-func (h *History) Newest() (time.Time, bool) { return time.Unix(0, h.newest), h.seen > 0 }
+// Newest returns the end of the newest rate; zero if there is none.
+func (h *History) Newest() time.Time {
+	if h.seen == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, h.newest)
+}
 
 // Seen returns how many rates were ever added.
 func (h *History) Seen() int64 { return h.seen }
 
 // Age returns the time from the start of the oldest rate ever added to the end of the
-// newest, even if the oldest is no longer kept.
-func (h *History) Age() time.Duration {
-	if h.seen == 0 {
-		return 0
-	}
-	return time.Duration(h.newest - h.first0)
-}
+// newest, even if the oldest is no longer kept; 0 if there is none.
+func (h *History) Age() time.Duration { return time.Duration(h.newest - h.first0) }
 
-// Mean returns the mean rate over (from, to] at a resolution, and which share of the span
-// is known.
-func (h *History) Mean(r Resolution, from, to time.Time) (rate, coverage float64) {
-	return h.MeanSeconds(r, float64(from.UnixNano())/1e9, float64(to.UnixNano())/1e9)
-}
-
-// MeanSeconds is Mean with times in seconds since the Unix epoch.
-func (h *History) MeanSeconds(r Resolution, from, to float64) (rate, coverage float64) {
+// Mean returns the mean rate over (from, to], in seconds since the Unix epoch, at a
+// resolution, and which share of the span is known.
+func (h *History) Mean(r Resolution, from, to float64) (rate, coverage float64) {
 	mean, covered := h.rings[r].over(from, to)
 	if covered == 0 {
 		return 0, 0

@@ -40,7 +40,7 @@ func TestMean(t *testing.T) {
 		{"after everything", Minute, time.Hour, 2 * time.Hour, 0, 0},
 		{"an empty span", Minute, time.Minute, time.Minute, 0, 0},
 	} {
-		rate, coverage := h.Mean(c.r, epoch.Add(c.from), epoch.Add(c.to))
+		rate, coverage := h.Mean(c.r, seconds(epoch.Add(c.from)), seconds(epoch.Add(c.to)))
 		if math.Abs(rate-c.rate) > 1e-9 || math.Abs(coverage-c.coverage) > 1e-6 {
 			t.Errorf("%s: %g of %g, want %g of %g", c.name, rate, coverage, c.rate, c.coverage)
 		}
@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 	if err := h.Add(epoch, time.Minute, 5); err != nil {
 		t.Fatal(err)
 	}
-	before, _ := h.MarshalBinary()
+	before := h.Encode()
 	for _, c := range []struct {
 		name     string
 		at       time.Time
@@ -75,7 +75,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	if after, _ := h.MarshalBinary(); string(after) != string(before) {
+	if after := h.Encode(); string(after) != string(before) {
 		t.Error("what was refused has changed the history")
 	}
 }
@@ -116,7 +116,7 @@ func TestAgainstList(t *testing.T) {
 					known += s
 				}
 			}
-			rate, coverage := h.Mean(res, begin, end)
+			rate, coverage := h.Mean(res, seconds(begin), seconds(end))
 			if math.Abs(coverage*res.Width().Seconds()-known) > 1e-2 || math.Abs(rate*known-sum) > 1e-3*(1+sum) {
 				t.Fatalf("%s to %s: %g over %gs, want %g over %gs", res, end, rate, coverage*res.Width().Seconds(), sum/known, known)
 			}
@@ -147,7 +147,7 @@ func TestBounds(t *testing.T) {
 			}
 		}
 	}
-	if b, _ := h.MarshalBinary(); len(b) > 1<<20 {
+	if b := h.Encode(); len(b) > 1<<20 {
 		t.Errorf("the state has %d bytes", len(b))
 	}
 	if n := len(h.Raw(epoch, at)); n > 26 {

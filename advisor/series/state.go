@@ -7,24 +7,22 @@ import (
 	"weir/advisor/codec"
 )
 
-// word and version are the header written by MarshalBinary.
+// word and version are the header written by Encode.
 const (
 	word    = "weir series"
 	version = 1
 )
 
-// MarshalBinary encodes the history. The error is always nil.
-func (h *History) MarshalBinary() ([]byte, error) { return codec.Marshal(word, version, h.walk), nil }
+// Encode encodes the history.
+func (h *History) Encode() []byte { return codec.Marshal(word, version, h.walk) }
 
-// UnmarshalBinary replaces h by the encoded history. After an error, which wraps
-// [codec.ErrForm], h is unchanged.
-func (h *History) UnmarshalBinary(b []byte) error {
-	n := New()
-	if err := codec.Unmarshal(b, word, version, n.walk); err != nil {
-		return fmt.Errorf("read history: %w", err)
+// Decode returns the encoded history. An error wraps [codec.ErrForm].
+func Decode(b []byte) (*History, error) {
+	h := New()
+	if err := codec.Unmarshal(b, word, version, h.walk); err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
 	}
-	*h = *n
-	return nil
+	return h, nil
 }
 
 func (h *History) walk(c *codec.Codec) {

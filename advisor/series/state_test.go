@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"weir/advisor/codec"
-	"weir/internal/testkit"
 )
 
 func filled(n int, seed uint64) *History {
@@ -25,12 +24,12 @@ func filled(n int, seed uint64) *History {
 func TestState(t *testing.T) {
 	for _, n := range []int{0, 1, 50, 3000} {
 		h := filled(n, 3)
-		b := testkit.Must(h.MarshalBinary())(t)
-		back := New()
-		if err := back.UnmarshalBinary(b); err != nil {
+		b := h.Encode()
+		back, err := Decode(b)
+		if err != nil {
 			t.Fatalf("%d rates: %v", n, err)
 		}
-		newest, _ := h.Newest()
+		newest := h.Newest()
 		if n == 0 {
 			newest = epoch
 		}
@@ -40,19 +39,15 @@ func TestState(t *testing.T) {
 				t.Fatal("a rate is refused")
 			}
 		}
-		one, _ := h.MarshalBinary()
-		two, _ := back.MarshalBinary()
-		if string(one) != string(two) {
+		if string(h.Encode()) != string(back.Encode()) {
 			t.Errorf("%d rates: the histories differ after a hundred more", n)
 		}
 	}
 }
 
-// Any change of the bytes is an error, after which the history is unchanged.
+// Any change of the bytes is an error.
 func TestStateRefusals(t *testing.T) {
-	good, _ := filled(200, 4).MarshalBinary()
-	h := filled(3, 5)
-	before, _ := h.MarshalBinary()
+	good := filled(200, 4).Encode()
 	bad := map[string][]byte{"empty": nil, "short": good[:8], "cut": good[:len(good)-9], "longer": append(append([]byte(nil), good...), 0)}
 	for _, i := range []int{0, len(word), len(word) + 3, len(good) / 2, len(good) - 1} {
 		b := append([]byte(nil), good...)
@@ -60,29 +55,21 @@ func TestStateRefusals(t *testing.T) {
 		bad["a bit differs in byte "+string(rune('0'+i%10))] = b
 	}
 	for name, b := range bad {
-		if err := h.UnmarshalBinary(b); !errors.Is(err, codec.ErrForm) {
+		if _, err := Decode(b); !errors.Is(err, codec.ErrForm) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if after, _ := h.MarshalBinary(); string(after) != string(before) {
-		t.Error("an error has changed the history")
 	}
 }
 
 // No bytes cause a panic.
 func FuzzState(f *testing.F) {
-	good, _ := filled(20, 6).MarshalBinary()
+	good := filled(20, 6).Encode()
 	f.Add(good)
 	f.Add([]byte(word))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h := New()
-		if h.UnmarshalBinary(b) != nil {
-			return
-		}
-		at, _ := h.Newest()
-		_ = h.Add(at.Add(time.Minute), time.Minute, 1)
-		if _, err := h.MarshalBinary(); err != nil {
-			t.Error(err)
+		if h, err := Decode(b); err == nil {
+			_ = h.Add(h.Newest().Add(time.Minute), time.Minute, 1)
+			h.Encode()
 		}
 	})
 }

@@ -61,8 +61,7 @@ func (s *Server) draw(now time.Time) ([]byte, error) {
 	if age := now.Sub(s.page.drawn); s.page.body != nil && age >= 0 && age < pageFresh {
 		return s.page.body, nil
 	}
-	l := s.look()
-	body, err := drawPage(l, s.cfg.Zone, s.cfg.SLO)
+	body, err := drawPage(s.look(), s.cfg.Zone)
 	if err == nil {
 		s.page.body, s.page.drawn = body, now
 	}
@@ -114,11 +113,11 @@ type sheet struct {
 type figure struct{ Name, Value, Note, Tone string }
 
 // drawPage draws the page.
-func drawPage(l *look, zone *time.Location, slo time.Duration) ([]byte, error) {
+func drawPage(l *look, zone *time.Location) ([]byte, error) {
 	sh := sheet{look: l, Zone: zone, Figures: figuresOf(l), More: max(0, len(l.Proxies)-proxiesShown)}
 	sh.State, sh.Tone = guardWord(&l.Believed)
 	l.Changes, l.Proxies = l.Changes[:min(len(l.Changes), changesShown)], l.Proxies[:min(len(l.Proxies), proxiesShown)]
-	for _, c := range newPainter(l, zone, slo).plots() {
+	for _, c := range newPainter(l, zone).plots() {
 		svg, err := c.SVG()
 		if err != nil {
 			return nil, fmt.Errorf("draw page: %w", err)

@@ -22,12 +22,11 @@ type painter struct {
 	*look
 	offset float64 // of the zone, in seconds
 	zone   string
-	slo    time.Duration
 }
 
-func newPainter(l *look, zone *time.Location, slo time.Duration) *painter {
+func newPainter(l *look, zone *time.Location) *painter {
 	name, offset := l.Newest.In(zone).Zone()
-	return &painter{look: l, offset: float64(offset), zone: name, slo: slo}
+	return &painter{l, float64(offset), name}
 }
 
 // x returns the position of a time.
@@ -213,16 +212,8 @@ func (p *painter) latency() chart.Chart {
 	c := chart.Chart{Title: "Latency", X: p.limited(), Y: chart.Axis{Label: "p95 of what was forwarded", Unit: chart.Seconds, Scale: chart.Log}}
 	p95 := p.marked("p95", chart.Blue, p.track, core.ValP95)
 	c.Lines = []chart.Series{p95}
-	if slo := p.good(); slo > 0 && highest(p95.Y) > 0 {
-		c.Limits = []chart.Limit{{Name: "still good", Tone: chart.Red, Y: slo}}
+	if !math.IsInf(p.SLO, 1) && highest(p95.Y) > 0 {
+		c.Limits = []chart.Limit{{Name: "still good", Tone: chart.Red, Y: p.SLO}}
 	}
 	return c
-}
-
-// good returns the highest acceptable p95 in seconds; 0: unknown.
-func (p *painter) good() float64 {
-	if p.slo > 0 {
-		return p.slo.Seconds()
-	}
-	return p.Believed.LearnedSLO()
 }
