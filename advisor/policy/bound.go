@@ -6,12 +6,9 @@ const (
 	// A young gate's limit is at most boundRoom times the most requests that were worked on at a
 	// time, plus boundMore: more than a gate needs, far less than a target's connections.
 	boundRoom, boundMore = 3.0, 8.0
-	// boundStep is the ratio of two consecutive bounds, so that they rarely change.
-	boundStep = 1.25
-	// boundAfter is how many snapshots must be known.
-	boundAfter = 4
-	// atWorkHalf is the half-life of State.AtWork in seconds: weekends must not lower it much.
-	atWorkHalf = 7 * 86400.0
+	boundStep            = 1.25        // ratio of two consecutive bounds, so that they rarely change
+	boundAfter           = 4           // snapshots that must be known
+	atWorkHalf           = 7 * 86400.0 // half-life of State.AtWork in seconds: weekends must not lower it much
 	// takesDouble is how many seconds it takes at least until State.Takes has doubled. A queue
 	// that lasts for seconds does not count; a target that has become slower does.
 	takesDouble = 60.0

@@ -119,18 +119,12 @@ func (p *Policy) believe(r reading, elapsed float64) {
 }
 
 const (
-	few       = 20.0 // answers, below which a snapshot is ignored
-	gateBinds = 0.7  // share of the interval from which good answers are the capacity
-	gateNoise = 0.03 // deviation of the logarithm of a capacity measured that way
-	kneeNoise = 0.08 // likewise, when an unprotected target becomes slow
-)
-
-const (
-	// proofSpan is how many seconds a rate must have been answered well to count: within
-	// two seconds, a third more may be chance.
-	proofSpan = 30.0
-	// proofHalf is the half-life of a proof in seconds.
-	proofHalf = 86400.0
+	few       = 20.0    // answers, below which a snapshot is ignored
+	gateBinds = 0.7     // share of the interval from which good answers are the capacity
+	gateNoise = 0.03    // deviation of the logarithm of a capacity measured that way
+	kneeNoise = 0.08    // likewise, when an unprotected target becomes slow
+	proofSpan = 30.0    // seconds that a rate must last to count: within two, a third more may be chance
+	proofHalf = 86400.0 // half-life of a proof in seconds
 )
 
 // prove records the rate of good answers of r, if the target was healthy.

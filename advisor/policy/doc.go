@@ -1,13 +1,9 @@
 // Package policy combines what a proxy observed and what a forecast expects into one
 // recommendation: which limit should be in force now, for how long, and why.
 //
-// A [Policy] takes a [Snapshot] (what arrived, what was forwarded, how the target
-// answered, what its gate did, which limit is in force) and an [Outlook] (quantiles of
-// the future demand), and returns a [Recommendation].
-//
 //   - The belief (capacity.go) is a distribution over the target's capacity. While a gate
 //     holds requests back the capacity is measured; otherwise answers only bound it. The
-//     proof is the highest rate that the target has answered well, with a half-life of a day.
+//     proof is the highest rate that the target has answered well.
 //   - The ceiling (ceiling.go) is the limit of a target behind a gate: a little above
 //     its capacity. The gate reacts within a few answers; while it is idle there is no
 //     queue. Answer times are not used, because they mix all routes.
@@ -33,7 +29,4 @@
 //
 // It starts from the limit that is in force, not from the previous recommendation, since
 // the limit may have been changed or the recommendation clipped.
-//
-// Rates are permits per second, times are time.Duration, windows in a [Limit] are
-// seconds as in its JSON.
 package policy

@@ -56,9 +56,10 @@ func (l Limit) Rate() float64 {
 	return 0
 }
 
-// numberMax bounds every number of a snapshot and of a limit: far above real values, far
-// below where sums of squares overflow.
-const numberMax = 1e12
+const (
+	numberMax  = 1e12 // of a snapshot or a limit: far above real values, far below where squares overflow
+	permitsMin = 10   // least permits in a window that is changed, so that rounding changes the rate little
+)
 
 func usable(v float64) bool { return v > 1e-6 && v < numberMax }
 
@@ -97,10 +98,6 @@ func (s Settings) scaled(l Limit, rate float64) Limit {
 	}
 	return l
 }
-
-// permitsMin is the least number of permits in a window that is changed, so that rounding
-// to integers changes the rate little.
-const permitsMin = 10
 
 // towards rounds v to a whole number towards from.
 func towards(from, v float64) float64 {

@@ -82,10 +82,7 @@ func New(s Settings) *Policy {
 	return &Policy{set: s, st: State{Version: stateVersion}}
 }
 
-const (
-	delayMax    = time.Hour      // longest plausible p95
-	intervalMax = 24 * time.Hour // longest interval
-)
+const delayMax, intervalMax = time.Hour, 24 * time.Hour // longest plausible p95 and interval
 
 // valid reports whether s is possible.
 func (s Snapshot) valid() bool {
@@ -172,11 +169,9 @@ func (p *Policy) learn(r reading) {
 		elapsed = r.At.Sub(p.st.At).Seconds()
 	}
 	g := &p.st.Guard
-	if elapsed > gapMax.Seconds() {
+	// If another writer has lowered the limit, the former one must not return.
+	if elapsed > gapMax.Seconds() || r.rate < p.st.Advised.Rate()*(1-deadBand) {
 		g.over()
-	}
-	if r.rate < p.st.Advised.Rate()*(1-deadBand) {
-		g.over() // another writer has lowered the limit: the former one must not return
 	}
 	p.st.Count++
 	p.st.At = r.At

@@ -28,12 +28,9 @@ const (
 )
 
 const (
-	validForMax = 10 * time.Minute
-	// shortageSpan is how far ahead a shortage is looked for: the time needed to start
-	// more instances of a target.
-	shortageSpan = 20 * time.Minute
-	// sure is the confidence in the capacity from which a shortage is reported.
-	sure = 0.5
+	validForMax  = 10 * time.Minute
+	shortageSpan = 20 * time.Minute // how far ahead a shortage is looked for: the time needed to start more instances
+	sure         = 0.5              // confidence in the capacity from which a shortage is reported
 )
 
 // recommend assembles the recommendation.
