@@ -13,7 +13,6 @@ import (
 const (
 	eventsBytesMax = 1 << 20
 	eventsMax      = 1000
-	eventNamesMax  = forecast.EventNamesMax
 	nameBytesMax   = 100
 	rampMax        = 7 * 24 * time.Hour
 )
@@ -85,8 +84,8 @@ func (r *reader) file(data []byte) []forecast.Event {
 		}
 		if name := events[i].Name; !slices.Contains(names, name) {
 			names = append(names, name)
-			if len(names) == eventNamesMax+1 {
-				r.Fault(path+".name", "%q is one name too many: at most %d are supported", name, eventNamesMax)
+			if len(names) == forecast.EventNamesMax+1 {
+				r.Fault(path+".name", "%q is one name too many: at most %d are supported", name, forecast.EventNamesMax)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/advisor/forecast"
 	"weir/internal/strict"
 	"weir/internal/testkit"
 )
@@ -46,7 +47,7 @@ func TestParseEvents(t *testing.T) {
 func TestWrongEvents(t *testing.T) {
 	const times = "start: 2026-07-01 08:00, end: 2026-07-01 09:00"
 	names := ""
-	for i := range eventNamesMax + 1 {
+	for i := range forecast.EventNamesMax + 1 {
 		names += fmt.Sprintf("- {name: n%d, %s}\n", i, times)
 	}
 	for _, c := range []struct{ text, want string }{

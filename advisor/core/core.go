@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/advisor/forecast"
@@ -195,9 +196,5 @@ func doubtful(s *Snapshot, most float64) Reply {
 
 // known reports whether the policy knows the algorithm of l.
 func known(l policy.Limit) bool {
-	switch l.Algorithm {
-	case policy.Fixed, policy.Sliding, policy.Token, policy.SlidingLog, policy.GCRA, policy.Leaky, policy.Off:
-		return true
-	}
-	return false
+	return slices.Contains([]string{policy.Fixed, policy.Sliding, policy.Token, policy.SlidingLog, policy.GCRA, policy.Leaky, policy.Off}, l.Algorithm)
 }

@@ -57,11 +57,7 @@ func (s Source) ask(ctx context.Context, p piece) ([]point, error) {
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
-	client := s.Client
-	if client == nil {
-		client = http.DefaultClient
-	}
-	res, err := client.Do(r)
+	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		if cause, ok := errors.AsType[*url.Error](err); ok {
 			err = cause.Err // it repeats the address, which the caller names

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -32,8 +31,6 @@ type Source struct {
 	URL *url.URL
 	// Query is an expression for one series in requests per second.
 	Query string
-	// Client sends the queries; nil means http.DefaultClient.
-	Client *http.Client
 }
 
 // Load returns what the server has for the time up to now and before until, by ascending

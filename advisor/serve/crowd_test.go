@@ -92,7 +92,7 @@ func TestPanic(t *testing.T) {
 	m := newMind(core.Tuning{})
 	m.core = nil
 	s := snapAt(monday)
-	r, stack := m.take(s)
+	r, stack := m.post(s)
 	if r.Result != core.Failed || r.Limit != s.Limit || !strings.Contains(stack, "core") {
 		t.Errorf("answered %+v, %s", r, stack)
 	}

@@ -15,7 +15,7 @@ func (s *Server) registerMetrics(set *metric.Set) {
 	}
 	set.Counter("advisor_snapshots_shed_total", "Snapshots answered 503 because too many were in progress.", s.shed.Load)
 	set.Histogram("advisor_post_duration_seconds", "Time to answer a snapshot.", s.posts)
-	set.Histogram("advisor_fit_duration_seconds", "Time to update the forecast and the recommendation with a snapshot.", s.fits)
+	set.Histogram("advisor_fit_duration_seconds", "Time to update the forecast and the recommendation with a snapshot.", s.mind.fits)
 	set.Counter("advisor_clock_jumps_total", "How often snapshots led to another time.", func() uint64 { return s.mind.view().Jumps })
 	s.registerBeliefs(set)
 	if k := s.keeper; k != nil {

@@ -8,6 +8,7 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/state"
+	"weir/internal/metric"
 )
 
 // A mind is the core with a lock.
@@ -15,8 +16,8 @@ import (
 // Safe for concurrent use: mu guards the fields below it. While it is held nothing
 // blocks, and at most about 100 µs are computed, except for taking an image.
 type mind struct {
-	keep   func(state.Record)       // appends to the journal; nil: none
-	fitted func(took time.Duration) // called with the time that learning from a snapshot took
+	keep func(state.Record) // appends to the journal; nil: none
+	fits *metric.Histogram  // of the time that learning from a snapshot takes
 
 	mu       sync.Mutex
 	core     *core.Core
@@ -25,7 +26,7 @@ type mind struct {
 }
 
 func newMind(t core.Tuning) *mind {
-	return &mind{core: core.New(t), fitted: func(time.Duration) {}}
+	return &mind{core: core.New(t), fits: metric.NewHistogram(metric.Latency())}
 }
 
 // with calls f to read or change the core, with the lock held. f must not keep the core.
@@ -41,16 +42,11 @@ func (m *mind) view() (v core.View) {
 	return v
 }
 
-// post processes a snapshot and answers it.
+// post processes a snapshot and answers it. If that panics, the answer is that the limit in force
+// stays, and the program continues.
 func (m *mind) post(s *core.Snapshot) (r core.Reply, stack string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.take(s)
-}
-
-// take is like post for callers that hold mu. If it panics, the answer is that the limit in force
-// stays, and the program continues.
-func (m *mind) take(s *core.Snapshot) (r core.Reply, stack string) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			r = core.Hold(s, core.Failed, "internal_error", "the advisor failed, the limit stays")
@@ -62,7 +58,7 @@ func (m *mind) take(s *core.Snapshot) (r core.Reply, stack string) {
 	if r.Result != core.Learned {
 		return r, ""
 	}
-	m.fitted(time.Since(start))
+	m.fits.Observe(time.Since(start))
 	m.sequence++
 	m.anew = m.anew || r.Anew
 	if m.keep != nil {

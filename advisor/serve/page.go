@@ -145,7 +145,7 @@ func guardWord(s *policy.State) (word, tone string) {
 	case s.Count == 0:
 		return "no snapshot yet", "grey"
 	}
-	switch strings.ToLower(s.Guard.State) {
+	switch s.Guard.State {
 	case "bad":
 		return "target overloaded", "red"
 	case "warn":
@@ -161,18 +161,16 @@ func figuresOf(l *look) []figure {
 	if !a.Given {
 		return figures
 	}
-	figures = append(figures,
+	capacity := figure{"Capacity", "unknown", "not enough traffic yet", "green"}
+	if c.Q50 > 0 {
+		capacity.Value, capacity.Note = rate(c.Q50)+"/s", "probably "+rate(c.Q20)+" to "+rate(c.Q80)+"/s"
+	}
+	return append(figures,
 		figure{"Predicted", rate(a.Rec.PredictedRPS) + "/s", "at most " + rate(a.Rec.Predicted95) + "/s (95 %), within " + spanWord(a.Rec.ValidFor), "violet"},
 		figure{"Limit in force", perSecond(a.Sum.Limit), a.Sum.Limit.Algorithm + parameters(a.Sum.Limit), "amber"},
-		figure{"Recommended", perSecond(a.Rec.Limit), a.Rec.Algorithm + parameters(a.Rec.Limit), "red"})
-	if c.Q50 > 0 {
-		figures = append(figures, figure{"Capacity", rate(c.Q50) + "/s", "probably " + rate(c.Q20) + " to " + rate(c.Q80) + "/s", "green"})
-	} else {
-		figures = append(figures, figure{"Capacity", "unknown", "not enough traffic yet", "green"})
-	}
-	figures = append(figures, figure{"Confidence", percent(l.Believed.Capacity.Confidence), "in the capacity", ""},
+		figure{"Recommended", perSecond(a.Rec.Limit), a.Rec.Algorithm + parameters(a.Rec.Limit), "red"},
+		capacity, figure{"Confidence", percent(c.Confidence), "in the capacity", ""},
 		figure{"Latency p95", latencyWord(a.Sum.P95), percent(a.Sum.Errors) + " errors", ""})
-	return figures
 }
 
 // A share is the part of an expert in a forecast, in percent.

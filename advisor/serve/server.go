@@ -36,7 +36,6 @@ type Server struct {
 	results  [core.ResultsN]metric.Counter
 	shed     metric.Counter
 	posts    *metric.Histogram
-	fits     *metric.Histogram
 	listener net.Listener
 	events   *watch.Watcher // nil: no file of events
 	others   sync.WaitGroup // goroutines other than the HTTP server
@@ -62,9 +61,8 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	log := e.Logger("Advisor")
 	s := &Server{
 		env: e, cfg: cfg, log: log, mind: newMind(tuningOf(&cfg)), voice: newVoice(log), listener: l,
-		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.Decision()), fits: metric.NewHistogram(metric.Latency()),
+		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.Decision()),
 	}
-	s.mind.fitted = s.fits.Observe
 	if cfg.StateFile != "" {
 		if s.keeper, err = openKeeper(time.Now(), &cfg, s.mind, e.Logger("State")); err != nil {
 			l.Close()

@@ -11,8 +11,7 @@ import (
 	"slices"
 )
 
-// version is the format of both files. The encoding of the parts of an image is up to
-// their owner.
+// version is the format of an image. The encoding of its parts is up to their owner.
 const version = 1
 
 const (
@@ -58,7 +57,7 @@ func (m *Image) encode() ([]byte, error) {
 
 // decode is the inverse of encode. The error says what is wrong with data.
 func decode(data []byte) (*Image, error) {
-	line, body, found := bytes.Cut(data[:], []byte{'\n'})
+	line, body, found := bytes.Cut(data, []byte{'\n'})
 	if !found || len(line) > headBytesMax || !bytes.HasPrefix(line, []byte(imageWord+" ")) {
 		return nil, errors.New("is not a state of the advisor")
 	}

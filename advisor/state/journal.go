@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	journalWord = "weir-advisor-journal"
+	// journalHead is the first line; it ends with the version.
+	journalHead = "weir-advisor-journal 1"
 	// pendingMax bounds the records that wait for the disk. Beyond it records are dropped
 	// and counted, and the next image must be written soon.
 	pendingMax = 4 << 20
@@ -37,7 +38,7 @@ func readJournal(data []byte) (records []Record, wrong string) {
 	if !found {
 		return nil, "its first line is cut off"
 	}
-	if string(head) != journalHead() {
+	if string(head) != journalHead {
 		return nil, "it is not a journal of this version"
 	}
 	for len(rest) > 0 {
@@ -54,8 +55,6 @@ func readJournal(data []byte) (records []Record, wrong string) {
 	}
 	return records, ""
 }
-
-func journalHead() string { return journalWord + " " + strconv.Itoa(version) }
 
 // parseRecord parses a line without its newline. The record borrows from it.
 func parseRecord(line []byte) (r Record, ok bool) {
@@ -97,7 +96,7 @@ func (j *journal) write(name string, lines []byte, last uint64) error {
 			return err
 		}
 		*j = journal{file: f}
-		lines = append([]byte(journalHead()+"\n"), lines...)
+		lines = append([]byte(journalHead+"\n"), lines...)
 	}
 	if _, err := j.file.Write(lines); err != nil {
 		_ = j.file.Truncate(j.size) // shortening needs no space

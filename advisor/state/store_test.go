@@ -176,7 +176,7 @@ func TestDamagedJournal(t *testing.T) {
 	line := func(n uint64) string {
 		return string(appendRecord(nil, Record{n, fmt.Appendf(nil, `{"n":%d}`, n)}))
 	}
-	head := journalHead() + "\n"
+	head := journalHead + "\n"
 	for _, c := range []struct {
 		name, data, want string
 		records          []uint64
@@ -362,10 +362,10 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzJournal(f *testing.F) {
-	f.Add(append([]byte(journalHead()+"\n"), appendRecord(nil, Record{1, []byte("{}")})...))
+	f.Add(append([]byte(journalHead+"\n"), appendRecord(nil, Record{1, []byte("{}")})...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		records, wrong := readJournal(data)
-		out := []byte(journalHead() + "\n")
+		out := []byte(journalHead + "\n")
 		for _, r := range records {
 			out = appendRecord(out, r)
 		}
