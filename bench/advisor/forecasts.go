@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/advisor/forecast"
@@ -138,8 +139,7 @@ func comparisons(list []backtest.Comparison, named ...string) *report.Table {
 
 // printSpikes prints how well alarms predict sudden rises.
 func printSpikes(out io.Writer, list []*replayed) {
-	fmt.Fprint(out, "\n### Sudden rises: alarms of the 95 % quantile\n\n")
-	report.Head(out, "series", "horizon", "rises", "announced", "lead, median", "alarms", "of these right %", "in alarm % of the time")
+	t := report.NewTable("series | horizon | rises | announced | lead, median | alarms | of these right % | in alarm % of the time")
 	for _, r := range list {
 		for h, s := range r.spikes {
 			lead, right := "–", "–"
@@ -149,9 +149,10 @@ func printSpikes(out io.Writer, list []*replayed) {
 			if s.Alarms > 0 {
 				right = fmt.Sprintf("%.0f", 100*float64(s.Right)/float64(s.Alarms))
 			}
-			report.Row(out, r.run.Trace.Name, r.run.Horizons[h].String(), fmt.Sprint(s.Rises), fmt.Sprint(s.Announced), lead, fmt.Sprint(s.Alarms), right, fmt.Sprintf("%.0f", 100*s.InAlarm))
+			t.Add("%s | %v | %d | %d | %s | %d | %s | %.0f", r.run.Trace.Name, r.run.Horizons[h], s.Rises, s.Announced, lead, s.Alarms, right, 100*s.InAlarm)
 		}
 	}
+	printTable(out, "Sudden rises: alarms of the 95 % quantile", t)
 	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, within the horizon and three minutes more. Who is always in alarm raises none.\n")
 }
 
@@ -160,13 +161,13 @@ var coldAges = []time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour,
 
 // printCold prints the errors by the amount of history.
 func printCold(out io.Writer, list []*replayed) {
-	fmt.Fprint(out, "\n### Forecasts by age of the history: error in parts of the last value's (share inside of q05 to q95)\n\n")
-	report.Head(out, "series", "horizon", "to 5 min", "30 min", "6 h", "2 d", "8 d", "more")
+	t := report.NewTable("series | horizon | to 5 min | 30 min | 6 h | 2 d | 8 d | more")
 	for _, r := range list {
 		for h, stages := range r.cold {
-			report.Row(out, append([]string{r.run.Trace.Name, r.run.Horizons[h].String()}, coldCells(stages)...)...)
+			t.Add("%s | %v | %s", r.run.Trace.Name, r.run.Horizons[h], strings.Join(coldCells(stages), " | "))
 		}
 	}
+	printTable(out, "Forecasts by age of the history: error in parts of the last value's (share inside of q05 to q95)", t)
 }
 
 // coldCells returns a cell for each of coldAges, and one for longer histories.

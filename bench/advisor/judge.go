@@ -67,14 +67,14 @@ func (f *field) judge(name string) (list []verdict) {
 }
 
 func printVerdicts(out io.Writer, list []verdict) {
-	fmt.Fprint(out, "\n### Acceptance\n\n")
-	report.Head(out, "line", "found", "least … most of the seeds", "allowed", "worst run", "runs", "verdict")
+	t := report.NewTable("line | found | least … most of the seeds | allowed | worst run | runs | verdict")
 	for _, v := range list {
 		interval := "–"
 		if v.Seeds >= seedsLeast {
 			interval = fmt.Sprintf("%.2f … %.2f", v.Least, v.Most)
 		}
-		report.Row(out, v.Line, fmt.Sprintf("%.2f", v.Value), interval, fmt.Sprintf("%.2f", v.Bound), fmt.Sprintf("%.2f", v.Worst), fmt.Sprint(v.Counts), v.Word)
+		t.Add("%s | %.2f | %s | %.2f | %.2f | %d | %s", v.Line, v.Value, interval, v.Bound, v.Worst, v.Counts, v.Word)
 	}
+	printTable(out, "Acceptance", t)
 	fmt.Fprintf(out, "\nFound is the median of the seeds, each over all scenarios. A verdict takes %d seeds of each scenario, whose least and most enclose the median of all seeds with 94 %%; it is open while the bound lies between them.\n", seedsLeast)
 }

@@ -2,7 +2,6 @@ package advisor
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"slices"
 
@@ -15,17 +14,17 @@ const lossesShown = 12
 // printLosses prints the scenarios in which the advisor loses most against the perfect
 // gate, and the best of the other contestants there.
 func (f *field) printLosses(out io.Writer) {
-	fmt.Fprint(out, "\n### Where the advisor loses most\n\n")
-	report.Head(out, "scenario", "loss %", "overload s/h", "below need %", "above capacity %", "rejected needlessly %", "who did best", "its loss %")
+	t := report.NewTable("scenario | loss % | overload s/h | below need % | above capacity % | rejected needlessly % | who did best | its loss %")
 	sorted := slices.Clone(f.plays)
 	worst := func(p *played) float64 { return loss(p, p.results[advisorName]) }
 	slices.SortStableFunc(sorted, func(a, b *played) int { return cmp.Compare(worst(b), worst(a)) })
 	for _, p := range sorted[:min(lossesShown, len(sorted))] {
 		r := p.results[advisorName]
 		best := p.best(f.names)
-		report.Row(out, p.Name, fmt.Sprintf("%.1f", worst(p)), fmt.Sprintf("%.0f", perHour(float64(r.Overload), r)), fmt.Sprintf("%.1f", 100*r.BelowNeed),
-			fmt.Sprintf("%.1f", 100*r.AboveCapacity), fmt.Sprintf("%.2f", 100*r.NeedlessShare()), best, fmt.Sprintf("%.1f", loss(p, p.results[best])))
+		t.Add("%s | %.1f | %.0f | %.1f | %.1f | %.2f | %s | %.1f", p.Name, worst(p), perHour(float64(r.Overload), r), 100*r.BelowNeed,
+			100*r.AboveCapacity, 100*r.NeedlessShare(), best, loss(p, p.results[best]))
 	}
+	printTable(out, "Where the advisor loses most", t)
 }
 
 // best returns the contestant with the most goodput, except for the advisor and the perfect

@@ -2,6 +2,7 @@ package advisor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,15 +119,8 @@ func (z size) scenario(all []*trace, t, e, seed int) *closedloop.Scenario {
 }
 
 // wanted returns the scenarios whose names contain all words.
-func wanted(all []*closedloop.Scenario, words []string) (some []*closedloop.Scenario) {
-	for _, s := range all {
-		fits := true
-		for _, w := range words {
-			fits = fits && strings.Contains(s.Name, w)
-		}
-		if fits {
-			some = append(some, s)
-		}
-	}
-	return some
+func wanted(all []*closedloop.Scenario, words []string) []*closedloop.Scenario {
+	return slices.DeleteFunc(slices.Clone(all), func(s *closedloop.Scenario) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s.Name, w) })
+	})
 }

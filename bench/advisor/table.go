@@ -161,10 +161,5 @@ func (f *field) printBy(out io.Writer, title string, part func(*played) string) 
 
 // rank returns the index of an event in the list. Other names keep their order.
 func rank(name string) int {
-	for i := range events {
-		if events[i].name == name {
-			return i
-		}
-	}
-	return 0
+	return max(0, slices.IndexFunc(events, func(e event) bool { return e.name == name }))
 }
