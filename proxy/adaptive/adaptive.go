@@ -17,11 +17,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
-	"weir/internal/strict"
 
 	"weir/internal/metric"
+	"weir/internal/strict"
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/gate"
@@ -138,10 +139,9 @@ func (a *Adaptive) begin(now time.Time) {
 	a.clock = clock{began: now, interval: interval / time.Duration(a.every), scale: a.cfg.Settings.Scale}
 	a.last = &reading{at: now, traffic: a.cfg.Traffic()}
 	a.beat = a.last
-	if in := a.cfg.Limits.Active(); in.Source != admin.SourceDefault {
-		a.algorithm, a.switched = in.Config.Algorithm, a.clock.then(now, in.UpdatedAt) // no later than that
-	} else {
-		a.algorithm = in.Config.Algorithm
+	in := a.cfg.Limits.Active()
+	if a.algorithm = in.Config.Algorithm; in.Source != admin.SourceDefault {
+		a.switched = a.clock.then(now, in.UpdatedAt) // no later than that
 	}
 	a.show(func(p *public) { p.next = a.clock.due(a.every) })
 	a.renew(now)
@@ -280,7 +280,7 @@ func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line
 		a.apply(now, u, v, line)
 	}
 	if text := v.String(); text != "" {
-		line.Reason = joined(text, line.Reason)
+		line.Reason = strings.TrimSuffix(text+"; "+line.Reason, "; ")
 	}
 }
 
@@ -368,14 +368,6 @@ func (a *Adaptive) succeeded(now time.Time, r *Recommendation) {
 	if failures > 0 {
 		a.cfg.Log.Info("AI module reachable again", "failed", failures)
 	}
-}
-
-// joined joins two parts of a sentence, of which the second may be empty.
-func joined(one, two string) string {
-	if two == "" {
-		return one
-	}
-	return one + "; " + two
 }
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

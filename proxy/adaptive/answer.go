@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -88,12 +89,7 @@ func words(list []string, value any) []string {
 			list = words(list, one)
 		}
 	case map[string]any:
-		names := make([]string, 0, len(v))
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			list = words(list, v[name])
 		}
 	}
