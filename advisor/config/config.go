@@ -14,25 +14,18 @@ import (
 
 // Config has the settings as given.
 type Config struct {
-	// CapacityRPS is the expected capacity of the target in requests per second; 0 is
-	// unknown.
-	CapacityRPS float64
-	// SLO is the highest acceptable p95; 0: three times the p95 at low load.
-	SLO time.Duration
-	// LimitMin and LimitMax bound recommended limits, in requests per second.
-	LimitMin, LimitMax float64
+	CapacityRPS        float64       // expected of the target, in requests per second; 0: unknown
+	SLO                time.Duration // highest acceptable p95; 0: three times the p95 at low load
+	LimitMin, LimitMax float64       // bounds of recommended limits, in requests per second
 	// StateFile keeps what was learned; empty: nothing is kept. It is replaced as a whole
 	// every StateEvery, and later snapshots go to its journal.
-	StateFile  string
-	StateEvery time.Duration
-	// HistoryURL is a server to load history from at the start, or nil.
-	HistoryURL   *url.URL
+	StateFile    string
+	StateEvery   time.Duration
+	HistoryURL   *url.URL // of a server to load history from at the start, or nil
 	HistoryQuery string
-	// Zone is the time zone of days and weeks.
-	Zone *time.Location
-	// EventsFile lists announced events; Events is its content at the start.
-	EventsFile string
-	Events     []forecast.Event
+	Zone         *time.Location   // of days and weeks
+	EventsFile   string           // lists announced events
+	Events       []forecast.Event // its content at the start
 }
 
 const (

@@ -10,13 +10,11 @@ import (
 
 const (
 	// doubtFactor times the largest rate of about the last week is a rate that needs
-	// confirmation by a second snapshot. Rates below doubtMin never do.
+	// confirmation by a second snapshot.
 	doubtFactor = 20.0
-	doubtMin    = 100.0 // requests per second
-	// doubtAfter is how much history is required before rates are doubted.
-	doubtAfter = time.Hour
-
-	week = 7 * 24 * time.Hour
+	doubtMin    = 100.0     // requests per second; rates below it never do
+	doubtAfter  = time.Hour // of history is required
+	week        = 7 * 24 * time.Hour
 )
 
 // A doubt is a snapshot with an implausible rate. It is answered with the limit in force

@@ -11,16 +11,10 @@ import (
 )
 
 const (
-	// silentAfter is after how many of its intervals without a snapshot a proxy stops
-	// counting.
-	silentAfter = 3
-	// spanMin is the least interval expected of a proxy. While its gate holds requests
-	// back it reports more often.
-	spanMin = 30 * time.Second
-	// unprovenMax bounds an interval that was only reported and not observed yet.
-	unprovenMax = 5 * time.Minute
-	// membersMax bounds the known proxies. A silent one makes room for a new one.
-	membersMax = 1000
+	silentAfter = 3                // intervals without a snapshot after which a proxy stops counting
+	spanMin     = 30 * time.Second // expected at least, although a proxy whose gate holds requests back reports more often
+	unprovenMax = 5 * time.Minute  // of an interval that was only reported and not observed yet
+	membersMax  = 1000             // known proxies; a silent one makes room for a new one
 )
 
 // errFull means that there is no room for another proxy.
@@ -59,13 +53,10 @@ type sums struct {
 	Rejected  float64 `json:"rejected"`
 	Ended     float64 `json:"ended"`
 	Failed    float64 `json:"failed"` // of the ended
-	// Slow is p95 in seconds, times requests ended.
-	Slow float64 `json:"slow"`
-	// Places are the gates' limits, Bound the same while they held requests back.
-	Places float64 `json:"places"`
-	Bound  float64 `json:"bound"`
-	// InFlight are requests at the targets.
-	InFlight float64 `json:"inFlight,omitempty"`
+	Slow      float64 `json:"slow"`   // p95 in seconds, times requests ended
+	Places    float64 `json:"places"` // the gates' limits
+	Bound     float64 `json:"bound"`  // the same while they held requests back
+	InFlight  float64 `json:"inFlight,omitempty"`
 }
 
 // add adds o multiplied by k.
@@ -103,11 +94,9 @@ func (s *Snapshot) rates() sums {
 // Owned by its Core.
 type fleet struct {
 	Members []*member `json:"members"` // by name
-	// Ended is the end of the last round, Ender the proxy that ended it.
-	Ended time.Time `json:"ended"`
-	Ender string    `json:"ender"`
-	// Newest is the time of the newest snapshot of all.
-	Newest time.Time `json:"newest"`
+	Ended   time.Time `json:"ended"`   // end of the last round
+	Ender   string    `json:"ender"`   // the proxy that ended it
+	Newest  time.Time `json:"newest"`  // time of the newest snapshot of all
 	// Passed is how long the proxies have reported. It does not jump when the clock of
 	// one does: a snapshot advances it by at most its interval.
 	Passed time.Duration `json:"passed"`

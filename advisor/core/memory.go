@@ -9,16 +9,11 @@ import (
 )
 
 const (
-	// changesMax bounds the recommendations that are kept.
-	changesMax = 100
-	// shiftsMax bounds the changes of level that are kept.
-	shiftsMax = 50
-	// horizon is the least time that the policy looks ahead.
-	horizon = 20 * time.Minute
-	// stepMin limits an outlook to 80 points.
-	stepMin = 15 * time.Second
-	// stepMax is the coarsest outlook.
-	stepMax = time.Hour
+	changesMax = 100              // recommendations that are kept
+	shiftsMax  = 50               // changes of level that are kept
+	horizon    = 20 * time.Minute // least time that the policy looks ahead
+	stepMin    = 15 * time.Second // limits an outlook to 80 points
+	stepMax    = time.Hour        // of the coarsest outlook
 )
 
 // A memory holds all that was learned in one continuous time. It is what is saved, and is
@@ -41,9 +36,9 @@ type kept struct {
 	Shifts  []Shift  `json:"shifts"`  // the oldest first
 	Rounds  uint64   `json:"rounds"`  // that were learned from
 	Most    float64  `json:"most"`    // largest rate of about the last week
-	// Every is the length of rounds while no gate holds requests back.
-	Every time.Duration `json:"every"`
-	Zone  string        `json:"zone"` // time zone of the forecast; that of a nil Location is UTC
+
+	Every time.Duration `json:"every"` // length of rounds while no gate holds requests back
+	Zone  string        `json:"zone"`  // time zone of the forecast; that of a nil Location is UTC
 }
 
 // An Advice is the newest recommendation, and what it was made for.
@@ -102,7 +97,8 @@ func (m *memory) learn(s *Snapshot) (changed *Change, err error) {
 		m.note(&sum, math.NaN())
 		return nil, nil
 	}
-	rec := m.policy.Advise(sum, m.outlook(m.Every))
+	step := min(max(m.Every, stepMin), stepMax)
+	rec := m.policy.Advise(sum, policy.Outlook{Step: step, Points: m.future.Outlook(max(horizon, step), step)})
 	before := m.Advice
 	m.Advice = Advice{Given: true, At: sum.At, Sum: sum, Rec: rec}
 	m.note(&sum, rec.Rate())
@@ -125,10 +121,8 @@ type slot struct {
 }
 
 const (
-	// everyFirst is the assumed length of rounds until one is known that no gate
-	// shortened. everyMax bounds a slot.
-	everyFirst = 30 * time.Second
-	everyMax   = 5 * time.Minute
+	everyFirst = 30 * time.Second // assumed length of rounds until one is known that no gate shortened
+	everyMax   = 5 * time.Minute  // of a slot
 )
 
 // foresee adds a round to the forecast.
@@ -166,12 +160,6 @@ func (m *memory) notice() {
 	if known && (len(m.Shifts) == 0 || at.After(m.Shifts[len(m.Shifts)-1].At)) {
 		m.Shifts = forget(append(m.Shifts, Shift{at, up}), shiftsMax)
 	}
-}
-
-// outlook returns the forecast in the form and with the steps of the policy.
-func (m *memory) outlook(interval time.Duration) policy.Outlook {
-	step := min(max(interval, stepMin), stepMax)
-	return policy.Outlook{Step: step, Points: m.future.Outlook(max(horizon, step), step)}
 }
 
 // note adds a round to the track.

@@ -19,6 +19,9 @@ const (
 	partPolicy   = "policy"
 	partTrack    = "track"
 	partRest     = "rest"
+
+	afresh  = "starting without it"
+	rawSpan = 6 * time.Hour // for which rates are kept at full resolution
 )
 
 // Parts encodes the state as parts by name. Each can be read without the others, so that a
@@ -46,8 +49,6 @@ func (d *Damage) Error() string {
 }
 
 func (d *Damage) Unwrap() error { return d.Err }
-
-const afresh = "starting without it"
 
 // Restore returns a Core with the state that [Core.Parts] encoded. Parts that cannot be
 // read are left out, and returned as damages.
@@ -167,6 +168,3 @@ func rowsOf(h *series.History) []series.Row {
 	rows = append(rows, h.Rows(series.Minute, fine, border)...)
 	return append(rows, raw...)
 }
-
-// rawSpan is how far back rates are kept at full resolution.
-const rawSpan = 6 * time.Hour

@@ -17,20 +17,15 @@ const (
 	coarseStep = 5 * time.Minute
 	coarseSpan = 35 * 24 * time.Hour
 
-	// pointsMax bounds the points of one query; servers refuse more than 11,000.
-	pointsMax = 2016 // a week by five minutes
-	// questionTimeout bounds one query.
-	questionTimeout = 15 * time.Second
-	// rateMax is above any plausible rate.
-	rateMax = 1e9
+	pointsMax       = 2016             // of one query, a week by five minutes; servers refuse more than 11,000
+	questionTimeout = 15 * time.Second // of one query
+	rateMax         = 1e9              // above any plausible rate
 )
 
 // A Source is a query of a server.
 type Source struct {
-	// URL is the server's, including what precedes /api/v1.
-	URL *url.URL
-	// Query is an expression for one series in requests per second.
-	Query string
+	URL   *url.URL // the server's, including what precedes /api/v1
+	Query string   // an expression for one series in requests per second
 }
 
 // Load returns what the server has for the time up to now and before until, by ascending

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,15 +10,12 @@ import (
 	"weir/advisor/config"
 	"weir/advisor/core"
 	"weir/advisor/state"
-	"weir/internal/every"
 	"weir/internal/metric"
 )
 
 const (
-	// keeperPause is the interval of checking what there is to do.
-	keeperPause = time.Second
-	// retryPause is the time until a failed save is tried again.
-	retryPause = 10 * time.Second
+	keeperPause = time.Second      // interval of checking what there is to do
+	retryPause  = 10 * time.Second // until a failed save is tried again
 	// journalMax is the size of the journal, in bytes, at which a new image is written.
 	// It bounds how long a start takes.
 	journalMax = 4 << 20
@@ -129,11 +125,6 @@ func (k *keeper) setAside(now time.Time) {
 	} else {
 		k.log.Warn("The snapshots are of another time; starting from scratch, and keeping the previous state as " + aside)
 	}
-}
-
-// run saves when it is due, until ctx ends.
-func (k *keeper) run(ctx context.Context) {
-	every.Pause(ctx.Done(), keeperPause, k.look)
 }
 
 // look writes the journal, saves when it is due, and logs once when the disk accepts no

@@ -26,14 +26,14 @@ import (
 var pageText string
 
 const (
-	// pageFresh is how long a drawn page is reused.
-	pageFresh = time.Second
-	// changesShown bounds the recommendations in the table.
-	changesShown = 20
-	// proxiesShown bounds the proxies in the table.
-	proxiesShown = 20
-	// expertsShown bounds the experts that are shown separately.
-	expertsShown = 5
+	pageFresh    = time.Second // for which a drawn page is reused
+	changesShown = 20          // recommendations in the table
+	proxiesShown = 20          // proxies in the table
+	expertsShown = 5           // experts that are shown separately
+
+	hoursSpan = 4 * time.Hour
+	daysSpan  = 14 * 24 * time.Hour
+	limitSpan = 24 * time.Hour
 )
 
 // A page is the page as drawn last.
@@ -67,12 +67,6 @@ func (s *Server) draw(now time.Time) ([]byte, error) {
 	}
 	return body, err
 }
-
-const (
-	hoursSpan = 4 * time.Hour
-	daysSpan  = 14 * 24 * time.Hour
-	limitSpan = 24 * time.Hour
-)
 
 // A look has the data of the page, copied from the core.
 type look struct {

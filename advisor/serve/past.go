@@ -9,12 +9,9 @@ import (
 )
 
 const (
-	// importMax bounds how long loading history may delay serving.
-	importMax = 20 * time.Second
-	// enough is how much history of our own makes loading unnecessary.
-	enough = 34 * 24 * time.Hour
-	// gain is how much older the loaded history must be to be used.
-	gain = 6 * time.Hour
+	importMax = 20 * time.Second    // for which loading history may delay serving
+	enough    = 34 * 24 * time.Hour // of our own history makes loading unnecessary
+	gain      = 6 * time.Hour       // by which the loaded history must be older to be used
 )
 
 // loadPast imports what a server has for the time before our own history. If it is

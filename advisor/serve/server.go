@@ -14,6 +14,7 @@ import (
 	"weir/advisor/forecast"
 	"weir/advisor/history"
 	"weir/advisor/policy"
+	"weir/internal/every"
 	"weir/internal/metric"
 	"weir/internal/service"
 	"weir/internal/watch"
@@ -60,7 +61,7 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	}
 	log := e.Logger("Advisor")
 	s := &Server{
-		env: e, cfg: cfg, log: log, mind: newMind(tuningOf(&cfg)), voice: newVoice(log), listener: l,
+		env: e, cfg: cfg, log: log, mind: newMind(tuningOf(&cfg)), voice: &voice{log: log}, listener: l,
 		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.Decision()),
 	}
 	if cfg.StateFile != "" {
@@ -102,7 +103,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last answer is sent
 	s.others.Go(func() { s.voice.run(beside) })
 	if s.keeper != nil {
-		s.others.Go(func() { s.keeper.run(beside) })
+		s.others.Go(func() { every.Pause(beside.Done(), keeperPause, s.keeper.look) })
 	}
 	if s.events != nil {
 		s.others.Go(func() { s.events.Run(beside, s.follow) })

@@ -13,12 +13,10 @@ import (
 	"weir/internal/every"
 )
 
-// voicePause is the least time between two log lines about refused snapshots.
-const voicePause = time.Second
-
-// changesPerPause bounds the log lines about recommendations in a replay; further ones
-// are counted.
-const changesPerPause = 20
+const (
+	voicePause      = time.Second // least time between two log lines about refused snapshots
+	changesPerPause = 20          // most log lines about recommendations in a replay; further ones are counted
+)
 
 // A voice logs the results of snapshots, without a line for each.
 //
@@ -27,16 +25,12 @@ type voice struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	refused map[core.Result]int
-	latest  map[core.Result]string // fault of the newest
-	changes int                    // log lines in this second
-	silent  int                    // further changes
+	refused [core.ResultsN]int
+	latest  [core.ResultsN]string // fault of the newest
+	changes int                   // log lines in this second
+	silent  int                   // further changes
 	stack   string
 	sharers int // number of proxies that last shared the limit
-}
-
-func newVoice(log *slog.Logger) *voice {
-	return &voice{log: log, refused: make(map[core.Result]int), latest: make(map[core.Result]string)}
 }
 
 // refuse counts a snapshot that was not learned from.
@@ -97,7 +91,7 @@ func (v *voice) run(ctx context.Context) {
 func (v *voice) say() {
 	v.mu.Lock()
 	refused, latest, silent, stack := v.refused, v.latest, v.silent, v.stack
-	v.refused, v.latest = make(map[core.Result]int), make(map[core.Result]string)
+	v.refused, v.latest = [core.ResultsN]int{}, [core.ResultsN]string{}
 	v.changes, v.silent, v.stack = 0, 0, ""
 	v.mu.Unlock()
 	for r := range core.Result(core.ResultsN) {

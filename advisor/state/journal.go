@@ -14,8 +14,7 @@ const (
 	// pendingMax bounds the records that wait for the disk. Beyond it records are dropped
 	// and counted, and the next image must be written soon.
 	pendingMax = 4 << 20
-	// journalMax bounds the part of a journal that is read.
-	journalMax = 64 << 20
+	journalMax = 64 << 20 // bytes of a journal that are read
 )
 
 // A Record is one line of a journal.

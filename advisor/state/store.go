@@ -37,12 +37,9 @@ type Store struct {
 
 // Found is what Open has read.
 type Found struct {
-	// Image is the last image; nil if there is none or it cannot be read.
-	Image *Image
-	// Records are those that follow the image, in order.
-	Records []Record
-	// Remarks say what could not be read, and where it is now.
-	Remarks []string
+	Image   *Image   // the last one; nil if there is none or it cannot be read
+	Records []Record // those that follow the image, in order
+	Remarks []string // what could not be read, and where it is now
 }
 
 // NoRoom reports whether an error of Save means that the disk, or the quota, is full. A
