@@ -11,14 +11,10 @@ const (
 	jumpSpans = 10 // … or by more than this many intervals
 	// … but only this far ahead while other proxies report, so that one wrong clock does
 	// not silence them.
-	crowdMin = 5 * time.Minute
-	// gapMax is the longest pause after which what was learned is kept.
-	gapMax = 35 * 24 * time.Hour
-	// oldMax is how much older than its proxy's newest snapshot one may be and still be answered.
-	oldMax = time.Minute
-	// aheadMin and backMin are how many snapshots of another time are needed to accept
-	// it.
-	aheadMin, backMin = 2, 3
+	crowdMin          = 5 * time.Minute
+	gapMax            = 35 * 24 * time.Hour // longest pause after which what was learned is kept
+	oldMax            = time.Minute         // by which one that is answered may be older than its proxy's newest
+	aheadMin, backMin = 2, 3                // snapshots of another time that are needed to accept it
 )
 
 // A ruling is a clock's verdict about a snapshot.

@@ -15,22 +15,16 @@ const (
 	bandSpan            = 7200.0 // seconds
 	bandLeast, bandMost = 30, 240
 	bandSlow            = 8
-	// scoreMax bounds the scores that count for their range.
-	scoreMax = 10.0
+	scoreMax            = 10.0 // of the scores that count for their range
 	// gainFirst/√n and then gainLeast are the steps of the quantiles, relative to that
 	// range. The step of the median is gainMedian of that, since the mixture has already
 	// found it.
 	gainFirst, gainLeast = .3, .02
 	gainMedian           = .1
-	// chanceShare is how small the errors may be, relative to those of counting alone.
-	chanceShare = .2
-	// extraMax bounds the temporary widening of a band, which decays by extraFade with
-	// every forecast scored.
-	extraMax  = 2.0
-	extraFade = .8
-	// idleShare of c is the forecast from which an idle slot counts half as much as
-	// others.
-	idleShare = .2
+	chanceShare          = .2  // how small the errors may be, relative to those of counting alone
+	extraMax             = 2.0 // of the temporary widening of a band
+	extraFade            = .8  // by which that decays with every forecast scored
+	idleShare            = .2  // of c is the forecast from which an idle slot counts half as much as others
 )
 
 // A band turns a point forecast into quantiles. It tracks scores

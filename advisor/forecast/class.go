@@ -7,8 +7,7 @@ import (
 )
 
 const (
-	// pendingMax is how many forecasts of a horizon wait for the actual rate.
-	pendingMax = 64
+	pendingMax = 64 // forecasts of a horizon that wait for the actual rate
 	// strideFrom is the number of slots of a horizon from which only some of its
 	// forecasts are kept: an hour of slots of a second learns once a minute.
 	strideFrom = 60
@@ -22,13 +21,10 @@ const (
 
 	// Priors of regressions: coefficients of about half, and a small constant.
 	tauFeature, tauConstant = .5, .05
-	// robustAt is the relative error from which a row counts by its error and not by its
-	// square.
-	robustAt = .7
-	// logMax bounds the distance of a regression from its base, in z.
-	logMax = 2.5
-	// errsKeep makes the errors cover about the last thousand forecasts.
-	errsKeep = .999
+	robustAt                = .7   // relative error from which a row counts by its error and not by its square
+	logMax                  = 2.5  // distance of a regression from its base, in z
+	reachBy                 = 1.2  // how far it may leave the range of the other experts: beyond, it extrapolates
+	errsKeep                = .999 // makes the errors cover about the last thousand forecasts
 )
 
 // A promise is a forecast that waits for the actual rate.
@@ -110,10 +106,6 @@ func (k *class) ask(p *promise, m *moment) {
 		p.experts[expertRidge+i] = f
 	}
 }
-
-// reachBy bounds how far a regression may leave the range of the other experts: beyond,
-// it extrapolates.
-const reachBy = 1.2
 
 // reach returns the smallest and the largest available forecast.
 func reach(forecasts []float64) (low, high float64) {

@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// gapLong is a gap in seconds after which levels are moved by the calendar, gapWide
-	// one after which larger errors are expected.
-	gapLong = hour
-	gapWide = 600.0
-	// gapSteps bounds the slots that a gap counts as.
-	gapSteps = 10.0
-	// pointsMax bounds the points of an outlook.
-	pointsMax = 3600
-	// mostFactor bounds forecasts by the largest rate of about the last week.
-	mostFactor = 10.0
+	gapLong    = hour  // seconds of a gap after which levels are moved by the calendar
+	gapWide    = 600.0 // … and after which larger errors are expected
+	gapSteps   = 10.0  // most slots that a gap counts as
+	pointsMax  = 3600  // of an outlook
+	mostFactor = 10.0  // bounds forecasts by the largest rate of about the last week
+	rateMax    = 1e12  // largest plausible rate, per second
+	// idleFrom is how many requests must have been expected since the last one for a slot to
+	// count as idle. That none of ten comes by chance happens once in 22,000.
+	idleFrom = 10
+	// heftLeast and heftMost bound the weight of errors: the level relative to its mean.
+	heftLeast, heftMost = .1, 5
 )
 
 // Settings are inputs other than the rates. The zero value is UTC without events.
@@ -52,10 +53,6 @@ type Forecaster struct {
 	refused int
 	quiet   float64 // requests expected by the mean since the last request
 }
-
-// idleFrom is how many requests must have been expected since the last one for a slot to
-// count as idle. That none of ten comes by chance happens once in 22,000.
-const idleFrom = 10
 
 // New returns a forecaster without history.
 func New(s Settings) *Forecaster {
@@ -93,9 +90,6 @@ func (f *Forecaster) Observe(at time.Time, interval time.Duration, rate float64)
 	f.learn(t, dt, rate, steps)
 	f.predict(t)
 }
-
-// rateMax is the largest plausible rate, per second.
-const rateMax = 1e12
 
 // settle scores the forecasts for the slot that has ended.
 func (f *Forecaster) settle(t, rate float64) {
@@ -167,9 +161,6 @@ func (f *Forecaster) predict(t float64) {
 		}
 	}
 }
-
-// heftLeast and heftMost bound the weight of errors: the level relative to its mean.
-const heftLeast, heftMost = .1, 5
 
 // offset returns c of z = log(rate + c). It keeps small rates from having too much
 // weight.

@@ -13,10 +13,9 @@ const (
 	waysN
 )
 
-// The memories of a mixer, in half-lives.
-const longBy, stackBy, waysBy = 12, 4, 6
-
 const (
+	longBy, stackBy, waysBy = 12, 4, 6 // the memories of a mixer, in half-lives
+
 	// errorMax bounds an error, relative to mean changes of the rate. It is large,
 	// because predicting a crowd that comes once a week is worth more than being slightly
 	// better the rest of the time.
@@ -25,9 +24,9 @@ const (
 	// factor of two, for a half-life of sharpFrom. A mean over fewer forecasts is less
 	// certain, by the square root.
 	sharpness, sharpFrom = 40.0, 150.0
-	scaleMin             = .1 // the unit of losses is at least this share of c
-	// ownLeast is the least error of the mixture by which a row of the stack is weighted.
-	ownLeast = .25
+	scaleMin             = .1  // the unit of losses is at least this share of c
+	ownLeast             = .25 // least error of the mixture by which a row of the stack is weighted
+	knownLeast           = .05 // least total weight of experts with a forecast
 	// stackSteps is how often a stack moves weight when it is solved, stackShrink the
 	// penalty for uneven weights, relative to the mean squared error.
 	stackSteps, stackShrink = 20, .005
@@ -289,9 +288,6 @@ func dot(w, f []float64) float64 {
 	}
 	return sum
 }
-
-// knownLeast is the least total weight of experts with a forecast.
-const knownLeast = .05
 
 // dotOr returns the weighted mean of the available forecasts, or none if there are none.
 func dotOr(w, f []float64, none float64) float64 {

@@ -32,8 +32,7 @@ func (f *Forecaster) Weights() []Mixture {
 		if k.errs.truth > 0 {
 			m.Error = k.errs.abs / k.errs.truth
 		}
-		shares := k.mixer.shares(k.now.experts[:], &k.now.ways)
-		for i, s := range shares {
+		for i, s := range k.mixer.shares(k.now.experts[:], &k.now.ways) {
 			if s > 0 {
 				m.Weights = append(m.Weights, Weight{expertName(i), s})
 			}

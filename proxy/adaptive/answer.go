@@ -30,11 +30,10 @@ type Gate struct {
 	Max int `json:"max"` // requests in flight to one target
 }
 
-// gateMost bounds Gate.Max, as the setting GATE_MAX.
-const gateMost = 1 << 20
-
-// textMax bounds the part of the advisor's texts that is kept, in bytes.
-const textMax = 300
+const (
+	gateMost = 1 << 20 // of Gate.Max, as the setting GATE_MAX
+	textMax  = 300     // bytes of the advisor's texts that are kept
+)
 
 // readAnswer parses an answer. The limit is parsed as by POST /config/limits, and any
 // fault of it is an error. Other parts that are invalid are left out.

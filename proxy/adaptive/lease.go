@@ -17,8 +17,7 @@ type Shared interface {
 }
 
 const (
-	// leaseName is the lease of the proxy that applies recommendations.
-	leaseName = "ratelimiter:adaptive-leader"
+	leaseName = "ratelimiter:adaptive-leader" // of the proxy that applies recommendations
 	// leaseTime bounds how long no proxy applies recommendations after the holder has died. The
 	// lease is renewed three times in that time, whatever the interval of updates.
 	leaseTime  = 3 * time.Second
