@@ -106,9 +106,6 @@ func scopeOf(scope deferred.Hash) uint64 { return binary.LittleEndian.Uint64(sco
 // Rule returns the rule with that name.
 func (x *Index) Rule(name string) *Rule { return x.rules[x.rule(name)] }
 
-// Rules returns all rules. The caller must not modify them.
-func (x *Index) Rules() []*Rule { return x.rules }
-
 // RuleOf returns the name of the rule of item number i.
 func (x *Index) RuleOf(i uint32) string { return x.rules[x.lines.at(x.items.at(i).line).rule].Name }
 

@@ -81,8 +81,7 @@ type Queue struct {
 	lost    []string // tokens of claims without an answer
 	ahead   int64    // the queue's clock minus the time since began, in µs
 	synced  bool     // ahead is known
-	asked   time.Time
-	damaged int // entries that cannot be read
+	damaged int      // entries that cannot be read
 	givenUp deferred.Losses
 	durable string
 	evicts  bool
