@@ -80,7 +80,7 @@ type Dispatcher struct {
 
 	wake chan struct{} // capacity 1
 	stop context.CancelFunc
-	cut  context.CancelFunc // cancels a claim that the queue does not answer
+	cut  context.CancelFunc // cancels a claim that a server does not answer; one of a file waits for the disk
 	done sync.WaitGroup
 
 	life   context.Context // of callbacks and leases; end cancels it

@@ -174,6 +174,13 @@ func diskFails(t *testing.T, after bool) {
 	if _, _, err := q.Claim(t.Context(), time.Now(), 9); !errors.Is(err, unix.EROFS) {
 		t.Errorf("claimed: %v", err)
 	}
+	claim := make(chan error, 1) // looked whether the queue is broken just before it was
+	if err := q.box.Add(&op{run: func(*turn) { t.Error("it is run") }, done: func(err error) { claim <- err }}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := testkit.Receive(t, claim, "an answer while the disk fails"); !errors.Is(err, unix.EROFS) {
+		t.Errorf("claimed when the queue was broken: %v", err)
+	}
 	healed()
 	claimed := deferredtest.Claims(t, q, time.Now(), 1)
 	if claimed[0].Entry.ID != e.ID || claimed[0].Entry.Attempts != 0 {

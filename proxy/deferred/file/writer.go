@@ -37,9 +37,11 @@ func (q *Queue) write() {
 	q.finish()
 }
 
-// drain commits all pending ops, unless the file cannot be written.
+// drain commits all pending ops. While the file cannot be written it refuses them: an op may
+// have been added by somebody who saw that it can.
 func (q *Queue) drain() {
-	if q.box.Broken() != nil {
+	if why := q.box.Broken(); why != nil {
+		q.refuse(q.box.All(), why)
 		return
 	}
 	for group := q.box.Take(groupMax, groupBytesMax); len(group) > 0; group = q.box.Take(groupMax, groupBytesMax) {
@@ -137,8 +139,8 @@ func guarded(f func() error) (err error) {
 // errPages is the error of pages that bbolt cannot read.
 var errPages = errors.New("the file is damaged")
 
-// fail answers a group, and pending ops, that the file cannot be written, and keeps those that
-// must become durable. It is unknown whether the group is in the file.
+// fail refuses a group, and pending ops, because the file cannot be written. It is unknown whether
+// the group is in the file.
 func (q *Queue) fail(group []*op, why error) {
 	why = fmt.Errorf("write %s: %w", q.cfg.Path, why)
 	for _, o := range group {
@@ -148,7 +150,12 @@ func (q *Queue) fail(group []*op, why error) {
 	}
 	_ = q.box.Break(why) // nothing is written while the box is broken
 	q.log.Error("Queue cannot be written, refusing instead", "reason", why)
-	for _, o := range append(group, q.box.All()...) {
+	q.refuse(append(group, q.box.All()...), why)
+}
+
+// refuse answers ops with an error, and keeps those that must become durable.
+func (q *Queue) refuse(ops []*op, why error) {
+	for _, o := range ops {
 		if o.keep {
 			q.box.Return(o, 0)
 		} else {

@@ -158,8 +158,8 @@ func (b *Box[T]) Mend() {
 	b.Ring()
 }
 
-// Run calls write whenever something was added, and after Mend, until the box is closed. While the
-// queue cannot be written, it calls mend at each tick.
+// Run calls write whenever something was added, and at each tick, until the box is closed. It also
+// does so while the queue cannot be written, but calls mend first at a tick.
 func (b *Box[T]) Run(ticks <-chan time.Time, write, mend func()) {
 	for !b.Closed() {
 		select {
