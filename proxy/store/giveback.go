@@ -2,15 +2,26 @@ package store
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"weir/proxy/limit"
 )
 
-// GiveBack gives back what an admitted request was charged that was not sent to a target. r is
-// borrowed; its instant is Answer.At, and mode the mode, of the answer that admitted the request. It gives back one request per key
-// and window, whoever asks, because a key whose requests were all given back could have its
-// limit's worth of requests waiting for a target again and again. That is a limit of its own,
+// givenBack follows the name of a rule in that of the limit on what is given back. No name of a
+// rule has a space.
+const givenBack = " given back"
+
+// GivesBack reports whether an ask with these counters is one of [GiveBack], which is about no
+// request.
+func GivesBack(counters []Counter) bool {
+	return len(counters) == 1 && strings.HasSuffix(counters[0].Rule, givenBack)
+}
+
+// GiveBack gives back what a request was charged that was admitted and not sent to a target.
+// r.Instant and mode are At and Mode of the answer that admitted it; r is borrowed. Each key may
+// give back one request per window, on all proxies together. Otherwise it could have its limit's
+// worth of requests waiting for a target again and again. That is a limit of its own,
 // [limit.Limit.Once], which the store keeps like others; a lane remembers its refusals. While the
 // store is unavailable, a request that it has charged stays charged.
 func GiveBack(now time.Time, lane Lane, r *Release, mode Mode) {
@@ -20,7 +31,7 @@ func GiveBack(now time.Time, lane Lane, r *Release, mode Mode) {
 	}
 	kept, once := *c.Limit, c.Limit.Once()
 	charged := Counter{Rule: c.Rule, Key: bytes.Clone(c.Key), Limit: &kept, Cost: c.Cost}
-	ask := Ask{Counters: []Counter{{Rule: c.Rule + " given back", Key: charged.Key, Limit: &once, Cost: 1}}, N: 1}
+	ask := Ask{Counters: []Counter{{Rule: c.Rule + givenBack, Key: charged.Key, Limit: &once, Cost: 1}}, N: 1}
 	done := func(now time.Time, ans *Answer) {
 		if ans.Granted == 1 && ans.Mode == mode {
 			lane.Release(now, &charged, at, mode)

@@ -19,6 +19,14 @@ type counts struct {
 	documentErrors metric.Counter // calls about documents without a usable answer
 }
 
+// requests returns how many of n requests about these counters are to be counted.
+func requests(counters []store.Counter, n int) uint64 {
+	if store.GivesBack(counters) {
+		return 0
+	}
+	return uint64(n)
+}
+
 // Register adds the metrics of the store and of the backend to set.
 func (s *Store) Register(set *metric.Set) {
 	n, own := &s.counts, "ratelimiter_"+s.cfg.Name

@@ -106,11 +106,11 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 	}
 	l.id = appendID(l.id[:0], ask.Counters)
 	if !ask.Traced && l.refusals.answer(now, s.epoch.Load(), l.id, ans) {
-		s.counts.remembered.Add(uint64(ask.N))
+		s.counts.remembered.Add(requests(ask.Counters, ask.N))
 		return true
 	}
 	if l.waiting >= s.cfg.WaitingMax {
-		s.counts.crowded.Add(uint64(ask.N))
+		s.counts.crowded.Add(requests(ask.Counters, ask.N))
 		l.without(now, ask, ans)
 		return true
 	}
@@ -190,7 +190,8 @@ func (l *Lane) expireQueue(now time.Time) {
 // expire answers the asks of one batch whose deadline has passed.
 func (l *Lane) expire(now time.Time, b *batch) {
 	for b.pending() > 0 && !b.due().After(now) {
-		l.store.counts.late.Add(uint64(b.waiters[b.next].n))
+		w := &b.waiters[b.next]
+		l.store.counts.late.Add(requests(w.group.Counters, w.n))
 		l.giveUp(now, b)
 	}
 }
@@ -313,13 +314,13 @@ func (l *Lane) settle(now time.Time, b *batch, i int) {
 		g.skip(w.n)
 	case g.Err != nil:
 		if l.store.backend.Classify(g.Err).Class == store.LateFault {
-			l.store.counts.late.Add(uint64(w.n))
+			l.store.counts.late.Add(requests(g.Counters, w.n))
 		}
 		l.giveUp(now, b)
 	default:
 		b.next++
 		l.waiting--
-		l.store.counts.decisions.Add(uint64(w.n))
+		l.store.counts.decisions.Add(requests(g.Counters, w.n))
 		g.answer(w.n, w.traced, &l.answer)
 		w.done(now, &l.answer)
 	}

@@ -103,6 +103,38 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// Asks of GiveBack are not counted as requests, however they are answered.
+func TestGiveBackIsNotCounted(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, newFake(), func(cfg *Config) { cfg.WaitingMax = 1 })
+	gives := func() {
+		store.GiveBack(st.start, st.lane, &store.Release{Counter: counter("a", fixed(5)), Instant: 1}, store.Exact)
+	}
+	for range 2 { // the second is refused
+		gives()
+		gives() // too many wait
+		st.land(0)
+		if st.lane.aloft > 0 { // with the release
+			st.land(0)
+		}
+	}
+	gives() // is remembered
+	gives()
+	st.lane.Expire(st.start.Add(time.Hour))
+	st.f.set(func(f *fake) { f.fault = errLate })
+	store.GiveBack(st.start, st.lane, &store.Release{Counter: counter("b", fixed(5)), Instant: 1}, store.Exact)
+	st.land(0)
+	n := &st.s.counts
+	for what, counted := range map[string]uint64{"decisions": n.decisions.Load(), "remembered": n.remembered.Load(), "undecided": n.undecided.Load(), "late": n.late.Load(), "crowded": n.crowded.Load()} {
+		if counted > 0 {
+			t.Errorf("%d %s are counted", counted, what)
+		}
+	}
+	if st.f.count("sent") != 4 {
+		t.Errorf("%d batches were sent, want 3 questions and a release", st.f.count("sent"))
+	}
+}
+
 // Whatever gathers, fails and comes late: each ask has one answer, those that were decided
 // are those that single asks would get in their order, and what was answered otherwise was
 // charged as if it had been asked, or not at all.

@@ -13,19 +13,20 @@ type refusal struct {
 	landed    time.Time // when the answer arrived: times in decisions count from here
 	decisions []limit.Decision
 	tightest  int
+	spare     bool // the ask was one of store.GiveBack
 }
 
 // refusals remembers refused groups until their time to retry. Limits and costs are part of a
 // group's id, so a raised limit is asked about at once. All refusals are forgotten in a new
-// epoch. At the bound expired ones are removed; if there are none, new refusals are not
-// remembered.
+// epoch. At the bound those that are expired or spare are removed; if there are none, new
+// refusals are not remembered.
 //
 // Owned by its lane.
 type refusals struct {
 	max   int
 	epoch uint64
 	byID  map[string]refusal
-	swept time.Time // when expired refusals were last removed
+	swept time.Time // when refusals were last removed at the bound
 }
 
 // sweepPause is the shortest time between two removals.
@@ -88,7 +89,7 @@ func (r *refusals) note(now time.Time, b *batch, g *group) {
 	if ans.Granted > 0 || wait == limit.Never || !now.Before(b.sent.Add(wait)) || !r.room(now) {
 		return
 	}
-	r.byID[g.id] = refusal{until: b.sent.Add(wait), landed: b.landed, decisions: ans.Decisions, tightest: ans.Tightest}
+	r.byID[g.id] = refusal{until: b.sent.Add(wait), landed: b.landed, decisions: ans.Decisions, tightest: ans.Tightest, spare: store.GivesBack(g.Counters)}
 }
 
 func (r *refusals) room(now time.Time) bool {
@@ -100,7 +101,7 @@ func (r *refusals) room(now time.Time) bool {
 	}
 	r.swept = now
 	for id, known := range r.byID {
-		if !now.Before(known.until) {
+		if known.spare || !now.Before(known.until) {
 			delete(r.byID, id)
 		}
 	}

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,9 @@ func TestRefusalsBound(t *testing.T) {
 	r := refusals{max: 2}
 	refused := func(key string, epoch uint64) (remembered bool) {
 		c := counter(key, limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1}))
+		if strings.HasPrefix(key, "spare") {
+			c.Rule += " given back"
+		}
 		g := new(group)
 		g.fill(appendID(nil, []store.Counter{c}), []store.Counter{c})
 		g.N, g.At[0] = 1, now.UnixMicro()
@@ -36,7 +40,12 @@ func TestRefusalsBound(t *testing.T) {
 		{"c", 0, 0, false},                    // full
 		{"c", time.Second, 0, true},           // a and b are over
 		{"d", 10 * time.Millisecond, 0, true}, // there was room for two
-		{"e", 0, 1, false},                    // all is forgotten, and e was refused before
+		{"spare 1", time.Second, 0, true},     // c and d are over
+		{"spare 2", 0, 0, true},               // full
+		{"e", sweepPause, 0, true},            // instead of the answers to GiveBack
+		{"f", 0, 0, true},                     // likewise
+		{"spare 3", sweepPause, 0, false},     // full of others
+		{"g", 0, 1, false},                    // all is forgotten, and g was refused before
 	} {
 		now = now.Add(step.after)
 		if got := refused(step.key, step.epoch); got != step.want {

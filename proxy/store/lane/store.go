@@ -117,7 +117,7 @@ func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 // without answers an ask by the failure mode. Only mode Local gives decisions.
 func (l *Lane) without(now time.Time, ask *store.Ask, ans *store.Answer) {
 	mode := l.store.cfg.Failure
-	l.store.counts.undecided.Add(uint64(ask.N))
+	l.store.counts.undecided.Add(requests(ask.Counters, ask.N))
 	if mode == store.Local {
 		l.local.Ask(now, ask, ans, nil)
 		ans.Mode = store.Local

@@ -104,7 +104,7 @@ func (s *Store) Register(set *metric.Set) {
 	}
 }
 
-// decisions returns how many asks were decided.
+// decisions returns how many asks about requests were decided.
 func (s *Store) decisions() (sum uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,9 @@ type lane struct {
 // Ask implements [store.Lane]. It always returns true.
 func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, _ store.Done) bool {
 	l.store.table.Take(l.store.steady(now), ask, ans)
-	l.decisions.Inc()
+	if !store.GivesBack(ask.Counters) {
+		l.decisions.Inc()
+	}
 	return true
 }
 
