@@ -241,17 +241,18 @@ func TestLaneGivesBackOnce(t *testing.T) {
 		look.Cost = 0
 		return lanes[0].ask(1, look).Decisions[0].Remaining
 	}
-	var at int64
-	for _, key := range []string{"a", "b"} {
+	charge := func(key string) int64 {
 		ans := lanes[0].ask(4, counter(key, fixed(5)))
-		at = ans.At
-		if ans.Granted != 4 || at == 0 {
+		if ans.Granted != 4 || ans.At == 0 {
 			t.Fatalf("%+v", ans)
 		}
+		return ans.At
 	}
-	for _, mode := range []store.Mode{store.Cached, store.FailOpen, store.Local, store.Closed} {
-		giveBack(lanes[0], "a", at, mode)
+	others := []store.Mode{store.Cached, store.FailOpen, store.Local, store.Closed}
+	for _, mode := range others { // each key may give back once
+		giveBack(lanes[0], mode.String(), charge(mode.String()), mode)
 	}
+	at := charge("b")
 	giveBack(lanes[0], "b", 0, store.Exact)
 	for range 2 {
 		for _, l := range lanes {
@@ -263,7 +264,12 @@ func TestLaneGivesBackOnce(t *testing.T) {
 		giveBack(l, "b", at, store.Exact)
 		l.ask(1, counter("after", fixed(5)))
 	}
-	if a, b := left("a"), left("b"); a != 1 || b != 2 {
-		t.Errorf("%d and %d are left, want 1 and 2", a, b)
+	if n := left("b"); n != 2 {
+		t.Errorf("%d are left, want 2", n)
+	}
+	for _, mode := range others {
+		if n := left(mode.String()); n != 1 {
+			t.Errorf("%d are left of what was charged in mode %v, want 1", n, mode)
+		}
 	}
 }
