@@ -23,7 +23,7 @@ type Effects struct {
 	Matched *decide.Case
 	// Decided is the store's decision.
 	Decided *decide.Decided
-	// Leave has what the request was charged and gives back.
+	// Leave is what the request gives back.
 	Leave *Leave
 	// Store is a refused request to be stored: HandleDeferred follows.
 	Store *Kept

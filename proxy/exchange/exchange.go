@@ -54,7 +54,7 @@ type progress struct {
 	keepAlive bool       // the carrier accepts another request
 	expects   bool       // the client waits for 100 before it sends the body
 	verdict   decide.Verdict
-	asked     []decide.Counted // what the store was asked, while its answer, the slot or a place at a target is awaited
+	asked     []decide.Counted // what the store was asked, until its answer, the slot and a target are there
 	keys      []byte           // memory of the keys in asked
 	chargedAt int64            // store.Answer.At of the answer
 	origin    []byte           // of the requesting page; nil: none, or refusals do not repeat it

@@ -103,14 +103,15 @@ func (x *Exchange) HandleUnavailable(now time.Time, why Fault) {
 	x.fault(now, why)
 }
 
-// HandleShed says that the chosen target is overloaded and the request is refused. id is that
-// of the decision, and borrowed.
+// HandleShed says that the chosen target is overloaded and the request is refused. What it was
+// charged is given back if nothing was sent. id is that of the decision, and borrowed.
 func (x *Exchange) HandleShed(now time.Time, id []byte) {
 	x.env.Begin()
 	if x.upstream != upstreamWanted {
 		return
 	}
-	if x.outcome.Sent.IsZero() && x.chargedAt != 0 && !x.env.Delivery { // about deliveries another store may decide
+	// another store may have decided about a delivery
+	if x.outcome.Sent.IsZero() && x.chargedAt != 0 && !x.env.Delivery {
 		x.leave(x.asked, x.verdict.Mode, x.chargedAt)
 	}
 	x.env.shed = id

@@ -74,7 +74,7 @@ type Group struct {
 	// The result. If Err is not nil, nothing was charged, or it is unknown what was, and
 	// the rest is meaningless.
 	Err     error
-	Alone   bool                     // the deciding proxy counted apart from the store, so nothing can be given back
+	Alone   bool                     // decided by the master without its store, so nothing can be given back
 	Granted int                      // how many of N, counted from the first
 	At      [CountersMax]int64       // by counter, the server's time of the decision, in µs
 	Before  [CountersMax]limit.State // by counter, the state of the key before the decision

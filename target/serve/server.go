@@ -92,7 +92,7 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // answered, cuts those that take longer than the DrainTimeout, and ends the Server.
 func (s *Server) Drain() {
 	s.env.Health.SetReady(false)
-	s.listener.Close() // all that were accepted have a session then
+	s.listener.Close() // afterwards every accepted connection has a session, which drain finds
 	for _, r := range s.shards {
 		r.loop.Post(r.drain)
 	}

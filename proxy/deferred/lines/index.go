@@ -93,7 +93,7 @@ func New() *Index {
 		byClient: make(map[[16]byte]uint32), byRule: make(map[string]uint32)}
 }
 
-// drop removes a key whose number is i.
+// drop removes key if its number is i.
 func drop[K comparable](numbers map[K]uint32, key K, i uint32) {
 	if numbers[key] == i {
 		delete(numbers, key)

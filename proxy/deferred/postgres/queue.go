@@ -65,7 +65,7 @@ type Queue struct {
 
 	mu       sync.Mutex
 	mends    int              // how often the queue was made usable again
-	doubtful []postgres.Place // puts that were answered Unstored and may be stored; only changed by the goroutine of keepStoring
+	doubtful []postgres.Place // puts that were answered Unstored and may be stored; changed by keepStoring
 	stats    deferred.Stats
 	except   []string // rules that the last claim excluded
 	lost     []lostClaim

@@ -135,7 +135,8 @@ func (t *take) place(r *row) int64 {
 	return r.place
 }
 
-// give adds a release. For gcra the limit takes the place of the burst, which does not matter.
+// give adds a release. For gcra the limit takes the place of the burst: settle_1 needs the limit,
+// and the burst only affects what is free, which a release of gcra does not use.
 func (t *take) give(r *store.Release) {
 	n := r.Counter.Numbers()
 	t.gives = append(t.gives, t.place(t.next()), cmp.Or(n[4], n[1]), n[2], n[3], r.Instant, n[8])

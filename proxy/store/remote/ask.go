@@ -11,7 +11,7 @@ import (
 	"weir/proxy/store"
 )
 
-// Decide lets a master give back places in queues and decide groups; see [store.Backend].
+// Decide lets a master carry out the releases and decide the groups; see [store.Backend].
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	var q question
 	from := 0 // the first release of q

@@ -69,8 +69,8 @@ END $$;
 --             capacity, the burst of gcra), number (the window, or the rate), cost, gain
 --             (the limit of gcra), reserve, longest delay, overshoot and grace
 --
--- Returns the instant, for how many locks it had to wait, how many gives gave
--- something back, and for each group how many go, or -1 when a key of it holds something else.
+-- Returns the instant, for how many locks it had to wait, how many of the gives had an effect,
+-- and for each group how many go, or -1 when a key of it holds something else.
 -- states has, for each counter in turn, tag, at, a, b, began and under that its key had
 -- before, as they were kept or brought to the instant, all 0 for a new one. entries has
 -- the part of logs that the caller needs: the number of the counter in states, an instant,
