@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 
 	"weir/internal/certs"
@@ -32,36 +31,30 @@ func main() {
 
 // config is the program's own settings.
 type config struct {
-	file   string
-	folder string
-	out    string
-	report string
-	lines  string
-	loops  int
-	caFile string
-
-	sources []netip.Addr
+	file, folder string
+	outputs      control.Outputs
+	drive        drive.Settings
 }
 
 func (c *config) register(s *service.Settings) {
 	s.String(&c.file, "CONFIG_FILE", "", "file of a test to start at once")
 	s.String(&c.folder, "CONFIG_DIR", "", `folder of the tests that {"config":"name"} starts, and of traces`)
-	s.String(&c.out, "OUT", "", "with run and merge: file to write the result to as JSON")
-	s.String(&c.report, "REPORT", "", "with run and merge: file to write the result to as an HTML page")
-	s.String(&c.lines, "OUTCOMES", "", "with run: file to write a line per request to: when it was due, sent and answered, and its status")
-	s.Int(&c.loops, "EVENT_LOOPS", 0, 0, drive.LoopsMax(), "number of event loops; 0: chosen by the rate")
+	s.String(&c.outputs.Out, "OUT", "", "with run and merge: file to write the result to as JSON")
+	s.String(&c.outputs.Report, "REPORT", "", "with run and merge: file to write the result to as an HTML page")
+	s.String(&c.outputs.Outcomes, "OUTCOMES", "", "with run: file to write a line per request to: when it was due, sent and answered, and its status")
+	s.Int(&c.drive.Loops, "EVENT_LOOPS", 0, 0, drive.LoopsMax(), "number of event loops; 0: chosen by the rate")
 	s.Func("SOURCE_ADDRESSES", "", "local addresses to connect from, in turn; empty: the system's choice; for more connections to a loopback target than "+
 		"one address has ports, as many addresses of 127.0.0.0/8 as needed", drive.SourcesAllowed, c.setSources)
 	s.Func("TARGET_CA_FILE", "", "PEM file of the authorities that signed the certificates of https targets; empty: the system's", "a PEM file of certificates", c.setAuthorities)
 }
 
 func (c *config) setSources(text string) (err error) {
-	c.sources, err = drive.ParseSources(text)
+	c.drive.Sources, err = drive.ParseSources(text)
 	return err
 }
 
 func (c *config) setAuthorities(file string) error {
-	c.caFile = file
+	c.drive.CAFile = file
 	if _, err := certs.Pool(file); err != nil {
 		return fmt.Errorf("cannot be used: %w", err)
 	}
@@ -70,9 +63,11 @@ func (c *config) setAuthorities(file string) error {
 
 // run serves REST, or executes the command in the arguments.
 func (c *config) run(ctx context.Context, e *service.Env) error {
-	if c.lines != "" && (len(e.Args) == 0 || e.Args[0] != "run") {
-		return &service.SettingError{Name: "OUTCOMES", Value: c.lines, Problem: "is allowed only with run"}
+	if lines := c.outputs.Outcomes; lines != "" && (len(e.Args) == 0 || e.Args[0] != "run") {
+		return &service.SettingError{Name: "OUTCOMES", Value: lines, Problem: "is allowed only with run"}
 	}
+	c.outputs.Summary = e.Stdout
+	c.drive.Meters, c.drive.Logger = drive.NewMeters(e.Metrics, drive.LoopsMax()), e.Logger
 	if len(e.Args) == 0 {
 		return c.serve(ctx, e)
 	}
@@ -83,22 +78,22 @@ func (c *config) run(ctx context.Context, e *service.Env) error {
 	if len(files) < 2 {
 		return &service.UsageError{Problem: "merge needs at least two files"}
 	}
-	return control.Merge(files, c.outputs(e))
+	return control.Merge(files, c.outputs)
 }
 
 // serve serves REST.
 func (c *config) serve(ctx context.Context, e *service.Env) error {
 	const problem = "is allowed only with run and merge"
 	switch {
-	case c.out != "":
-		return &service.SettingError{Name: "OUT", Value: c.out, Problem: problem}
-	case c.report != "":
-		return &service.SettingError{Name: "REPORT", Value: c.report, Problem: problem}
+	case c.outputs.Out != "":
+		return &service.SettingError{Name: "OUT", Value: c.outputs.Out, Problem: problem}
+	case c.outputs.Report != "":
+		return &service.SettingError{Name: "REPORT", Value: c.outputs.Report, Problem: problem}
 	}
-	if c.caFile != "" { // each test reads the file
-		e.OnReload(func() error { _, err := certs.Pool(c.caFile); return err }, "certificates")
+	if c.drive.CAFile != "" { // each test reads the file
+		e.OnReload(func() error { _, err := certs.Pool(c.drive.CAFile); return err }, "certificates")
 	}
-	return control.New(c.settings(e), c.folder).Serve(ctx, e, c.file)
+	return control.New(c.drive, c.folder).Serve(ctx, e, c.file)
 }
 
 // runFile runs the test in the given file, or in CONFIG_FILE.
@@ -111,23 +106,8 @@ func (c *config) runFile(ctx context.Context, e *service.Env, files []string) er
 		return &service.UsageError{Problem: "run needs one file, or none if CONFIG_FILE is set"}
 	}
 	display := control.NewDisplay(os.Stderr)
-	settings := c.settings(e)
-	settings.Logger = func(component string) *slog.Logger {
+	c.drive.Logger = func(component string) *slog.Logger {
 		return slog.New(display.Over(e.Logger(component).Handler()))
 	}
-	return control.New(settings, c.folder).Run(ctx, control.Command{
-		File: file, Display: display, Outputs: c.outputs(e),
-	})
-}
-
-// outputs returns where results are written.
-func (c *config) outputs(e *service.Env) control.Outputs {
-	return control.Outputs{Out: c.out, Report: c.report, Outcomes: c.lines, Summary: e.Stdout}
-}
-
-// settings returns the settings shared by all tests.
-func (c *config) settings(e *service.Env) drive.Settings {
-	return drive.Settings{
-		Loops: c.loops, Sources: c.sources, CAFile: c.caFile, Meters: drive.NewMeters(e.Metrics, drive.LoopsMax()), Logger: e.Logger,
-	}
+	return control.New(c.drive, c.folder).Run(ctx, control.Command{File: file, Display: display, Outputs: c.outputs})
 }
