@@ -161,7 +161,7 @@ func TestStartAndStopAtOnce(t *testing.T) {
 	for range 5 {
 		all.Go(func() {
 			_, err := r.runs.Start([]byte(r.config(50, 60)))
-			if _, running := errors.AsType[*RunningError](err); running {
+			if errors.Is(err, errRunning) {
 				refused.Add(1)
 			} else if err == nil {
 				started.Add(1)

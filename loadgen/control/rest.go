@@ -46,14 +46,12 @@ func (r *Runs) Health() any {
 	}{"UP", running}
 }
 
-// notFound returns an error that is answered 404.
 func notFound(problem string) error {
 	return service.WithStatus(http.StatusNotFound, errors.New(problem))
 }
 
 const noneYet = "no test has been run yet"
 
-// changed is the JSON answer to a start or stop.
 type changed struct {
 	Status string `json:"status"`
 	TestID string `json:"testId"`
@@ -73,10 +71,9 @@ func (r *Runs) serveStart(w http.ResponseWriter, req *http.Request) (any, error)
 
 // statusOf returns the status for an error of Start.
 func statusOf(err error) int {
-	if _, ok := errors.AsType[*RunningError](err); ok {
-		return http.StatusConflict
-	}
 	switch {
+	case errors.Is(err, errRunning):
+		return http.StatusConflict
 	case wrongConfig(err):
 		return http.StatusBadRequest
 	case errors.Is(err, errClosed):

@@ -4,7 +4,6 @@ package control
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,15 +33,12 @@ func New(settings drive.Settings, folder string) *Runs {
 	return &Runs{settings: settings, folder: folder}
 }
 
-// A RunningError says that no test can be started because one is running.
-type RunningError struct{ ID string }
+var (
+	errRunning = errors.New("a test is running")
+	errClosed  = errors.New("the load generator is stopping")
+)
 
-// Error names the test that runs.
-func (e *RunningError) Error() string { return "a test is running: " + e.ID }
-
-var errClosed = errors.New("the load generator is stopping")
-
-// Start starts the test configured by data. The error is a *RunningError, a strict.Fault or
+// Start starts the test configured by data. The error wraps errRunning, or is a strict.Fault or
 // strict.Faults if the configuration is invalid, or another if it cannot be carried out.
 func (r *Runs) Start(data []byte) (*drive.Run, error) {
 	r.mu.Lock()
@@ -55,7 +51,7 @@ func (r *Runs) startLocked(data []byte) (*drive.Run, error) {
 		return nil, errClosed
 	}
 	if run, running := r.Current(); running {
-		return nil, &RunningError{run.ID()}
+		return nil, fmt.Errorf("%w: %s", errRunning, run.ID())
 	}
 	now := time.Now()
 	p, err := plan.Parse(now, data, r.folder)
@@ -145,5 +141,5 @@ type idle struct {
 func newID(now time.Time) string {
 	var b [3]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return fmt.Sprintf("%s-%s", now.UTC().Format("20060102T150405"), hex.EncodeToString(b[:]))
+	return fmt.Sprintf("%s-%x", now.UTC().Format("20060102T150405"), b)
 }

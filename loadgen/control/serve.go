@@ -28,16 +28,8 @@ func (r *Runs) Serve(ctx context.Context, e *service.Env, file string) error {
 	e.Health.SetReady(true)
 	e.Logger("LoadGenerator").Info("Listening", "address", l.Addr().String())
 
-	// The test is stopped while the last answers are sent.
-	over := make(chan struct{})
-	defer func() { <-over }()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		defer close(over)
-		<-ctx.Done()
-		r.Close()
-	}()
+	defer r.Close()                 // also waits until the test is over
+	context.AfterFunc(ctx, r.Close) // while the last answers are sent
 	return service.Serve(ctx, l, own, e.Logger("HttpServer"))
 }
 

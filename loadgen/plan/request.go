@@ -17,7 +17,14 @@ import (
 // options parses the requestOptions that are not sent as they are.
 func (b *builder) options(o *RequestOptions) {
 	b.plan.KeepAlive, b.plan.Timeout = o.KeepAlive, b.seconds("requestOptions.timeout", o.Timeout, timeoutMin, timeoutMax)
-	b.method(o)
+	m := http1.MethodOf([]byte(o.Method))
+	if m == http1.MethodOther || m == http1.CONNECT {
+		b.Fault("requestOptions.method", "must be GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or TRACE, is %q", o.Method)
+	}
+	if m == http1.TRACE && o.Body != "" {
+		b.Fault("requestOptions.body", "must be empty: TRACE has none")
+	}
+	b.plan.Method = m
 }
 
 // request compiles what is sent to a target.
@@ -43,17 +50,6 @@ func (b *builder) request(host string, target []segment) Request {
 		r.whole = r.append(nil, 0)
 	}
 	return r
-}
-
-func (b *builder) method(o *RequestOptions) {
-	m := http1.MethodOf([]byte(o.Method))
-	if m == http1.MethodOther || m == http1.CONNECT {
-		b.Fault("requestOptions.method", "must be GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or TRACE, is %q", o.Method)
-	}
-	if m == http1.TRACE && o.Body != "" {
-		b.Fault("requestOptions.body", "must be empty: TRACE has none")
-	}
-	b.plan.Method = m
 }
 
 // compile reads the text at path, which may have templates.
