@@ -27,11 +27,7 @@ func (c *conductor) conclude() {
 	last.Running, last.Phase, last.InFlight, last.Connections = false, record.PhaseOver, 0, 0
 	last.Elapsed, last.CurrentRps, last.TargetRps = c.result.Elapsed, 0, 0
 	last.Verdict, last.Reasons = c.result.Verdict, c.result.Reasons
-	last.Count(&c.counts)
-	last.Spread(c.latency, c.lag)
-	last.Course = c.totals.Course()
-	c.status.Store(&last)
-	c.settings.Meters.show(&last)
+	c.show(&last)
 	c.logEnd()
 }
 

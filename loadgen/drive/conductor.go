@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -282,11 +283,10 @@ func (c *conductor) publish(now time.Time) {
 		Running: true, TestID: c.id, ScheduleHash: c.plan.ScheduleHash, Profile: c.plan.Config.Profile.Type, URL: c.plan.Config.LimiterURL, Phase: record.PhaseWaiting,
 		Duration: c.plan.Schedule.Length().Seconds(), InFlight: c.inFlight, Connections: c.open,
 	}
-	s.Count(&c.counts)
-	s.Spread(c.latency, c.lag)
-	s.Course = c.totals.Course()
 	s.Verdict = record.Valid
-	s.StartAt = c.startAt()
+	if at := cmp.Or(c.start, c.plan.StartAt); !at.IsZero() {
+		s.StartAt = at.UTC().Format(time.RFC3339Nano)
+	}
 	if !c.start.IsZero() && !now.Before(c.start) {
 		elapsed := now.Sub(c.start)
 		s.Phase, s.Elapsed = record.PhaseRunning, elapsed.Seconds()
@@ -298,20 +298,16 @@ func (c *conductor) publish(now time.Time) {
 		c.evidence.Count(&c.counts, c.dueSettled.Waiting(c.untilStop(elapsed-record.CatchUp)))
 		s.Verdict, s.Reasons = c.evidence.Judge()
 	}
-	c.status.Store(s)
-	c.settings.Meters.show(s)
+	c.show(s)
 }
 
-// startAt returns when the schedule begins, or began, as shown in the status.
-func (c *conductor) startAt() string {
-	at := c.plan.StartAt
-	if !c.start.IsZero() {
-		at = c.begun
-	}
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339Nano)
+// show completes the status with what was counted.
+func (c *conductor) show(s *record.Status) {
+	s.Count(&c.counts)
+	s.Spread(c.latency, c.lag)
+	s.Course = c.totals.Course()
+	c.status.Store(s)
+	c.settings.Meters.show(s)
 }
 
 // currentRps returns the rate of sending over the last second.

@@ -1,11 +1,9 @@
 package drive
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -77,9 +75,13 @@ func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
 	case e.Done:
 		s.busy--
 		s.outcome(c.session.Outcome())
-	case e.Again:
+	case e.Again && s.stopped:
 		s.busy--
-		s.maybeAgain(c)
+		s.tally.Abandoned++
+	case e.Again: // on another connection
+		s.busy--
+		s.tally.Retried++
+		s.again = append(s.again, arrival{c.session.Due(), c.index, c.sent})
 	}
 	switch {
 	case e.Close:
@@ -97,17 +99,6 @@ func (s *sender) maybeReplace(now time.Time) {
 	if _, more := s.lane.Due(); more && !s.over && s.pool.Replace(now) {
 		s.dial(1)
 	}
-}
-
-// maybeAgain keeps the request of c for another connection, unless the run is being
-// stopped.
-func (s *sender) maybeAgain(c *conn) {
-	if s.stopped {
-		s.tally.Abandoned++
-		return
-	}
-	s.tally.Retried++
-	s.again = append(s.again, arrival{c.session.Due(), c.index, c.sent})
 }
 
 func (s *sender) putIdle(now time.Time, c *conn) {
@@ -238,9 +229,7 @@ func reasonOf(err error) record.Reason {
 	if errors.Is(err, unix.ECONNREFUSED) {
 		return record.ConnectRefused
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, unix.ETIMEDOUT) {
-		return record.ConnectTimeout
-	}
+	// Also of ETIMEDOUT, os.ErrDeadlineExceeded and context.DeadlineExceeded.
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return record.ConnectTimeout
 	}

@@ -92,7 +92,10 @@ func newSender(r *Run, l *loop.Loop, size session.Size) *sender {
 
 // warmUp opens the first connections.
 func (s *sender) warmUp(time.Time) {
-	s.alarm = s.loop.NewAlarm(s.ring)
+	s.alarm = s.loop.NewAlarm(func(now time.Time) {
+		s.rang = now
+		s.turn(now)
+	})
 	s.dial(s.pool.Begin())
 	s.maybeWarm()
 }
@@ -109,12 +112,6 @@ func (s *sender) maybeWarm() {
 func (s *sender) begin(now, start time.Time) {
 	s.started = true
 	s.start, s.end = start, start.Add(s.run.plan.Schedule.Length())
-	s.turn(now)
-}
-
-// ring handles the alarm.
-func (s *sender) ring(now time.Time) {
-	s.rang = now
 	s.turn(now)
 }
 
@@ -141,7 +138,10 @@ func (s *sender) turn(now time.Time) {
 			return
 		}
 	}
-	s.resume()
+	if !s.resumed { // another turn, after the loop has checked its sockets
+		s.resumed = true
+		s.loop.Post(s.onward)
+	}
 }
 
 // next returns the request to send next, if it is due; second says that it was sent
@@ -215,14 +215,6 @@ func (s *sender) note(now, due time.Time, fresh bool) {
 	lag, pacerLag := now.Sub(due), s.blame.PacerLag(now, due)
 	s.tally.Start(lag, pacerLag, now.Sub(s.end), fresh)
 	s.meter.lag.Observe(lag)
-}
-
-// resume schedules another turn after the loop has checked its sockets.
-func (s *sender) resume() {
-	if !s.resumed {
-		s.resumed = true
-		s.loop.Post(s.onward)
-	}
 }
 
 // starve handles requests for which no connection is free: those that have waited too

@@ -90,7 +90,7 @@ func (s *stretch) guess(r wide) uint64 {
 		low, high = high, low
 	}
 	if r.zero() {
-		return clamp(0, s.length) + boolean(falls)*s.length
+		return boolean(falls) * s.length
 	}
 	x := r.float() / grainsPerFlow
 	tau := clamp(2*x/(low+math.Sqrt(low*low+2*(high-low)*x/d)), s.length)

@@ -42,10 +42,7 @@ func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
 		return from + hi
 	}
 	var b builder
-	p := &Profile{
-		text:   describe("ddos", "minRps", f.MinRps, "maxRps", f.MaxRps),
-		repeat: false, tail: low, most: f.MaxRps,
-	}
+	p := &Profile{text: describe("ddos", "minRps", f.MinRps, "maxRps", f.MaxRps), tail: low, most: f.MaxRps}
 	for b.at < length && len(p.peaks) < spikesMax {
 		b.slope(time.Duration(draw(uint64(idleMin), uint64(idleMax))), low, low)
 		rate := draw(low+(high-low)/2, high)

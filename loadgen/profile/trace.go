@@ -40,8 +40,7 @@ type TraceOptions struct {
 	// ScaleRps multiplies the rates, and with them the number of requests. To play a day
 	// at its own rates in an hour, use Speedup 24 and ScaleRps 1/24.
 	ScaleRps float64
-	// Name is the name of the trace in the log.
-	Name string
+	Name     string // in the log
 }
 
 // The bounds of factors.
@@ -70,8 +69,7 @@ func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err e
 		return nil, 0, err
 	}
 	player := player{speedup: o.Speedup, scale: o.ScaleRps}
-	listed := t.kind == kindArrivals
-	if listed {
+	if t.kind == kindArrivals {
 		player.playArrivals(t.rows)
 	} else {
 		player.playRows(t)
@@ -79,9 +77,7 @@ func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err e
 	if player.fault != nil {
 		return nil, 0, player.fault
 	}
-	p = &Profile{
-		text: fmt.Sprintf("trace (file=%s)", o.Name), pieces: player.finish(), most: player.most, listed: listed,
-	}
+	p = &Profile{text: fmt.Sprintf("trace (file=%s)", o.Name), pieces: player.finish(), most: player.most, listed: t.kind == kindArrivals}
 	if p.end().base.zero() {
 		return nil, 0, errors.New("it contains no requests")
 	}
