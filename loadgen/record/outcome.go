@@ -29,15 +29,11 @@ import (
 type Class uint8
 
 const (
-	// Success is an answer with a status below 400.
-	Success Class = iota
-	// RateLimited is the answer 429.
-	RateLimited
-	// Failed is everything else: other statuses from 400 up, or no answer.
-	Failed
+	Success     Class = iota // a status below 400
+	RateLimited              // 429
+	Failed                   // other statuses from 400 up, or no answer
 
-	// Classes is the number of classes.
-	Classes = 3
+	Classes = iota // their number
 )
 
 func (c Class) String() string {
@@ -48,37 +44,23 @@ func (c Class) String() string {
 type Reason uint8
 
 const (
-	// NoError is the reason of an outcome that is none.
-	NoError Reason = iota
-	// HTTP4xx and HTTP5xx are answers with an error status (429 is none).
-	HTTP4xx
+	NoError Reason = iota // of an outcome that is none
+	HTTP4xx               // other than 429
 	HTTP5xx
-	// ConnectRefused: the target's host refused the connection.
-	ConnectRefused
-	// ConnectTimeout: no connection within the timeout of a request.
-	ConnectTimeout
-	// ConnectFailed: no connection for another reason, which the log names;
-	// ports or descriptors of this machine that are used up, for example.
-	ConnectFailed
-	// TLSFailed: connected, but the TLS handshake failed; the log says why.
-	TLSFailed
-	// Reset: the connection was reset before the answer was complete.
-	Reset
-	// Timeout: no complete answer within the timeout.
-	Timeout
-	// BadResponse: the answer is not HTTP/1.1.
-	BadResponse
-	// Closed: the target closed the connection before the answer was complete.
-	Closed
-	// QueueFull: the request waited too long for a free connection and was
-	// never sent.
-	QueueFull
+	ConnectRefused // by the target's host
+	ConnectTimeout // no connection within the timeout of a request
+	ConnectFailed  // for another reason, which the log names, such as too few ports or descriptors
+	TLSFailed      // connected, but the handshake failed; the log says why
+	Reset          // before the answer was complete
+	Timeout        // no complete answer within the timeout
+	BadResponse    // not HTTP/1.1
+	Closed         // by the target, before the answer was complete
+	QueueFull      // never sent, as it waited too long for a free connection
 
-	// Reasons is the number of reasons.
-	Reasons = iota
+	Reasons = iota // their number
 )
 
-// String returns the reason as spelled in metrics and results.
+// String returns the reason as in metrics and results.
 func (r Reason) String() string {
 	return [Reasons]string{
 		"", "http_4xx", "http_5xx", "connect_refused", "connect_timeout", "connect_failed", "tls_failed",

@@ -12,10 +12,8 @@ import (
 type End string
 
 const (
-	// EndCompleted: the schedule was completed.
-	EndCompleted End = "completed"
-	// EndStopped: the run was stopped.
-	EndStopped End = "stopped"
+	EndCompleted End = "completed" // the whole schedule
+	EndStopped   End = "stopped"
 )
 
 // A Shard identifies one of several generators that share a schedule.

@@ -69,11 +69,9 @@ func addAll(into, from []uint64) {
 // Owned by its loop, and then by the receiver.
 type Tally struct {
 	Counts
-	// Keep says to keep each outcome in Kept as well, in the order of their ends.
-	Keep bool
-	Kept []Outcome
-
 	Histograms
+	Keep bool // each outcome in Kept as well, in the order of their ends
+	Kept []Outcome
 }
 
 // NewTally returns an empty Tally; it holds about a megabyte and a half.

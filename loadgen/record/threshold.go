@@ -46,11 +46,11 @@ func figureNames() (names []string) {
 	return names
 }
 
-// ErrThresholdName says that there is no threshold with that name.
-var ErrThresholdName = errors.New("is no threshold; there are " + strings.Join(figureNames(), ", "))
-
-// ErrThresholdDemand says that a demand cannot be read.
-var ErrThresholdDemand = errors.New(`must be <, <=, > or >= and a number, like "<0.05", or for a time "<50ms"`)
+// The errors of ParseThreshold.
+var (
+	ErrThresholdName   = errors.New("is no threshold; there are " + strings.Join(figureNames(), ", "))
+	ErrThresholdDemand = errors.New(`must be <, <=, > or >= and a number, like "<0.05", or for a time "<50ms"`)
+)
 
 // ParseThreshold reads a demand on the named value.
 func ParseThreshold(name, demand string) (Threshold, error) {
@@ -69,7 +69,8 @@ func ParseThreshold(name, demand string) (Threshold, error) {
 	rest, t.equal = strings.CutPrefix(rest, "=")
 	rest = strings.TrimSpace(rest)
 	bound, err := strconv.ParseFloat(rest, 64)
-	if span, is := time.ParseDuration(rest); err != nil && is == nil && isSpan(name) {
+	isSpan := strings.HasPrefix(name, "latency.") || strings.HasPrefix(name, "lag.")
+	if span, is := time.ParseDuration(rest); err != nil && is == nil && isSpan {
 		bound, err = span.Seconds(), nil
 	}
 	if err != nil || bound != bound || bound-bound != 0 { // neither NaN nor infinite
@@ -77,11 +78,6 @@ func ParseThreshold(name, demand string) (Threshold, error) {
 	}
 	t.below, t.bound = below, bound
 	return t, nil
-}
-
-// isSpan reports whether a threshold is about a time.
-func isSpan(name string) bool {
-	return strings.HasPrefix(name, "latency.") || strings.HasPrefix(name, "lag.")
 }
 
 // holds reports whether v meets the demand.

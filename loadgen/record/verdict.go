@@ -10,12 +10,9 @@ import (
 type Verdict string
 
 const (
-	// Valid: the schedule was kept, so the figures are reliable.
-	Valid Verdict = "VALID"
-	// Degraded: some requests were late; consider the lag before relying on the figures.
-	Degraded Verdict = "DEGRADED"
-	// Invalid: the load was not as planned.
-	Invalid Verdict = "INVALID"
+	Valid    Verdict = "VALID"    // the schedule was kept, so the figures are reliable
+	Degraded Verdict = "DEGRADED" // some requests were late; consider the lag before relying on the figures
+	Invalid  Verdict = "INVALID"  // the load was not as planned
 )
 
 // Verdicts returns all verdicts, from good to bad.
@@ -35,34 +32,20 @@ func Worse(a, b Verdict) Verdict {
 // last percent sees moves neither. A single long pause hides from that, so
 // late requests are counted as well.
 const (
-	// lagValid: latencies worth measuring over a network are milliseconds, and
-	// latency includes lag. Up to a millisecond it does not change what is
-	// seen.
-	lagValid = 0.001
-	// lagInvalid: with more lag, requests are bunched in a way that was not planned.
-	lagInvalid = 0.010
-	// rateErrorValid: a tenth of a percent is less than two runs of the same
-	// target differ.
-	rateErrorValid = 0.001
-	// rateErrorInvalid: a limit tested with one percent less than planned is
-	// another test.
-	rateErrorInvalid = 0.01
+	// Latencies worth measuring over a network are milliseconds, and include the lag.
+	lagValid         = 0.001
+	lagInvalid       = 0.010 // with more, requests are bunched in a way that was not planned
+	rateErrorValid   = 0.001 // less than two runs of the same target differ
+	rateErrorInvalid = 0.01  // a limit tested with one percent less than planned is another test
 )
 
 // Evidence is the basis of a Verdict.
 type Evidence struct {
-	// Due is the number of requests due up to CatchUp ago.
-	Due uint64
-	// Sent is the number of these that have left, no later than CatchUp after
-	// the end of the schedule.
-	Sent uint64
-	// Late is the number of requests with a pacer lag beyond CatchUp.
-	Late uint64
-	// PacerLagP99 and LagP99 are in seconds.
-	PacerLagP99, LagP99 float64
-	// Dialled says that requests which waited for a connection waited for a new one
-	// mostly.
-	Dialled bool
+	Due                 uint64  // requests due up to CatchUp ago
+	Sent                uint64  // of these, no later than CatchUp after the end of the schedule
+	Late                uint64  // requests with a pacer lag beyond CatchUp
+	PacerLagP99, LagP99 float64 // seconds
+	Dialled             bool    // requests that waited for a connection mostly waited for a new one
 }
 
 // Evidence returns the evidence in the histograms of t.
@@ -89,11 +72,12 @@ func (e Evidence) RateError() float64 {
 // Judge returns the verdict with all reasons that speak for it, the weightiest
 // first.
 func (e Evidence) Judge() (Verdict, []string) {
-	if reasons := e.invalid(); len(reasons) > 0 {
-		return Invalid, append(reasons, e.degraded()...)
-	}
-	if reasons := e.degraded(); len(reasons) > 0 {
-		return Degraded, reasons
+	invalid, degraded := e.invalid(), e.degraded()
+	switch {
+	case len(invalid) > 0:
+		return Invalid, append(invalid, degraded...)
+	case len(degraded) > 0:
+		return Degraded, degraded
 	}
 	return Valid, []string{}
 }

@@ -50,13 +50,11 @@ func (s state) String() string {
 
 // Effects are the effects of an event. The zero value has none.
 type Effects struct {
-	// Done: the exchange has ended with Outcome.
-	Done bool
+	Done bool // the exchange has ended with Outcome
 	// Again: the exchange has ended without an outcome, because the target closed the connection
 	// before the request arrived. The request Due should be sent again on another connection.
 	Again bool
-	// Close: the connection should be closed.
-	Close bool
+	Close bool // the connection should be closed
 }
 
 // A Session is the state of one connection.
