@@ -22,8 +22,7 @@ type Dist uint8
 
 // The distributions.
 const (
-	// Constant: every request takes exactly the mean.
-	Constant Dist = iota
+	Constant Dist = iota // every request takes exactly the mean
 	// Exponential: memoryless; the deviation equals the mean. With Poisson
 	// arrivals the queue is then M/M/c.
 	Exponential
@@ -50,16 +49,11 @@ func (d *Dist) UnmarshalText(text []byte) (err error) {
 // A Config is the behaviour of the service. The zero value is invalid because of QueueTimeout;
 // Default returns a valid Config.
 type Config struct {
-	// Delay is the mean service time; 0 means that requests are answered at once.
-	Delay time.Duration
-	// Dist is the distribution of service times.
-	Dist Dist
-	// Workers is the number of requests served at the same time; 0 means any number.
-	Workers int
-	// Queue is how many requests may wait for a worker; more are refused.
-	Queue int
-	// QueueTimeout is how long a request waits for a worker before it times out.
-	QueueTimeout time.Duration
+	Delay        time.Duration // mean service time; 0: requests are answered at once
+	Dist         Dist          // of the service times
+	Workers      int           // requests served at the same time; 0: any number
+	Queue        int           // requests that may wait for a worker; more are refused
+	QueueTimeout time.Duration // how long a request waits for a worker before it times out
 	// ErrorRate is the share, 0 to 1, of the served requests that fail. A
 	// failing request occupies its worker as long as any other.
 	ErrorRate float64

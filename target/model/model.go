@@ -14,18 +14,12 @@ type Outcome uint8
 // The outcomes. Started and Queued are intermediate: Expire returns the final outcome. The others
 // are final.
 const (
-	// Started: a worker has taken the request.
-	Started Outcome = iota
-	// Queued: the request waits for a worker.
-	Queued
-	// Served: completed successfully.
-	Served
-	// Failed: completed, and one of the share that fails.
-	Failed
-	// Refused: all waiting places were taken.
-	Refused
-	// TimedOut: no worker was free within QueueTimeout.
-	TimedOut
+	Started  Outcome = iota // a worker has taken the request
+	Queued                  // the request waits for a worker
+	Served                  // completed successfully
+	Failed                  // completed, and one of the share that fails
+	Refused                 // all waiting places were taken
+	TimedOut                // no worker was free within QueueTimeout
 )
 
 // String returns the name of the outcome.
@@ -44,14 +38,10 @@ type Ticket struct {
 
 // A Done is the end of a started or queued request.
 type Done[T any] struct {
-	// Who identifies the request, as passed to Arrive.
-	Who T
-	// Outcome is Served, Failed or TimedOut.
-	Outcome Outcome
-	// At is when the request ended, which may be before the Expire that returns it.
-	At time.Time
-	// Wait is the time from arrival to the start of service or to the timeout.
-	Wait time.Duration
+	Who     T             // as passed to Arrive
+	Outcome Outcome       // Served, Failed or TimedOut
+	At      time.Time     // when the request ended, which may be before the Expire that returns it
+	Wait    time.Duration // from arrival to the start of service or to the timeout
 }
 
 // A Model is the service: its workers, its queue, and the requests in both. T identifies requests
@@ -240,9 +230,8 @@ func (m *Model[T]) timeOut() {
 // fill gives free workers to waiting requests, first come first served.
 func (m *Model[T]) fill() {
 	for m.places.waiting > 0 && m.free() {
-		i := m.places.dequeue()
 		service, outcome := m.draw()
-		m.run(i, service, outcome)
+		m.run(m.places.dequeue(), service, outcome)
 	}
 }
 

@@ -12,7 +12,6 @@ const (
 	abandoned                   // has a worker, but its client has disconnected
 )
 
-// String returns the name of the state.
 func (s placeState) String() string {
 	return [...]string{"vacant", "queued", "running", "abandoned"}[s]
 }

@@ -8,25 +8,17 @@ import (
 	"weir/target/model"
 )
 
-// drainTimeoutDefault is the default of DrainTimeout.
-const drainTimeoutDefault = 30 * time.Second
-
 // A Config configures the target.
 type Config struct {
-	// Model is the initial behaviour of the service.
-	Model model.Config
-	// Loops is the number of event loops; 0 means one per processor.
-	Loops int
-	// DrainTimeout bounds how long requests in progress may take when the program ends; longer
-	// ones are cut.
-	DrainTimeout time.Duration
-	// Seed is the seed of the model's random numbers; 0 means a new one at every start.
-	Seed uint64
+	Model        model.Config  // initial behaviour of the service
+	Loops        int           // event loops; 0: one per processor
+	DrainTimeout time.Duration // how long requests in progress may take when the program ends; longer ones are cut
+	Seed         uint64        // of the model's random numbers; 0: a new one at every start
 }
 
 // Default returns the Config of a program without settings.
 func Default() Config {
-	return Config{Model: model.Default(), DrainTimeout: drainTimeoutDefault}
+	return Config{Model: model.Default(), DrainTimeout: 30 * time.Second}
 }
 
 // Register registers the settings of the target; c receives them.
@@ -41,10 +33,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Duration(&m.QueueTimeout, "TARGET_QUEUE_TIMEOUT", m.QueueTimeout, model.QueueTimeoutMin, model.QueueTimeoutMax,
 		"longest wait for a worker; beyond: 503")
 	s.Float(&m.ErrorRate, "TARGET_ERROR_RATE", m.ErrorRate, 0, 1, "share of the served requests that are answered 500")
-	s.Int(&c.Loops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, loopsMax, "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit (rounded up, at least 2)")
+	s.Int(&c.Loops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit (rounded up, at least 2)")
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", c.DrainTimeout, 0, time.Hour,
 		"how long requests in progress may take after SIGTERM")
 }
-
-// loopsMax bounds EVENT_LOOPS.
-const loopsMax = 1024

@@ -87,7 +87,8 @@ func (r *rig) until(what string, is func() bool) {
 func (r *rig) inside(busy, waiting int) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("%d busy and %d waiting", busy, waiting), func() bool {
-		return r.station.busy() == busy && r.station.waiting() == waiting
+		b, w := r.station.load()
+		return b == float64(busy) && w == float64(waiting)
 	})
 }
 

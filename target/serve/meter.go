@@ -69,7 +69,6 @@ type kind struct {
 	h      *metric.Histogram
 }
 
-// count counts exchanges.
 func (m *meter) count(exchanges []session.Exchange) {
 	for _, e := range exchanges {
 		m.histogram(e).Observe(e.Took)

@@ -36,8 +36,7 @@ type Server struct {
 	changing   sync.Mutex // held from reading the model's behaviour until its change
 }
 
-// Run serves until ctx ends, and then at most for cfg.DrainTimeout until the requests in progress
-// are answered.
+// Run serves until ctx ends, and then drains.
 func Run(ctx context.Context, e *service.Env, cfg Config) error {
 	s, err := Start(e, cfg)
 	if err != nil {
@@ -111,8 +110,8 @@ func (s *Server) accept(now time.Time, lc *loop.Conn) loop.Handler {
 // registerMetrics registers the metrics other than those of histograms.
 func (s *Server) registerMetrics() {
 	set := s.env.Metrics
-	set.Gauge("target_workers_busy", "Requests being served.", func() float64 { return float64(s.station.busy()) })
-	set.Gauge("target_queue_length", "Requests waiting for a worker.", func() float64 { return float64(s.station.waiting()) })
+	set.Gauge("target_workers_busy", "Requests being served.", func() float64 { busy, _ := s.station.load(); return busy })
+	set.Gauge("target_queue_length", "Requests waiting for a worker.", func() float64 { _, waiting := s.station.load(); return waiting })
 	var waits []*metric.Histogram
 	for _, r := range s.shards {
 		waits = append(waits, r.waits)

@@ -103,6 +103,13 @@ func (st *station) config() model.Config {
 	return st.model.Config()
 }
 
+// load returns how many requests have a worker, and how many wait for one.
+func (st *station) load() (busy, waiting float64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return float64(st.model.Busy()), float64(st.model.Waiting())
+}
+
 // change replaces the behaviour in force. If it fails, nothing is changed. Otherwise the caller
 // must then have a shard call expire.
 func (st *station) change(now time.Time, cfg model.Config) error {
@@ -113,18 +120,4 @@ func (st *station) change(now time.Time, cfg model.Config) error {
 	}
 	st.plain.Store(cfg.Plain())
 	return nil
-}
-
-// busy returns how many requests have a worker.
-func (st *station) busy() int {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.model.Busy()
-}
-
-// waiting returns how many requests wait for a worker.
-func (st *station) waiting() int {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.model.Waiting()
 }

@@ -48,8 +48,10 @@ func (s *Session) handle(now time.Time, event http1.Event, err error) {
 		s.refuse(now, http1.StatusOf(err))
 	case event.Kind == http1.HeadDone:
 		s.handleHead(now)
-	case event.Kind == http1.Data:
-		s.handleBody(now, event.Data)
+	case event.Kind == http1.Data: // only own endpoints use the body
+		if s.own != nil && !s.own.add(event.Data) {
+			s.refuse(now, 413)
+		}
 	case event.Kind == http1.End:
 		s.handleEnd(now)
 	default:
@@ -72,13 +74,6 @@ func (s *Session) handleHead(now time.Time) {
 		s.own = newOwnRequest(h)
 	}
 	s.sh.Out = s.cycle.AppendContinue(s.sh.Out, h)
-}
-
-// handleBody handles a piece of the body, which only own endpoints use.
-func (s *Session) handleBody(now time.Time, piece []byte) {
-	if s.own != nil && !s.own.add(piece) {
-		s.refuse(now, 413)
-	}
 }
 
 // handleEnd handles a complete request.

@@ -60,17 +60,13 @@ type Exchange struct {
 //
 // Owned by its loop.
 type Shared struct {
-	// Out must be sent before anything else is done.
-	Out []byte
-	// Ask is the answer that is needed now.
-	Ask Ask
+	Out []byte // must be sent before anything else is done
+	Ask Ask    // the answer that is needed now
 	// Raw is, with AskOwn, one complete request with a Content-Length. It is valid until the
 	// Session is called again.
-	Raw []byte
-	// Close says how to close the connection after Out was sent.
-	Close cycle.Close
-	// Answered are the exchanges completed by Out.
-	Answered []Exchange
+	Raw      []byte
+	Close    cycle.Close // how to close the connection after Out was sent
+	Answered []Exchange  // completed by Out
 
 	head  http1.Head
 	body  []byte // of the answer under construction
