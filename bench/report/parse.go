@@ -1,6 +1,9 @@
 package report
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Parse reads the output of an experiment: Markdown with headings (###), tables and
 // paragraphs. Lines that begin with a blank are progress and are skipped.
@@ -62,10 +65,5 @@ func cells(line string) []string {
 
 // ruled reports whether a row is the line below a table's header.
 func ruled(row []string) bool {
-	for _, cell := range row {
-		if cell == "" || strings.Trim(cell, "-:") != "" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(row, func(cell string) bool { return cell == "" || strings.Trim(cell, "-:") != "" })
 }

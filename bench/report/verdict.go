@@ -7,25 +7,12 @@ import (
 	"strings"
 )
 
-// A Verdict says whether an expectation was met.
-type Verdict uint8
-
-const (
-	Met Verdict = iota
-	Missed
-	Degraded // missed, but the load was not as planned, so it proves nothing
-)
-
-// String returns the verdict as shown in tables.
-func (v Verdict) String() string { return [...]string{"met", "**missed**", "degraded"}[v] }
-
-// An Expectation is a bound on a figure, or a statement that must not be true, with its
-// verdict.
+// An Expectation is a bound on a figure, or a statement that must not be true.
 type Expectation struct {
-	Name    string  // of the figure, or the statement
-	Value   float64 // of the figure
-	Bound   string  // of the figure; empty for a statement
-	Verdict Verdict
+	Name  string  // of the figure, or the statement
+	Value float64 // of the figure
+	Bound string  // of the figure; empty for a statement
+	Met   bool
 }
 
 // String describes the finding.
@@ -43,43 +30,27 @@ type Expectations struct{ All []Expectation }
 
 // AtMost expects a figure to be at most bound. NaN misses every bound.
 func (e *Expectations) AtMost(name string, value, bound float64) {
-	e.add(Expectation{Name: name, Value: value, Bound: fmt.Sprintf("≤ %.4g", bound)}, value <= bound)
+	e.All = append(e.All, Expectation{name, value, fmt.Sprintf("≤ %.4g", bound), value <= bound})
 }
 
 // AtLeast expects a figure to be at least bound. NaN misses every bound.
 func (e *Expectations) AtLeast(name string, value, bound float64) {
-	e.add(Expectation{Name: name, Value: value, Bound: fmt.Sprintf("≥ %.4g", bound)}, value >= bound)
+	e.All = append(e.All, Expectation{name, value, fmt.Sprintf("≥ %.4g", bound), value >= bound})
 }
 
 // Never expects wrong to be false; the message describes the finding if it is not.
 func (e *Expectations) Never(wrong bool, format string, args ...any) {
-	e.add(Expectation{Name: fmt.Sprintf(format, args...)}, !wrong)
-}
-
-func (e *Expectations) add(x Expectation, holds bool) {
-	if !holds {
-		x.Verdict = Missed
-	}
-	e.All = append(e.All, x)
+	e.All = append(e.All, Expectation{Name: fmt.Sprintf(format, args...), Met: !wrong})
 }
 
 // Missed describes the expectations that were not met.
 func (e *Expectations) Missed() (list []string) {
 	for _, x := range e.All {
-		if x.Verdict != Met {
+		if !x.Met {
 			list = append(list, x.String())
 		}
 	}
 	return list
-}
-
-// Doubt changes the verdict Missed to Degraded.
-func (e *Expectations) Doubt() {
-	for i := range e.All {
-		if e.All[i].Verdict == Missed {
-			e.All[i].Verdict = Degraded
-		}
-	}
 }
 
 // Table returns the figures with their bounds and verdicts.
@@ -87,7 +58,7 @@ func (e *Expectations) Table() *Table {
 	t := NewTable("expected | found | allowed | verdict")
 	for _, x := range e.All {
 		if x.Bound != "" {
-			t.Add("%s | %.4g | %s | %v", x.Name, x.Value, x.Bound, x.Verdict)
+			t.Add("%s | %.4g | %s | %s", x.Name, x.Value, x.Bound, map[bool]string{true: "met", false: "**missed**"}[x.Met])
 		}
 	}
 	return t
@@ -106,7 +77,6 @@ func (e *Expectations) Conclude(out io.Writer, passed string, doubt error) error
 		fmt.Fprintf(out, "\nPassed: %s\n", passed)
 		return nil
 	case doubt != nil:
-		e.Doubt()
 		fmt.Fprintf(out, "\nInconclusive, as the load was not as planned:\n  %s\n", strings.Join(missed, "\n  "))
 		return doubt
 	}
