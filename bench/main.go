@@ -90,7 +90,7 @@ func protectRun(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func postgresRun(ctx context.Context, args []string, out io.Writer) error {
-	return (&postgres.Order{Dir: order.Dir}).Run(ctx, args, out)
+	return postgres.Run(ctx, order.Dir, args, out)
 }
 
 func main() {
@@ -109,7 +109,7 @@ func names(of func(e experiment) bool) (list []string) {
 
 func run(ctx context.Context, e *service.Env) error {
 	if len(e.Args) == 0 {
-		return usage("bench wants the name of one experiment")
+		return usage()
 	}
 	err := find(e.Args[0]).run(ctx, e.Args[1:], os.Stdout) // package service has checked the name
 	if ctx.Err() != nil {                                  // the experiment has ended what it started
@@ -128,14 +128,12 @@ func find(name string) *experiment {
 	return nil
 }
 
-func usage(problem string) error {
-	var b strings.Builder
-	b.WriteString(problem + "; there are:")
+func usage() error {
+	text := "bench wants the name of one experiment; there are:"
 	for _, x := range experiments() {
-		if x.about == "" {
-			continue
+		if x.about != "" {
+			text += fmt.Sprintf("\n  bench %-10s %s", x.name, x.about)
 		}
-		fmt.Fprintf(&b, "\n  bench %-10s %s", x.name, x.about)
 	}
-	return &service.ExitError{Status: 2, Err: errors.New(b.String())}
+	return &service.ExitError{Status: 2, Err: errors.New(text)}
 }

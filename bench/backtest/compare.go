@@ -148,10 +148,8 @@ func (ref *Reference) columns(h int) (list []Column) {
 
 // horizon returns the index of a horizon.
 func (r *Run) horizon(ahead time.Duration) (int, error) {
-	for h, d := range r.Horizons {
-		if d == ahead {
-			return h, nil
-		}
+	if h := slices.Index(r.Horizons, ahead); h >= 0 {
+		return h, nil
 	}
 	return 0, fmt.Errorf("horizon %s is not in the run, which has %v", ahead, r.Horizons)
 }

@@ -22,11 +22,6 @@ const (
 	skewed        = 500 * time.Millisecond // uncompressed
 )
 
-// An Order holds the settings of the experiment.
-type Order struct {
-	Dir string // of the page
-}
-
 // A lab is one run of the experiment.
 //
 // Owned by one goroutine.
@@ -38,9 +33,10 @@ type lab struct {
 }
 
 // Run runs the parts named by args, or all. A number among args is the factor by which the load
-// is played faster, 10 by default. The error says which expectations were missed.
-func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
-	l := &lab{Lab: rig.Lab{Out: out}, page: filepath.Join(o.Dir, "postgres.html"), args: args, compress: compressUsual}
+// is played faster, 10 by default. A page is written to dir. The error says which expectations were
+// missed.
+func Run(ctx context.Context, dir string, args []string, out io.Writer) error {
+	l := &lab{Lab: rig.Lab{Out: out}, page: filepath.Join(dir, "postgres.html"), args: args, compress: compressUsual}
 	names := slices.Clone(args)
 	for i, arg := range names {
 		if n, err := strconv.ParseFloat(arg, 64); err == nil && n >= 1 && n <= 60 {

@@ -7,11 +7,13 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"weir/bench/rig"
 	"weir/internal/service"
 )
 
@@ -51,10 +53,8 @@ var recipes = []recipe{
 }
 
 func recipeNamed(name string) *recipe {
-	for i := range recipes {
-		if recipes[i].name == name {
-			return &recipes[i]
-		}
+	if i := slices.IndexFunc(recipes, func(r recipe) bool { return r.name == name }); i >= 0 {
+		return &recipes[i]
 	}
 	return nil
 }
@@ -147,15 +147,7 @@ func Service(ctx context.Context, args []string, _ io.Writer) error {
 		}
 		s.idle <- c
 	}
-	server := &http.Server{Addr: args[1], Handler: s}
-	go func() {
-		<-ctx.Done()
-		_ = server.Close()
-	}()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return rig.Serve(ctx, args[1], s)
 }
 
 // An instance is an instance of a recipe service.

@@ -3,6 +3,7 @@ package result
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,26 +25,26 @@ var ratioCell = regexp.MustCompile(`^\*\*([0-9.]+)\*\* \(([0-9.]+) … ([0-9.]+)
 func (r *Record) Ratios() (all []Ratio) {
 	for _, s := range r.Sections {
 		for _, t := range s.Tables {
-			all = append(all, ratiosIn(s.Heading, t)...)
+			for _, row := range t.Rows {
+				all = append(all, ratiosIn(s.Heading, t, row)...)
+			}
 		}
 	}
 	return all
 }
 
-func ratiosIn(heading string, t report.Table) (all []Ratio) {
-	for _, row := range t.Rows {
-		for i := range min(len(row), len(t.Columns)) {
-			m := ratioCell.FindStringSubmatch(row[i])
-			if m == nil {
-				continue
-			}
-			about := about(t, row, i)
-			ratio := Ratio{Name: heading + ": " + about, LessIsBetter: costs(about)}
-			ratio.Median, _ = strconv.ParseFloat(m[1], 64)
-			ratio.Least, _ = strconv.ParseFloat(m[2], 64)
-			ratio.Most, _ = strconv.ParseFloat(m[3], 64)
-			all = append(all, ratio)
+func ratiosIn(heading string, t report.Table, row []string) (all []Ratio) {
+	for i := range min(len(row), len(t.Columns)) {
+		m := ratioCell.FindStringSubmatch(row[i])
+		if m == nil {
+			continue
 		}
+		about := about(t, row, i)
+		ratio := Ratio{Name: heading + ": " + about, LessIsBetter: costs(about)}
+		ratio.Median, _ = strconv.ParseFloat(m[1], 64)
+		ratio.Least, _ = strconv.ParseFloat(m[2], 64)
+		ratio.Most, _ = strconv.ParseFloat(m[3], 64)
+		all = append(all, ratio)
 	}
 	return all
 }
@@ -51,24 +52,18 @@ func ratiosIn(heading string, t report.Table) (all []Ratio) {
 // about names a cell by its row and column. A column that is only called "ratio" refers to
 // the figure to its left, so it gets that column's name.
 func about(t report.Table, row []string, column int) string {
-	name := row[0]
-	if column == 0 {
+	switch {
+	case column == 0:
 		return t.Columns[0]
+	case strings.HasPrefix(t.Columns[column], "ratio") && column > 1:
+		column--
 	}
-	if strings.HasPrefix(t.Columns[column], "ratio") && column > 1 {
-		return name + ", " + t.Columns[column-1]
-	}
-	return name + ", " + t.Columns[column]
+	return row[0] + ", " + t.Columns[column]
 }
 
 // costs reports whether less of a figure is better.
 func costs(about string) bool {
-	for _, word := range []string{"CPU", "µs", " ms", "bytes", "memory"} {
-		if strings.Contains(about, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"CPU", "µs", " ms", "bytes", "memory"}, func(word string) bool { return strings.Contains(about, word) })
 }
 
 // slack is the share by which a median may be worse than the worst pair of the previous run

@@ -23,31 +23,20 @@ import (
 
 // A Load is a run of our load generator.
 type Load struct {
-	URL  string
-	Rate int // requests per second
-	For  time.Duration
-	// Steps are rates one after the other; none: Rate for For.
-	Steps []Step
-	// Connections is the number of connections; 0 for the generator's default.
-	Connections int
-	// Loops is the number of event loops; 0 for the generator's default.
-	Loops int
-	// StartAt is when the schedule begins; zero for as soon as possible.
-	StartAt time.Time
-	// Seed is the seed of random arrivals.
-	Seed int64
-	// Arrivals is the arrival process; empty for uniform.
-	Arrivals string
-	// Shard is the index of this generator among Shards that share a schedule; 0 Shards: the only one.
-	Shard, Shards int
-	// Timeout is the timeout of a request; zero for the generator's default.
-	Timeout time.Duration
-	// Body is JSON to POST; empty for GET requests.
-	Body string
-	// Outcomes says to fill in Loaded.Outcomes.
-	Outcomes bool
-	// Progress gets lines of progress; nil for none.
-	Progress io.Writer
+	URL           string
+	Rate          int // requests per second
+	For           time.Duration
+	Steps         []Step        // rates one after the other; none: Rate for For
+	Connections   int           // 0: the generator's default
+	Loops         int           // event loops; 0: the generator's default
+	StartAt       time.Time     // when the schedule begins; zero: as soon as possible
+	Seed          int64         // of random arrivals
+	Arrivals      string        // the arrival process; empty: uniform
+	Shard, Shards int           // index of this generator among those that share a schedule; 0 Shards: the only one
+	Timeout       time.Duration // of a request; zero: the generator's default
+	Body          string        // JSON to POST; empty: GET requests
+	Outcomes      bool          // fill in Loaded.Outcomes
+	Progress      io.Writer     // gets lines of progress; nil: none
 }
 
 // A Step is a constant rate for a time.
@@ -65,12 +54,8 @@ type Outcome struct {
 // Loaded is the result of a Load.
 type Loaded struct {
 	record.Result
-
-	// CPU is the CPU time that the generator used.
-	CPU time.Duration
-	// Outcomes are the outcomes of all requests in the order of their ends, if the Load asked
-	// for them.
-	Outcomes []Outcome
+	CPU      time.Duration // of the generator
+	Outcomes []Outcome     // of all requests in the order of their ends, if the Load asked for them
 }
 
 // Within returns how many requests were answered successfully within d of their due time.

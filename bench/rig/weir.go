@@ -122,32 +122,35 @@ func (r *Rig) URL(proxy int) string { return "http://" + r.ProxyAddrs[proxy] + "
 // Get asks a program and returns its answer. A status other than 200 is an error that contains the
 // answer.
 func Get(ctx context.Context, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	return do(req)
+	return ask(ctx, "", url, nil)
 }
 
 // Post sends JSON to a program and returns its answer, with errors as of Get.
 func Post(ctx context.Context, url, body string) ([]byte, error) {
-	return PostAs(ctx, "", url, body)
+	return ask(ctx, "", url, strings.NewReader(body))
 }
 
 // PostAs is Post with a bearer token.
 func PostAs(ctx context.Context, token, url, body string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	return ask(ctx, token, url, strings.NewReader(body))
+}
+
+// ask posts JSON, or gets if body is nil.
+func ask(ctx context.Context, token, url string, body io.Reader) ([]byte, error) {
+	method := http.MethodGet
+	if body != nil {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	return do(req)
-}
-
-func do(req *http.Request) ([]byte, error) {
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
 	if err != nil {
 		return nil, err
