@@ -33,7 +33,6 @@ type experiment struct {
 	run         func(ctx context.Context, args []string, out io.Writer) error
 }
 
-// experiments returns all experiments.
 func experiments() []experiment {
 	return []experiment{
 		{"demo", "a load below and above a limit with each algorithm (half a minute)", alone(demo.Run)},

@@ -29,7 +29,6 @@ func main() {
 	})
 }
 
-// config is the program's own settings.
 type config struct {
 	file, folder string
 	outputs      control.Outputs
@@ -81,7 +80,6 @@ func (c *config) run(ctx context.Context, e *service.Env) error {
 	return control.Merge(files, c.outputs)
 }
 
-// serve serves REST.
 func (c *config) serve(ctx context.Context, e *service.Env) error {
 	const problem = "is allowed only with run and merge"
 	switch {
@@ -96,7 +94,6 @@ func (c *config) serve(ctx context.Context, e *service.Env) error {
 	return control.New(c.drive, c.folder).Serve(ctx, e, c.file)
 }
 
-// runFile runs the test in the given file, or in CONFIG_FILE.
 func (c *config) runFile(ctx context.Context, e *service.Env, files []string) error {
 	file := c.file
 	switch {

@@ -61,7 +61,6 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	})
 }
 
-// show prints all tables.
 func show(out io.Writer, plays []*played, names []string) {
 	f := field{plays, names}
 	f.printAll(out, "Closed loop", served)

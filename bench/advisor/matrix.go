@@ -18,7 +18,6 @@ type event struct {
 
 const minute = 60.0
 
-// events are all events of the closed loop.
 var events = []event{
 	{"known", 1, constant},
 	{"hint × 0.5", 0.5, constant},

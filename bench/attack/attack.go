@@ -22,17 +22,13 @@ import (
 )
 
 const (
-	rate        = 500 // good requests per second
-	connections = 16  // of the good traffic
-	span        = 10 * time.Second
-	// calm is how long the good traffic runs before the attack.
-	calm = time.Second
-	// grace is how much longer than its timeout an attacker may stay connected.
-	grace = 2 * time.Second
-	// canaryWait is how long the request after an attack may take.
-	canaryWait = 2 * time.Second
-	// attackersMax bounds the attackers at the same time, if descriptors allow.
-	attackersMax = 10_000
+	rate         = 500 // good requests per second
+	connections  = 16  // of the good traffic
+	span         = 10 * time.Second
+	calm         = time.Second     // before the attack
+	grace        = 2 * time.Second // how much longer than its timeout an attacker may stay connected
+	canaryWait   = 2 * time.Second // how long the request after an attack may take
+	attackersMax = 10_000          // at the same time, if descriptors allow
 )
 
 // Run plays the named attacks, or all, and prints a table. It fails if good requests failed,
@@ -150,7 +146,6 @@ func (r *row) play(l *rig.Lab, target string) {
 	rig.Check(l.Ctx.Err())
 }
 
-// ownCPU returns the CPU time of this process.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

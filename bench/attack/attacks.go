@@ -24,8 +24,7 @@ type attack struct {
 	small       bool              // receive buffers of 4 KiB
 	text        string            // sent first; "" for nothing
 	then        func(a *attacker) // done next; nil: the attacker leaves
-	// life is how long the proxy may keep a connection; zero for any time.
-	life time.Duration
+	life        time.Duration     // how long the proxy may keep a connection; zero: any time
 }
 
 // Paces of attackers. They share two cores with the proxy, so their work is bounded: otherwise
@@ -38,9 +37,8 @@ const (
 	holding = 500
 	// stuck bounds the attackers that do not read their answer: the kernel buffers megabytes of
 	// each, and bounds the buffers of all sockets of the machine together.
-	stuck = 200
-	// stuckOpens is low because each answer moves megabytes until it is stuck.
-	stuckOpens = 20
+	stuck      = 200
+	stuckOpens = 20 // low, because each answer moves megabytes until it is stuck
 )
 
 // attacks returns all attacks; most is the number of connections that descriptors allow.
@@ -114,7 +112,6 @@ const (
 	upload = "POST /api/test"
 )
 
-// message returns the head of a message.
 func message(request string, fields ...string) string {
 	return request + " HTTP/1.1\r\nHost: weir\r\n" + strings.Join(append(fields, "", ""), "\r\n")
 }

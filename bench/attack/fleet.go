@@ -82,7 +82,6 @@ func (f *fleet) enter() bool {
 	return true
 }
 
-// one opens a connection and runs the attack on it.
 func (f *fleet) one(ctx context.Context) {
 	defer func() {
 		f.mu.Lock()
@@ -122,7 +121,6 @@ func (f *fleet) one(ctx context.Context) {
 	}
 }
 
-// snapshot returns the current tally.
 func (f *fleet) snapshot() tally {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +169,6 @@ func (a *attacker) drip(text string, each time.Duration) {
 	}
 }
 
-// hold does nothing for d.
 func (a *attacker) hold(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -214,7 +211,6 @@ func statusOf(line []byte) int {
 // closedUnanswered is the pseudo status of a connection that ended without an answer.
 const closedUnanswered = 0
 
-// summary describes the answers by status.
 func (t *tally) summary() string {
 	var words []string
 	for _, status := range slices.Sorted(maps.Keys(t.answers)) {

@@ -53,7 +53,6 @@ func (r *row) perConnection() int64 {
 	return max(0, r.usage.RSSPeak-r.usage.RSSBefore) / int64(r.most)
 }
 
-// expect adds the expectations about the attack.
 func (r *row) expect(e *report.Expectations) {
 	say := func(wrong bool, format string, args ...any) {
 		e.Never(wrong, "%s: "+format, append([]any{r.attack.name}, args...)...)

@@ -146,7 +146,6 @@ func (ref *Reference) columns(h int) (list []Column) {
 	return list
 }
 
-// horizon returns the index of a horizon.
 func (r *Run) horizon(ahead time.Duration) (int, error) {
 	if h := slices.Index(r.Horizons, ahead); h >= 0 {
 		return h, nil

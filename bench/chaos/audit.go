@@ -48,7 +48,6 @@ func (b *counts) audit(e *report.Expectations) {
 	e.Never(retries == 0 || b.clients.cut == 0 || b.clients.lost == 0, "too little chaos: %d repeated, %d cut, %d not waited for", retries, b.clients.cut, b.clients.lost)
 }
 
-// answered returns the proxy's answers by status.
 func (b *counts) answered() map[int]int64 {
 	by := make(map[int]int64)
 	for name, n := range b.proxy {

@@ -78,7 +78,6 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	})
 }
 
-// play plays n exchanges and judges.
 func (r *run) play(out io.Writer, n int) {
 	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n, clients, r.restarts, limitChanges, seed)
 	began := time.Now()
@@ -135,7 +134,6 @@ func (r *run) fail(err error) {
 	}
 }
 
-// failures returns the problems so far.
 func (r *run) failures() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +157,6 @@ func (r *run) settle(idle func(resources) bool) resources {
 	}
 }
 
-// resources returns what the proxy holds now.
 func (r *run) resources() (h resources) {
 	if ended, how := r.proxy.Ended(); ended {
 		rig.Check(fmt.Errorf("the proxy ended (%w):\n%s", how, r.proxy.Output()))
@@ -218,7 +215,6 @@ func (r *run) printProgress(out io.Writer, n int, began time.Time) (stop func())
 	return func() { cancel(); printing.Wait() }
 }
 
-// collect returns the counts of all sides.
 func (r *run) collect() *counts {
 	b := &counts{proxy: rig.Must(rig.Scrape(r.ctx, r.proxy.Admin)), seen: r.target.seen.Load(), served: r.target.served.Load(), malformed: r.target.malformed.Load()}
 	for _, c := range r.clients {
@@ -231,7 +227,6 @@ func (r *run) collect() *counts {
 	return b
 }
 
-// report prints the counts and resources, and concludes.
 func (r *run) report(out io.Writer, b *counts, h [2]resources, took time.Duration) error {
 	t := &b.clients
 	read := report.NewTable("clients read | 200 | of them cut | tunnels | 429 | 502 | 503 | not waited for")

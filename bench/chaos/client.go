@@ -155,7 +155,6 @@ func (c *client) exchange(batch []request) (open bool, err error) {
 // troubled reports whether a restart of the target may have effects now.
 func (c *client) troubled() bool { return time.Now().UnixNano() < c.target.settled.Load() }
 
-// pieces splits a text at random.
 func (c *client) pieces(text []byte) (pieces [][]byte) {
 	for len(text) > 0 {
 		n := len(text)

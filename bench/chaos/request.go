@@ -79,7 +79,6 @@ func newRequest(r *rand.Rand, client, n int) request {
 	return q
 }
 
-// append appends the request in HTTP/1.1.
 func (q *request) append(b []byte) []byte {
 	b = fmt.Appendf(b, "%s %s HTTP/1.1\r\nHost: chaos\r\n", q.method, q.target)
 	switch {

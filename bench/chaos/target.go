@@ -37,7 +37,6 @@ type target struct {
 	resat map[string]bool // requests of the behaviour "once" that were reset
 }
 
-// listen starts or restarts the target.
 func (t *target) listen() error {
 	ln, err := net.Listen("tcp", t.addr)
 	if err != nil {
@@ -100,7 +99,6 @@ func (t *target) one(c net.Conn, in *bufio.Reader, sum hash.Hash32) bool {
 	return p.in(behaviour)
 }
 
-// first reports whether this is the first attempt at path.
 func (t *target) first(path string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,7 +159,6 @@ func (p *reply) in(behaviour string) bool {
 	return p.finish(p.length(len(p.body), "") + p.text())
 }
 
-// length returns the head of an answer with a Content-Length.
 func (p *reply) length(n int, field string) string {
 	return "HTTP/1.1 200 OK\r\n" + field + "Content-Length: " + strconv.Itoa(n) + "\r\n\r\n"
 }

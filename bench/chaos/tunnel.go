@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// One in so many batches of a client is replaced by a tunnel.
-	tunnelOneIn = 100
+	tunnelOneIn = 100 // one in so many batches of a client is replaced by a tunnel
 	// tunnelBytes bounds what is sent through a tunnel, floodBytes what is sent into one that is
 	// not read: more than kernels and proxy buffer.
 	tunnelBytes = 200 << 10
@@ -77,7 +76,6 @@ func (c *client) echoed() error {
 	return err
 }
 
-// abandoned sends data and leaves.
 func (c *client) abandoned() error {
 	_ = send(c.conn, c.pieces(c.noise(c.r.IntN(tunnelBytes))), 0, c.r.IntN(2) == 0)
 	return nil

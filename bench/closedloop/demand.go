@@ -70,7 +70,6 @@ func (d *Demand) Peak() float64 {
 	return peak
 }
 
-// second returns the mean rate of one second.
 func (d *Demand) second(t int) float64 {
 	if d.Step >= time.Second {
 		return d.At(float64(t) + 0.5)

@@ -55,7 +55,6 @@ func (d *door) time(now float64) time.Time {
 	return d.start.Add(time.Duration(now * float64(time.Second)))
 }
 
-// spend adds up the usage until now.
 func (d *door) spend(now float64) {
 	span, places := now-d.at, float64(d.gate.Limit())
 	d.at = now
@@ -97,7 +96,6 @@ func (d *door) late(now float64, v *visit) (wait float64) {
 	return wait
 }
 
-// answered records the answer to v.
 func (d *door) answered(now float64, v *visit) {
 	d.spend(now)
 	v.answer.Crowded = !d.room()

@@ -63,7 +63,6 @@ func (m *meter) second(k, first int, rate float64) {
 	}
 }
 
-// close ends the second.
 func (m *meter) close() {
 	if m.k < 0 {
 		return

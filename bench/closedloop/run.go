@@ -192,7 +192,6 @@ func (r *run) advise() error {
 	return nil
 }
 
-// request processes a request's arrival.
 func (r *run) request(a arrival) {
 	now := a.at
 	if !r.admits(now) {
@@ -227,7 +226,6 @@ func (r *run) admits(now float64) bool {
 	return granted == 1
 }
 
-// visit returns an unused visit.
 func (r *run) visit() *visit {
 	if n := len(r.spare); n > 0 {
 		v := r.spare[n-1]
@@ -239,7 +237,6 @@ func (r *run) visit() *visit {
 	return v
 }
 
-// send sends a request to the target.
 func (r *run) send(now float64, v *visit) {
 	start, done, fails, full := r.queue.serve(now)
 	v.sent, v.wait, v.outcome = now, start-now, fine
@@ -255,7 +252,6 @@ func (r *run) send(now float64, v *visit) {
 	r.future.Add(at, happening{v, v.life, false})
 }
 
-// happen processes what is due for a visit.
 func (r *run) happen(at float64, h happening) {
 	v := h.visit
 	if h.life != v.life || h.late && !v.pass.Waiting() {
@@ -280,7 +276,6 @@ func (r *run) happen(at float64, h happening) {
 	r.over(at, v)
 }
 
-// over ends a visit.
 func (r *run) over(now float64, v *visit) {
 	latency := now - v.at
 	r.meter.over(v, latency, v.outcome == fine && latency <= r.promise)
@@ -291,7 +286,6 @@ func (r *run) over(now float64, v *visit) {
 	r.spare = append(r.spare, v)
 }
 
-// apply puts a limit into force.
 func (r *run) apply(c limit.Config) error {
 	if c == r.config {
 		return nil

@@ -30,8 +30,7 @@ type Scenario struct {
 	// learned from it.
 	History []series.Row
 	Memory  map[string][]byte
-	// Record keeps a timeline in the result.
-	Record bool
+	Record  bool // keep a timeline in the result
 	// Listen, when set, receives what an advisor recommends.
 	Listen func(n Snapshot, r core.Reply)
 }
@@ -80,16 +79,14 @@ type Control struct {
 	// Advise answers a snapshot with a limit, which is in force a second later within
 	// the proxy's guard rails; false: nothing changes. nil: the limit stays.
 	Advise func(Snapshot) (limit.Config, bool)
-	// Gate puts the proxy's gate in front of the target.
-	Gate bool
+	Gate   bool // the proxy's gate is in front of the target
 	// GateMax is the upper bound of the gate's limit according to the advisor; 0 or nil: none.
 	// It is read after Advise.
 	GateMax *float64
 	// Perfect, if not 0, is a gate that knows the target's queue, and admits a request if
 	// it starts within that share of the promise.
 	Perfect float64
-	// Trail has the forecasts, if the scenario records; nil: there are none.
-	Trail *[]Foreseen
+	Trail   *[]Foreseen // the forecasts, if the scenario records; nil: there are none
 }
 
 // A Foreseen is a forecast for the instant At, made five minutes before.

@@ -33,14 +33,12 @@ func newSnapshots(s *Scenario) snapshots {
 	return n
 }
 
-// begin starts an interval.
 func (n *snapshots) begin(now float64, gated bool) {
 	n.offered, n.denied, n.answers, n.failed, n.latencies, n.used = 0, 0, 0, 0, histogram{}, usage{}
 	n.last, n.due = now, now+n.cycle*(1+jitter*(2*n.draw.Float64()-1))
 	n.look(now, gated)
 }
 
-// look sets the time of the next check.
 func (n *snapshots) look(now float64, gated bool) {
 	if n.at = n.due; gated {
 		n.at = min(n.at, now+gate.PressedEvery.Seconds())

@@ -59,7 +59,6 @@ func contestant(name string, m *rig.Master, redis *rig.Redis) rig.Contestant {
 	return rig.Contestant{Name: name, Process: m.Process, Wrk: rig.Wrk{URL: url(m)}, Own: m.Own, Redis: redis}
 }
 
-// url returns the URL of /json.
 func url(m *rig.Master) string { return "http://" + m.Addr + "/json" }
 
 // peer builds and starts envoyproxy/ratelimit.

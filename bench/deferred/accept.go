@@ -24,8 +24,7 @@ const (
 	shops      = 1000
 	bodyBytes  = 1 << 10
 	syncPause  = 10 * time.Millisecond
-	// syncs bounds the p99 of answers relative to that of two fdatasyncs.
-	syncs      = 4
+	syncs      = 4  // bound of the p99 of answers relative to that of two fdatasyncs
 	anonMax    = 40 // MB
 	startMax   = 2  // seconds
 	neverAgain = "key: [\"query:shop\"], limit: {algorithm: fixed, limit: 1, window: 3153600000}, defer: {when: always}"

@@ -55,7 +55,6 @@ func (w *warehouse) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	w.n++
 }
 
-// await waits until n orders have arrived.
 func (w *warehouse) await(ctx context.Context, n int) {
 	for end := time.Now().Add(within); ; {
 		w.mu.Lock()
@@ -71,7 +70,6 @@ func (w *warehouse) await(ctx context.Context, n int) {
 	}
 }
 
-// of returns the arrival times of the n orders of a shop.
 func (w *warehouse) of(shop, n int) []time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +120,6 @@ func (l *lab) client(name, terms string) *client {
 	return c
 }
 
-// deliveries measures the delay and the rate of deliveries.
 func (l *lab) deliveries() {
 	one := l.client("singles", singleRule)
 	l.starts(one)
@@ -154,7 +151,6 @@ func (l *lab) starts(c *client) {
 	l.judgeStarts(late)
 }
 
-// judgeStarts judges the delays of deliveries.
 func (l *lab) judgeStarts(late []time.Duration) {
 	slices.Sort(late)
 	p50, p99 := report.Millis(report.Quantile(late, .5)), report.Millis(report.Quantile(late, .99))
@@ -164,7 +160,6 @@ func (l *lab) judgeStarts(late []time.Duration) {
 	l.AtMost(l.where()+"start: p99 in ms after the permitted instant", p99, startP99)
 }
 
-// workedOff measures the rate of a backlog.
 func (l *lab) workedOff(c *client) {
 	rig.Together(backlogShops, func(i int) {
 		for n := range backlog {

@@ -88,7 +88,6 @@ func (l *lab) printQueue(c *client, what string) (waiting float64) {
 // quietWithin bounds the delivery of all orders: several times what it takes.
 const quietWithin = 3 * time.Minute
 
-// awaitQuiet waits until no orders wait.
 func (l *lab) awaitQuiet(c *client) {
 	for end := time.Now().Add(quietWithin); l.printQueue(c, "quiet") > 0; {
 		if time.Now().After(end) {
@@ -98,7 +97,6 @@ func (l *lab) awaitQuiet(c *client) {
 	}
 }
 
-// judgeSales compares what arrived with what was sent.
 func (l *lab) judgeSales(w *warehouse, s *sales) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

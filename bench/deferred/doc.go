@@ -57,7 +57,6 @@ func (l *lab) where() string {
 	return string(l.queue) + ", "
 }
 
-// queueURL returns the DEFER_URL of the proxy called name.
 func (l *lab) queueURL(name string) string {
 	switch l.queue {
 	case rig.RedisStore:

@@ -72,7 +72,6 @@ func playAll(l *rig.Lab, all []phase) {
 	}
 }
 
-// play plays a phase until the generator keeps its schedule.
 func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 	for try := 1; ; try++ {
 		if p.playOnce(l, r); p.load.Verdict != "INVALID" || try == tries {

@@ -9,7 +9,6 @@ import (
 	"weir/bench/rig"
 )
 
-// show prints the phases as a table, and the conclusion.
 func show(out io.Writer, all []phase) error {
 	table := report.NewTable("algorithm|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
 	for i := range all {
@@ -52,7 +51,6 @@ func judge(out io.Writer, all []phase) error {
 	return e.Conclude(out, "nothing was refused below the limit, nothing above it was admitted, no request was lost.", rig.Doubt(wrong))
 }
 
-// bar draws the admitted share.
 func (p *phase) bar() string {
 	const width = 20
 	full := int(share(p.load.Success, p.load.Sent)*width/100 + 0.5)

@@ -60,7 +60,6 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 // of values and units.
 var line = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
-// parse reads the output of go test -bench.
 func parse(text string) (list []measured) {
 	pkg := ""
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
@@ -81,7 +80,6 @@ func parse(text string) (list []measured) {
 	return list
 }
 
-// take stores a value by its unit.
 func (m *measured) take(value, unit string) {
 	v, err := strconv.ParseFloat(value, 64)
 	switch {

@@ -13,11 +13,9 @@ import (
 )
 
 const (
-	// startAhead is the time until our generators start, so that all of them are ready.
-	startAhead = 1500 * time.Millisecond
-	// lateMax bounds how much longer than its load a peer may run.
-	lateMax = 5 * time.Second
-	seed    = 20260119
+	startAhead = 1500 * time.Millisecond // until our generators start, so that all of them are ready
+	lateMax    = 5 * time.Second         // how much longer than its load a peer may run
+	seed       = 20260119
 )
 
 // A generator makes load at a constant rate.
@@ -113,7 +111,6 @@ func (o *own) worse(r *rig.Loaded) {
 	o.says = record.Worse(r.Verdict, o.says)
 }
 
-// schedule returns the due times of our generators' requests.
 func schedule(rate int, span time.Duration, process pace.Process) (due []time.Duration) {
 	p := rig.Must(profile.NewConstant(float64(rate)))
 	lane := pace.New(pace.Config{Profile: p, Length: span, Arrivals: process, Seed: seed}).Lane(0, 1)

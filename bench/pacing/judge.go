@@ -22,12 +22,10 @@ func spreadOf(spans []time.Duration) record.Spread {
 
 // A judgement compares arrival times with due times.
 type judgement struct {
-	Requests int // that arrived
-	Missing  int // requests that were due and did not arrive
-	// RateError is the relative difference of the rate of arrivals from that of the schedule.
-	RateError float64
-	// Gap is the difference between the gap of two arrivals and that of their due times.
-	Gap record.Spread
+	Requests  int           // that arrived
+	Missing   int           // requests that were due and did not arrive
+	RateError float64       // relative difference of the rate of arrivals from that of the schedule
+	Gap       record.Spread // difference between the gap of two arrivals and that of their due times
 	// Late is how much later than due requests arrived. If the start of the generator is unknown,
 	// it counts relative to the most punctual request.
 	Late record.Spread

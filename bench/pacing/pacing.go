@@ -20,8 +20,7 @@ import (
 const (
 	rounds = 3 // runs of each generator at each rate, in turns
 	span   = 6 * time.Second
-	// quiet is the pause between runs, so that one does not affect the next.
-	quiet = 300 * time.Millisecond
+	quiet  = 300 * time.Millisecond // between runs, so that one does not affect the next
 
 	probes     = 3000 // requests that measure the recorder itself
 	probeEvery = time.Millisecond
@@ -96,7 +95,6 @@ func (l *lab) installed() (there []generator) {
 	return there
 }
 
-// once is one run of a generator.
 func (l *lab) once(g generator, rate int) run {
 	l.Wait(time.Now().Add(quiet))
 	l.recorder.take()

@@ -18,9 +18,8 @@ import (
 )
 
 const (
-	readBytes = 16 << 10
-	// stampedWithin bounds how long the kernel may take to switch on the times of packets.
-	stampedWithin = 30 * time.Second
+	readBytes     = 16 << 10
+	stampedWithin = 30 * time.Second // how long the kernel may take to switch on the times of packets
 	answerText    = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nOK"
 )
 
@@ -139,7 +138,6 @@ func stampOf(control []byte) (int64, bool) {
 	return int64(seconds)*int64(time.Second) + int64(nanos), true
 }
 
-// take returns the sorted times recorded since the last call.
 func (r *recorder) take() (stamps []int64, unstamped int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -72,7 +72,6 @@ func (c *contest) skewOf(instance int) time.Duration {
 	return 0
 }
 
-// begin starts a side.
 func (c *contest) begin(l *rig.Lab, name string) *side {
 	s := &side{Postgres: l.Postgres("max_connections=200", "log_min_messages=log", "log_lock_waits=on"), lab: l, name: name}
 	if way := recipeNamed(name); way != nil {
@@ -111,7 +110,6 @@ func (c *contest) weir(s *side) {
 	}
 }
 
-// recipe starts the instances of a recipe service.
 func (c *contest) recipe(s *side) {
 	for i := range instances {
 		addr := rig.Must(freeport.Addr())
@@ -139,7 +137,6 @@ type cost struct {
 	bytes           int64
 }
 
-// spent reads the cost so far.
 func (s *side) spent() cost {
 	count := func(sql string) int64 { return rig.Must(strconv.ParseInt(s.ask(sql), 10, 64)) }
 	const tables = ` FROM pg_stat_user_tables WHERE relname IN ('limits', 'keys')`
@@ -162,7 +159,6 @@ type outcome struct {
 	after    cost
 }
 
-// play loads all instances of a side at the same time.
 func (c *contest) play(l *rig.Lab, name string, compress float64) *outcome {
 	s := c.begin(l, name)
 	o := &outcome{name: name, before: s.spent()}

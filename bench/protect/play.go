@@ -51,7 +51,6 @@ func play(ctx context.Context, t turn, side Side, tools string) (score Score, v 
 	return score, v, err
 }
 
-// setUp starts the programs.
 func (st *stage) setUp(round int) {
 	st.target = rig.Must(freeport.Addr())
 	if st.s.Varied || st.s.SlowShare > 0 {
@@ -135,7 +134,6 @@ func (st *stage) drive(start time.Time, round int) (all []request, v verdict) {
 	return all, v
 }
 
-// trouble changes the target at the start of each phase.
 func (st *stage) trouble(start time.Time) {
 	at := start
 	for i, p := range st.s.Phases {

@@ -19,7 +19,6 @@ func Parse(text string) []Section {
 	return p.sections
 }
 
-// A parser parses line by line.
 type parser struct {
 	sections []Section
 	note     []string // the lines of the paragraph that is being read
@@ -58,7 +57,6 @@ func (p *parser) endNote() {
 	p.note = nil
 }
 
-// cells splits a row of a table.
 func cells(line string) []string {
 	return split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|"))
 }

@@ -24,7 +24,6 @@ type change struct {
 	problem string        // why the predecessor did not end normally
 }
 
-// expect adds the expectations.
 func (r *run) expect(e *report.Expectations) {
 	for _, k := range r.kinds {
 		t := r.tallies[k.name]
@@ -42,7 +41,6 @@ func (r *run) expect(e *report.Expectations) {
 	}
 }
 
-// show prints the tables and the conclusion.
 func (r *run) show(out io.Writer) error {
 	table := report.NewTable("exchanges | answered | across a restart | refused | reset | cut | wrong | longest ms |")
 	for _, k := range r.kinds {

@@ -25,10 +25,9 @@ const (
 	calm = 1500 * time.Millisecond
 	// handedMax bounds the time until a successor answers, drainMax the time until its
 	// predecessor has ended, which is longer than any exchange.
-	handedMax = 10 * time.Second
-	drainMax  = 25 * time.Second
-	// detailsMax bounds the failures that are shown individually.
-	detailsMax = 10
+	handedMax  = 10 * time.Second
+	drainMax   = 25 * time.Second
+	detailsMax = 10 // failures that are shown individually
 )
 
 // A run is a load with restarts of the proxy, and its result.
@@ -159,7 +158,6 @@ type exchange struct {
 	err    error
 }
 
-// note counts an exchange.
 func (r *run) note(k *kind, x exchange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +184,6 @@ func (r *run) note(k *kind, x exchange) {
 	}
 }
 
-// failures returns the number of failures so far.
 func (r *run) failures() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

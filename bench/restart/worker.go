@@ -21,8 +21,7 @@ import (
 )
 
 const (
-	// patience bounds each step of an exchange.
-	patience = 20 * time.Second
+	patience = 20 * time.Second // for each step of an exchange
 	// Uploads and downloads have streamBytes, in pieces followed by a pause, so that some are
 	// always in progress.
 	streamBytes = 4 << 20
@@ -77,7 +76,6 @@ const (
 	faults
 )
 
-// String returns the fault in one word.
 func (f fault) String() string { return [...]string{"none", "refused", "reset", "cut", "wrong"}[f] }
 
 // A failure is a fault with its cause.
@@ -86,7 +84,6 @@ type failure struct {
 	err   error
 }
 
-// Error returns both.
 func (f *failure) Error() string { return f.fault.String() + ": " + f.err.Error() }
 
 // A worker plays exchanges of one kind, one after another.
@@ -165,7 +162,6 @@ func (w *worker) ask() (via string, open bool, err error) {
 	return resp.Header.Get("X-Via"), !resp.Close, nil
 }
 
-// request returns the request of an exchange.
 func (k *kind) request() *http.Request {
 	r := &http.Request{URL: &url.URL{Path: k.path}, Host: "weir"}
 	if k.body != nil {
@@ -177,13 +173,11 @@ func (k *kind) request() *http.Request {
 // A patient connection extends its deadline with each read and write.
 type patient struct{ net.Conn }
 
-// Read implements io.Reader.
 func (c patient) Read(p []byte) (int, error) {
 	_ = c.SetReadDeadline(time.Now().Add(patience))
 	return c.Conn.Read(p)
 }
 
-// Write implements io.Writer.
 func (c patient) Write(p []byte) (int, error) {
 	_ = c.SetWriteDeadline(time.Now().Add(patience))
 	return c.Conn.Write(p)
@@ -195,7 +189,6 @@ type paced struct {
 	read int // of the current piece
 }
 
-// Read implements io.Reader.
 func (r *paced) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p[:min(len(p), pieceBytes-r.read)])
 	if r.read += n; r.read == pieceBytes {
@@ -220,7 +213,6 @@ func look(c net.Conn) (closed, unasked bool) {
 	return closed || err != nil, unasked
 }
 
-// differs describes how the body of an answer differs from what it should be.
 func differs(got, want string) error {
 	if got == want {
 		return nil

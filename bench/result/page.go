@@ -30,7 +30,6 @@ func (r *Record) Refresh(page []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// provenance describes where the figures come from.
 func (r *Record) provenance() string {
 	text := fmt.Sprintf("`%s`: commit %s, %s, %s, %.0f s", r.Command, r.Commit, r.Date.UTC().Format("2006-01-02"), r.Machine, r.Took)
 	if r.Fault != "" {

@@ -164,7 +164,6 @@ func watched(cmd *exec.Cmd, progress io.Writer) (*tail, error) {
 	return output, err
 }
 
-// plan returns the test configuration.
 func (l Load) plan() map[string]any {
 	profile := map[string]any{"type": "constant", "params": map[string]int{"rps": l.Rate}, "arrivals": l.Arrivals}
 	length := l.For

@@ -30,9 +30,8 @@ const startMax = 30 * time.Second
 //
 // Safe for concurrent use: exec.Cmd is waited for by one goroutine.
 type Process struct {
-	Name string
-	// Foreign says that the exit status does not matter. Ours must be 0.
-	Foreign bool
+	Name    string
+	Foreign bool // the exit status does not matter; ours must be 0
 
 	cmd    *exec.Cmd
 	log    *tail
@@ -214,7 +213,6 @@ const tailMax = 256 << 10
 
 var _ io.Writer = (*tail)(nil)
 
-// Write implements io.Writer.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,7 +223,6 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String returns what is kept.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

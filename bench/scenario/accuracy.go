@@ -15,8 +15,7 @@ const (
 	accuracySeconds = 60
 	accuracyFrom    = 4
 	accuracyTo      = accuracySeconds - 3
-	// offMax bounds the relative deviation of the admitted rate from the limit.
-	offMax = 0.005
+	offMax          = 0.005 // relative deviation of the admitted rate from the limit
 )
 
 // Accuracy offers twice a limit with each algorithm and prints how many requests per second the

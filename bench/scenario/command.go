@@ -24,8 +24,7 @@ type Order struct {
 	Advisors           []bool
 	Compress           float64
 	Dir                string // of the page and the plots
-	// Cases are played instead of a matrix, if any.
-	Cases []Case
+	Cases              []Case // played instead of a matrix, if any
 }
 
 // Register adds the settings to s. When s has been parsed, o holds them.
@@ -131,7 +130,6 @@ func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.W
 	return runs, nil
 }
 
-// choice parses a comma separated list of allowed words.
 func choice(text string, allowed []string) (list []string, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		if !slices.Contains(allowed, word) {

@@ -78,7 +78,6 @@ func (r *Run) measure(s *Scenario, inTime uint64) {
 	m.Resumed = r.resumed()
 }
 
-// overTime computes the figures that follow from the samples.
 func (r *Run) overTime() {
 	m := &r.Metrics
 	var refused, offered, over, last float64

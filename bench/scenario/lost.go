@@ -61,7 +61,6 @@ const (
 // String returns the state as shown in the table.
 func (s state) String() string { return [...]string{"up (load starts)", "up", "down", "changing"}[s] }
 
-// at returns the state of the store in second n.
 func (s script) at(n int) state {
 	switch {
 	case n <= 2:
@@ -74,7 +73,6 @@ func (s script) at(n int) state {
 	return up
 }
 
-// showLost prints the sums and the conclusion.
 func (o *outcome) showLost(out io.Writer, s script) error {
 	var e report.Expectations
 	var admitted, whole, failed uint64

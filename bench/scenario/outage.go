@@ -12,8 +12,7 @@ import (
 
 const (
 	outageRate = 2000
-	// goodAgain bounds the time from the target's return until requests must succeed again.
-	goodAgain = time.Second
+	goodAgain  = time.Second // from the target's return until requests must succeed again
 )
 
 // Outage kills and restarts the target under load, and prints the answers in each second. It

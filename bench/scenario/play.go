@@ -23,7 +23,6 @@ type stage struct {
 	advisor *rig.Process // nil for none
 }
 
-// play plays a case and computes its figures.
 func play(ctx context.Context, c Case, compress float64, out io.Writer) (run *Run, err error) {
 	st := &stage{Lab: new(rig.Lab)}
 	err = st.Run(ctx, func() { run = st.play(c, compress, out) })
@@ -64,7 +63,6 @@ func find(name string) *Scenario {
 	return nil
 }
 
-// setUp starts the programs of a case.
 func (st *stage) setUp(c Case, s *Scenario, compress float64) {
 	env := []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + c.Algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
 		fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit/5), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}

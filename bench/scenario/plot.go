@@ -64,7 +64,6 @@ func orGap(v float64) float64 {
 	return v
 }
 
-// spans returns the spans of the troubles.
 func (r *Run) spans() (list []chart.Span) {
 	ends := map[string]string{killStore: restartStore, freezeStore: thawStore, slowTarget: healTarget, killAdvisor: ""}
 	tones := map[string]chart.Tone{killStore: chart.Red, freezeStore: chart.Blue, slowTarget: chart.Amber, killAdvisor: chart.Grey}

@@ -54,12 +54,9 @@ type Scenario struct {
 	Name, About string
 	Pieces      []Piece
 	Troubles    []Trouble
-	// Period is the period of the scenario's past; zero for its length.
-	Period time.Duration
-	// Real says that the pieces are not compressed.
-	Real bool
-	// Store says that the scenario needs a real store.
-	Store bool
+	Period      time.Duration // of the scenario's past; zero: its length
+	Real        bool          // the pieces are not compressed
+	Store       bool          // a real store is needed
 }
 
 // Scenarios returns the four scenarios.

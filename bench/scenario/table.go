@@ -12,7 +12,6 @@ import (
 const columns = "algorithm | store | advisor | answered 200 /s | in time /s | refused % | needlessly % | 5xx % | lost % | mean ms | p50 ms | p95 ms | p99 ms | " +
 	"target p95 at worst ms | queue at most | overload % of time | recovery s | limiting back after s | generator"
 
-// show prints a scenario's runs as a table, and the findings.
 func show(out io.Writer, s *Scenario, runs []*Run) {
 	fmt.Fprintf(out, "\n### Scenario %s\n\n%s\n\n%v\n", s.Name, s.About, table(runs))
 	for _, text := range findings(runs) {
@@ -28,7 +27,6 @@ func table(runs []*Run) *report.Table {
 	return t
 }
 
-// cells returns the row of a run.
 func (r *Run) cells() []string {
 	m := &r.Metrics
 	percent := func(v float64) string { return fmt.Sprintf("%.1f", 100*v) }

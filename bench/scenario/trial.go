@@ -33,13 +33,11 @@ type second struct {
 
 // An outcome is the outcome of a trial.
 type outcome struct {
-	loads   []*rig.Loaded // by proxy
-	seconds []second
-	// troubles happened at these times from the start of the load.
-	troubles []Trouble
+	loads    []*rig.Loaded // by proxy
+	seconds  []second
+	troubles []Trouble // at these times from the start of the load
 }
 
-// run plays the trial.
 func (t trial) run(ctx context.Context) (o *outcome, err error) {
 	st := &stage{Lab: new(rig.Lab)}
 	o = new(outcome)

@@ -21,13 +21,11 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		Parts: []rig.Part{{Name: "share", Play: l.share}, {Name: "failures", Play: l.failures}, {Name: "speed", Play: l.speed}}}, args)
 }
 
-// target starts a target and returns its address.
 func (l *lab) target() (addr string) {
 	_, addr = l.Start("target", "EVENT_LOOPS=1")
 	return addr
 }
 
-// master starts a master.
 func (l *lab) master(env ...string) *rig.Master {
 	return l.Master(append([]string{"EVENT_LOOPS=1"}, env...)...)
 }

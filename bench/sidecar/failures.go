@@ -121,7 +121,6 @@ func (l *lab) failures() {
 	fmt.Fprintf(l.Out, "%s\n", t)
 }
 
-// scene starts a scene for a failure.
 func (l *lab) scene(f *failure, timeout time.Duration) *scene {
 	at := &scene{lab: l}
 	var env []string
@@ -135,7 +134,6 @@ func (l *lab) scene(f *failure, timeout time.Duration) *scene {
 	return at
 }
 
-// under plays the failure under load.
 func (at *scene) under(f *failure) *outcome {
 	o := new(outcome)
 	loads := [...]rig.Load{{URL: "http://" + at.sidecar + "/api/test?n={{counter}}", Rate: newRate}, {URL: "http://" + at.sidecar + "/api/test?n=one", Rate: limitedRate}}
@@ -188,7 +186,6 @@ type outcome struct {
 // permits is the limit of a key.
 const permits = 10
 
-// measure computes the figures.
 func (o *outcome) measure(healed time.Duration) {
 	for _, l := range o.loads {
 		for _, one := range l.Outcomes {
@@ -215,13 +212,11 @@ func (o *outcome) measure(healed time.Duration) {
 func (o *outcome) wait(q float64) float64    { return report.Millis(report.Quantile(o.waits, q)) }
 func (o *outcome) control(q float64) float64 { return report.Millis(report.Quantile(o.late, q)) }
 
-// add adds the row of an outcome.
 func (o *outcome) add(t *report.Table, f *failure, timeout time.Duration) {
 	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad, o.wait(.5), o.wait(waitPart), o.wait(1), o.control(waitPart), o.admitted, report.Millis(o.back),
 		rig.Verdicts(o.loads, func(l *rig.Loaded) record.Verdict { return l.Verdict }))
 }
 
-// expect adds the expectations.
 func (o *outcome) expect(e *report.Expectations, name string, timeout time.Duration) {
 	e.Never(o.bad > 0, "%s: %d requests were answered with 5xx or not at all", name, o.bad)
 	e.AtMost(name+": p99.9 of the wait in ms, less the control's", o.wait(waitPart)-o.control(waitPart), report.Millis(timeout+waitOver))

@@ -28,7 +28,6 @@ func (l *lab) speed() {
 	l.AtMost("the program in an image in MB", float64(rig.Must(stripped(rig.Must(rig.Binary("proxy")))))/1e6, 25)
 }
 
-// run loads the contestants in turn.
 func (l *lab) run(all []rig.Contestant, connections int) [][]rig.Sample {
 	return rig.Turns(rounds, len(all), func(i int) rig.Sample { return all[i].Sample(l.Ctx, connections, spell) })
 }

@@ -44,7 +44,6 @@ func direct(name string) side {
 // ours returns weir with its usual name.
 func ours(env ...string) side { return weir("weir proxy", env...) }
 
-// open starts sides.
 func (l *lab) open(sides ...side) []contestant {
 	target := l.target()
 	all := make([]contestant, len(sides))
@@ -57,7 +56,6 @@ func (l *lab) open(sides ...side) []contestant {
 	return all
 }
 
-// turns runs contestants in turn and returns the runs of each.
 func (l *lab) turns(all []contestant, connections int) [][]rig.Sample {
 	return rig.Turns(l.rounds, len(all), func(i int) rig.Sample { return all[i].Sample(l.Ctx, connections, l.span) })
 }

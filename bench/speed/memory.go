@@ -11,7 +11,6 @@ import (
 // idleConnections is the number of idle clients while memory is measured.
 const idleConnections = 2000
 
-// memory measures the memory of idle connections.
 func (l *lab) memory() {
 	l.heading("Memory of the proxy")
 	l.ownTarget()
@@ -33,7 +32,6 @@ func (l *lab) memory() {
 		fmt.Sprintf("%.1f KB", (resident()-before)/idleConnections/1e3))
 }
 
-// loadgen measures the lag of our load generator.
 func (l *lab) loadgen() {
 	l.heading("Load generator: lag (start − due) against the target, constant rate")
 	url := "http://" + l.ownTarget("EVENT_LOOPS=1") + "/api/test"

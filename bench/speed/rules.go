@@ -114,7 +114,6 @@ func (d decisions) problem(name string, some int) error {
 	return nil
 }
 
-// judgeRules prints the table and the conclusion.
 func (l *lab) judgeRules(names []string, runs [][]rig.Sample) error {
 	one, all := runs[0], runs[1]
 	l.table("", names[0], names[1], "ratio")

@@ -10,7 +10,6 @@ import (
 	"weir/bench/rig"
 )
 
-// byConnections compares by the number of connections.
 func (l *lab) byConnections() {
 	l.heading("By the number of connections, forwarding with a local limit")
 	all := l.open(limiters(1)[0], ours())
@@ -24,7 +23,6 @@ func (l *lab) byConnections() {
 	}
 }
 
-// byGate compares by the mode of the gate.
 func byGate() comparison {
 	c := comparison{heading: "By the mode of the gate, forwarding with a local limit", show: variants("gate")}
 	for _, mode := range []string{"off", "shadow", "on"} {
@@ -33,7 +31,6 @@ func byGate() comparison {
 	return c
 }
 
-// byRules compares by the number of rules, two of which match.
 func (l *lab) byRules() {
 	c := comparison{heading: "By the number of rules, of which two match", sides: []side{weir("none")}, show: variants("rules")}
 	for _, n := range []int{10, 100, 1000} {
@@ -58,7 +55,6 @@ func manyRules(n int) string {
 	return b.String()
 }
 
-// byKeys compares by the number of keys of a rule.
 func (l *lab) byKeys() {
 	c := comparison{heading: "By the number of keys of a rule, drawn at random", show: variants("keys")}
 	rules := filepath.Join(l.Dir, "keys.yaml")

@@ -25,7 +25,6 @@ type effort struct {
 	parts  []func(l *lab)
 }
 
-// efforts returns the efforts by name.
 func efforts() map[string]effort {
 	usual := []func(l *lab){forwarding(1).play, forwarding(2).play, redis().play, latency(shared()...).play, refusals().play,
 		latency(append(limiters(1), ours())...).play, target().play, (*lab).loadgen, (*lab).loadgenMost,
@@ -46,7 +45,6 @@ type lab struct {
 	address string       // of it
 }
 
-// run runs the parts of the effort one after the other.
 func (l *lab) run(ctx context.Context) error {
 	var list []rig.Part
 	for i, part := range l.parts {
@@ -99,7 +97,6 @@ func (l *lab) table(columns ...string) { report.Head(l.Out, columns...) }
 
 func (l *lab) row(cells ...string) { report.Row(l.Out, cells...) }
 
-// start measures how long our proxy takes to start.
 func (l *lab) start() {
 	l.heading("Start to first answer")
 	target := l.ownTarget()

@@ -25,12 +25,10 @@ type Part struct {
 
 // A Plan says what Run runs and where the results go.
 type Plan struct {
-	Parts []Part
-	Dir   string // for the records
-	// Before is the folder of the previous records, whose ratios are compared.
-	Before string
-	// Page is the file that is refreshed with the records; empty for none.
-	Page string
+	Parts  []Part
+	Dir    string // for the records
+	Before string // folder of the previous records, whose ratios are compared
+	Page   string // file that is refreshed with the records; empty for none
 	// Lenient says that ratios that became worse are shown but are not a failure, as the
 	// previous records may be from another machine.
 	Lenient bool
@@ -92,7 +90,6 @@ func (p *Plan) keep(r *result.Record, fault error) (f finished, err error) {
 	return f, p.refresh(r)
 }
 
-// refresh writes the record into the page, if there is one.
 func (p *Plan) refresh(r *result.Record) error {
 	if p.Page == "" {
 		return nil
@@ -125,7 +122,6 @@ func (p *Plan) Show() error {
 	return nil
 }
 
-// summary prints the outcome of all parts.
 func (p *Plan) summary(out io.Writer, done []finished) error {
 	bad := 0
 	fmt.Fprintf(out, "\nSummary\n\n")

@@ -19,10 +19,8 @@ import (
 const barPlaces = 20
 
 const (
-	// sparkPlaces is the number of seconds whose rate is drawn behind the bar.
-	sparkPlaces = 24
-	// linesApart is the interval between two lines without a terminal, in seconds.
-	linesApart = 5
+	sparkPlaces = 24 // seconds whose rate is drawn behind the bar
+	linesApart  = 5  // seconds between two lines without a terminal
 )
 
 // A Display shows the progress of a run: on a terminal as one line that is redrawn four times a
@@ -61,7 +59,6 @@ func (d *Display) every() time.Duration {
 	return time.Second
 }
 
-// draw shows the status s.
 func (d *Display) draw(s *record.Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +81,6 @@ func (d *Display) draw(s *record.Status) {
 	d.drawn = true
 }
 
-// clear removes the progress line.
 func (d *Display) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,7 +103,6 @@ type over struct {
 	display *Display
 }
 
-// Handle implements slog.Handler.
 func (o over) Handle(ctx context.Context, r slog.Record) error {
 	o.display.mu.Lock()
 	defer o.display.mu.Unlock()
@@ -115,12 +110,10 @@ func (o over) Handle(ctx context.Context, r slog.Record) error {
 	return o.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements slog.Handler.
 func (o over) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return over{o.Handler.WithAttrs(attrs), o.display}
 }
 
-// WithGroup implements slog.Handler.
 func (o over) WithGroup(name string) slog.Handler {
 	return over{o.Handler.WithGroup(name), o.display}
 }

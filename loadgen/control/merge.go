@@ -41,7 +41,6 @@ func Merge(files []string, to Outputs) error {
 	return ending(sum, false)
 }
 
-// readResult reads the result that a run has written.
 func readResult(name string) (*record.Result, error) {
 	text, err := plan.ReadFile("result", name, resultBytesMax)
 	if err != nil {

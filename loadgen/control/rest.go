@@ -69,7 +69,6 @@ func (r *Runs) serveStart(w http.ResponseWriter, req *http.Request) (any, error)
 	return changed{"started", run.ID()}, nil
 }
 
-// statusOf returns the status for an error of Start.
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, errRunning):

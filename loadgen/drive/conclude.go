@@ -12,7 +12,6 @@ import (
 	"weir/loadgen/record"
 )
 
-// conclude computes the result and logs it.
 func (c *conductor) conclude() {
 	began := time.Duration(c.ticks/ticksPerSecond) * time.Second
 	c.gather(true)
@@ -69,7 +68,6 @@ func (c *conductor) lastFault() string {
 	return text
 }
 
-// logEnd logs the last lines of the run.
 func (c *conductor) logEnd() {
 	r := c.result
 	if r.End == record.EndStopped {

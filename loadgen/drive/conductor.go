@@ -18,10 +18,8 @@ const (
 	// are faster, but not by much.
 	warmUpMax  = time.Second
 	warmUpEach = 200 * time.Microsecond
-	// startAhead is how far ahead the start is set, so that all loops know it before.
-	startAhead = 10 * time.Millisecond
-	// stopGrace is how long a stopped run waits for answers in flight.
-	stopGrace = 2 * time.Second
+	startAhead = 10 * time.Millisecond // how far ahead the start is set, so that all loops know it before
+	stopGrace  = 2 * time.Second       // how long a stopped run waits for answers in flight
 )
 
 // A conductor runs one test from its start to its result.
@@ -85,7 +83,6 @@ func newConductor(r *Run) *conductor {
 	return c
 }
 
-// conduct runs the test.
 func (c *conductor) conduct() {
 	defer close(c.done)
 	defer c.group.Stop()
@@ -151,7 +148,6 @@ func (c *conductor) patience(now time.Time) time.Duration {
 	return most - 2*startAhead
 }
 
-// begin sets the start.
 func (c *conductor) begin() {
 	start := time.Now().Add(startAhead)
 	if wait := time.Until(c.plan.StartAt); wait > startAhead {
@@ -193,7 +189,6 @@ func (c *conductor) follow() {
 	}
 }
 
-// cut ends the schedule.
 func (c *conductor) cut(now time.Time) {
 	c.stopped = now
 	if !c.start.IsZero() {
@@ -253,7 +248,6 @@ func (c *conductor) gather(whole bool) {
 	c.metered = c.counts
 }
 
-// write writes outcomes to the run's destination.
 func (c *conductor) write(kept []record.Outcome) {
 	c.lines = c.lines[:0]
 	for i := range kept {
@@ -277,7 +271,6 @@ func (c *conductor) untilStop(t time.Duration) time.Duration {
 	return t
 }
 
-// publish updates the status and the gauges.
 func (c *conductor) publish(now time.Time) {
 	s := &record.Status{
 		Running: true, TestID: c.id, ScheduleHash: c.plan.ScheduleHash, Profile: c.plan.Config.Profile.Type, URL: c.plan.Config.LimiterURL, Phase: record.PhaseWaiting,

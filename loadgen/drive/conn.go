@@ -33,7 +33,6 @@ type conn struct {
 	since   time.Time // when it was opened or became idle last
 }
 
-// send starts an exchange.
 func (c *conn) send(now time.Time, a arrival, request []byte) {
 	last := a.sent+1 >= sentMax || !c.used && now.Sub(c.since) < idleLong
 	c.index, c.sent, c.used = a.index, a.sent+1, true
@@ -42,7 +41,6 @@ func (c *conn) send(now time.Time, a arrival, request []byte) {
 	c.conn.Write(request)
 }
 
-// Data implements loop.Handler.
 func (c *conn) Data(now time.Time, b []byte) int {
 	n, e := c.session.HandleData(now, b)
 	c.sender.tally.Received += uint64(n)
@@ -50,7 +48,6 @@ func (c *conn) Data(now time.Time, b []byte) int {
 	return n
 }
 
-// Expired implements loop.Handler.
 func (c *conn) Expired(now time.Time) { c.sender.apply(now, c, c.session.HandleExpired(now)) }
 
 // Closed implements loop.Handler. If the target closed in an orderly way it may have
@@ -117,7 +114,6 @@ func (s *sender) takeIdle() *conn {
 	return c
 }
 
-// dropIdle removes c from the idle connections, if it is there.
 func (s *sender) dropIdle(c *conn) {
 	if c.place < 0 {
 		return
@@ -130,7 +126,6 @@ func (s *sender) dropIdle(c *conn) {
 	c.place = -1
 }
 
-// dial opens n connections.
 func (s *sender) dial(n int) {
 	for range n {
 		s.connect(s.dialled)
@@ -224,7 +219,6 @@ func (s *sender) dialFailed(now time.Time, err error) {
 	}
 }
 
-// reasonOf returns the reason for an error of a dial.
 func reasonOf(err error) record.Reason {
 	if errors.Is(err, unix.ECONNREFUSED) {
 		return record.ConnectRefused

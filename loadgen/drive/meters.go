@@ -54,7 +54,6 @@ func NewMeters(s *metric.Set, loops int) *Meters {
 	return m
 }
 
-// finished records the duration of a request.
 func (m *meter) finished(o *record.Outcome) {
 	m.request.Observe(o.Done.Sub(o.Due))
 	if !o.Start.IsZero() {
@@ -72,7 +71,6 @@ func (m *Meters) count(now, before *record.Counts) {
 	}
 }
 
-// show sets the gauges.
 func (m *Meters) show(s *record.Status) {
 	m.current.Set(s.CurrentRps)
 	m.target.Set(s.TargetRps)

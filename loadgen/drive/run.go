@@ -37,20 +37,17 @@ const (
 	// loopRate is the rate per loop when the number of loops is chosen. A loop can send
 	// twice that, and on a machine that is not busy a second loop only slows down the
 	// wake-ups of the first.
-	loopRate = 50_000
-	// connectionsMax bounds the connections when their number is chosen.
-	connectionsMax = 10_000
+	loopRate       = 50_000
+	connectionsMax = 10_000 // when their number is chosen
 	// dialsKept and dialsFresh bound a loop's concurrent dials: connections that are kept are
 	// opened occasionally, others for each request.
-	dialsKept  = 64
-	dialsFresh = 1024
-	// descriptorReserve is kept free of connections to the target.
-	descriptorReserve = 128
+	dialsKept         = 64
+	dialsFresh        = 1024
+	descriptorReserve = 128 // kept free of connections to the target
 	// secureDescriptors is how many descriptors a TLS connection takes: its own and a
 	// pair between crypto/tls and the loop.
 	secureDescriptors = 3
-	// lookupTimeout bounds resolving the target's address.
-	lookupTimeout = 5 * time.Second
+	lookupTimeout     = 5 * time.Second // of resolving the target's address
 )
 
 // LoopsMax returns the greatest number of loops that a run uses.

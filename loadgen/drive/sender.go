@@ -20,11 +20,9 @@ const (
 	// heartbeat is the interval at which a loop wakes while requests wait for a connection, so
 	// that it notices its own pauses, and requests that have waited too long, even without other
 	// events.
-	heartbeat = time.Millisecond
-	// queueAgeMax is how long a request may wait for a connection.
-	queueAgeMax = 10 * time.Second
-	// turnDrops bounds the requests given up in one turn.
-	turnDrops = 4096
+	heartbeat   = time.Millisecond
+	queueAgeMax = 10 * time.Second // how long a request may wait for a connection
+	turnDrops   = 4096             // requests given up in one turn, at most
 )
 
 // An arrival is a request of the schedule.
@@ -90,7 +88,6 @@ func newSender(r *Run, l *loop.Loop, size session.Size) *sender {
 	return s
 }
 
-// warmUp opens the first connections.
 func (s *sender) warmUp(time.Time) {
 	s.alarm = s.loop.NewAlarm(func(now time.Time) {
 		s.rang = now
@@ -182,7 +179,6 @@ func (s *sender) launch(now time.Time, a arrival, second bool) (time.Time, bool)
 	return s.send(c, a, second), true
 }
 
-// send sends the request of a on c.
 func (s *sender) send(c *conn, a arrival, second bool) time.Time {
 	request := s.request(a)
 	now := time.Now() // the turn may have taken a while, so its time is too old
@@ -285,7 +281,6 @@ func (s *sender) rest(now time.Time) {
 	}
 }
 
-// wake sets the alarm, unless it is set.
 func (s *sender) wake(at time.Time) {
 	if !at.Equal(s.wakeAt) {
 		s.wakeAt = at
@@ -314,7 +309,6 @@ func (s *sender) stop(now, at time.Time) {
 	s.rest(now)
 }
 
-// abandon gives up requests in flight.
 func (s *sender) abandon(time.Time) {
 	if !s.over {
 		s.tally.Abandoned += uint64(s.busy)

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// sourcesMax bounds the local addresses of a program.
-	sourcesMax = 1024
+	sourcesMax = 1024 // local addresses of a program, at most
 	// portRangeFile has the first and the last port that the kernel chooses for
 	// connections, also for IPv6; portsUsual is the usual number of these ports.
 	portRangeFile = "/proc/sys/net/ipv4/ip_local_port_range"

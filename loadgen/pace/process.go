@@ -11,8 +11,7 @@ import (
 type Process uint8
 
 const (
-	// Uniform arrivals are evenly spaced: arrival k is at k + ½.
-	Uniform Process = iota
+	Uniform Process = iota // evenly spaced: arrival k is at k + ½
 	// Poisson arrivals are independent of each other, like those of many users: the gaps
 	// are exponential with a mean of one arrival.
 	Poisson
@@ -33,7 +32,6 @@ type walk struct {
 	source  rand.PCG
 }
 
-// newWalk returns a walk at arrival 0.
 func newWalk(process Process, seed int64) walk {
 	w := walk{process: process, at: profile.Half, source: *rand.NewPCG(uint64(seed), arrivalStream)}
 	if process == Poisson {
@@ -42,7 +40,6 @@ func newWalk(process Process, seed int64) walk {
 	return w
 }
 
-// step moves n arrivals forward.
 func (w *walk) step(n uint64) {
 	w.index += n
 	if w.process == Uniform {

@@ -38,10 +38,8 @@ const (
 //
 // Immutable after Parse.
 type Plan struct {
-	// Config is the configuration with all defaults filled in.
-	Config Config
-	// Warnings lists what was accepted and has no effect.
-	Warnings []string
+	Config   Config   // with all defaults filled in
+	Warnings []string // what was accepted and has no effect
 
 	Profile     *profile.Profile
 	ProfileText string // the profile with its arrivals, as the log shows it

@@ -27,7 +27,6 @@ func (r *Request) Render(scratch *[]byte, index uint64) []byte {
 	return *scratch
 }
 
-// append appends the request.
 func (r *Request) append(dst []byte, index uint64) []byte {
 	draws := mix(r.seed + mix(index))
 	for i := range r.head {
@@ -59,7 +58,6 @@ func changes(segments []segment) bool {
 // A head is assembled from literals and segments.
 type head struct{ segments []segment }
 
-// text appends a text.
 func (h *head) text(s string) {
 	n := len(h.segments)
 	if n == 0 || h.segments[n-1].kind != segmentLiteral {
@@ -70,7 +68,6 @@ func (h *head) text(s string) {
 	last.text = append(last.text, s...)
 }
 
-// add appends segments.
 func (h *head) add(segments []segment) {
 	for _, s := range segments {
 		if s.kind == segmentLiteral {

@@ -27,7 +27,6 @@ func (b *builder) options(o *RequestOptions) {
 	b.plan.Method = m
 }
 
-// request compiles what is sent to a target.
 func (b *builder) request(host string, target []segment) Request {
 	o := &b.plan.Config.RequestOptions
 	var h head
@@ -78,7 +77,6 @@ func (b *builder) query(h *head, w map[string]string, some bool) {
 	}
 }
 
-// hasQuery reports whether a target has a query.
 func hasQuery(target []segment) bool {
 	return slices.ContainsFunc(target, func(s segment) bool { return s.kind == segmentLiteral && bytes.Contains(s.text, []byte("?")) })
 }
@@ -217,7 +215,6 @@ func (b *builder) plainQuery(text string) string {
 	return text
 }
 
-// escapePath escapes a text for a path.
 func escapePath(text string) string { return (&url.URL{Path: text}).EscapedPath() }
 
 // validPort reports whether a port that url.Parse accepted is valid; a missing one is.

@@ -44,7 +44,6 @@ func (b *builder) profile(w *ProfileConfig, length time.Duration) pace.Process {
 	return arrivals
 }
 
-// process parses the distribution of arrivals.
 func (b *builder) process(w *ProfileConfig) pace.Process {
 	random := w.Type == "poisson"
 	switch {
@@ -147,7 +146,6 @@ func (b *builder) decode(w *ProfileConfig, into any, names ...string) bool {
 	return err == nil
 }
 
-// steps parses the parameters of steps.
 func (b *builder) steps(raw *ProfileConfig, length time.Duration) (*profile.Profile, error) {
 	var w struct {
 		Steps []struct {

@@ -136,7 +136,6 @@ func (c *compiler) word() string {
 	return c.text[start:c.pos]
 }
 
-// random reads the bounds of a random number.
 func (c *compiler) random() (segment, error) {
 	var bounds [2]int64
 	for i, name := range [...]string{"lowest", "highest"} {
@@ -162,7 +161,6 @@ func (c *compiler) slot() uint64 {
 	return c.slots
 }
 
-// pick reads the texts of a pick.
 func (c *compiler) pick() (segment, error) {
 	s := segment{kind: segmentPick, slot: c.slot()}
 	for {
@@ -182,7 +180,6 @@ func (c *compiler) pick() (segment, error) {
 	return s, nil
 }
 
-// quoted reads a text in quotes.
 func (c *compiler) quoted() ([]byte, error) {
 	start := c.pos
 	text := []byte{}
@@ -234,7 +231,6 @@ func (s *segment) append(dst []byte, index, draws uint64) []byte {
 	return append(dst, s.text...)
 }
 
-// size is how many bytes append appends.
 func (s *segment) size(index, draws uint64) int {
 	var digits [20]byte
 	switch s.kind {

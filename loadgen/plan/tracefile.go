@@ -114,7 +114,6 @@ type bounded struct {
 	left int64
 }
 
-// Read implements io.Reader.
 func (r *bounded) Read(p []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, fmt.Errorf("it is larger than %d bytes", int64(traceBytesMax))

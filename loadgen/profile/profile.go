@@ -31,10 +31,8 @@ type Count uint64
 const (
 	countBits = 20
 
-	// One is a single arrival.
-	One Count = 1 << countBits
-	// Half is the position of a uniform arrival within its unit.
-	Half = One / 2
+	One  Count = 1 << countBits // a single arrival
+	Half       = One / 2        // the position of a uniform arrival within its unit
 )
 
 // Arrivals returns n whole arrivals.

@@ -87,7 +87,6 @@ func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err e
 	return p, player.at, nil
 }
 
-// factor checks a factor.
 func (c *checker) factor(param string, v float64) {
 	if !(v >= factorMin && v <= factorMax) {
 		c.Fault(param, "must be a number from %g to %g, is %g", factorMin, float64(factorMax), v)
@@ -141,7 +140,6 @@ func (p *player) until(end time.Duration, arrivals float64, line int) {
 	}
 }
 
-// playRows appends the pieces of rates or counts.
 func (p *player) playRows(t *Trace) {
 	usual := time.Second
 	if t.kind != kindSeconds {

@@ -17,12 +17,9 @@ import (
 )
 
 const (
-	// rowsMax bounds the rows of a trace, and the different seconds of a log.
-	rowsMax = 4 << 20
-	// lineBytesMax bounds a line of a trace.
-	lineBytesMax = 1 << 20
-	// recordedMax bounds how long a record is. It may be played faster.
-	recordedMax = 100 * 366 * 24 * time.Hour
+	rowsMax      = 4 << 20                    // rows of a trace, and different seconds of a log
+	lineBytesMax = 1 << 20                    // of a line of a trace
+	recordedMax  = 100 * 366 * 24 * time.Hour // how long a record is; it may be played faster
 )
 
 // The names of columns, in lower case. Unknown columns are ignored.
@@ -243,7 +240,6 @@ func tableOf(fields []string) (t *table, header bool, err error) {
 	return t, true, nil
 }
 
-// add adds a row.
 func (t *table) add(fields []string, line int) error {
 	rows := t.trace.rows
 	if len(rows) == rowsMax {
@@ -278,7 +274,6 @@ func (t *table) add(fields []string, line int) error {
 	return nil
 }
 
-// finish sorts arrivals.
 func (t *table) finish() (*Trace, error) {
 	if t.trace.kind != kindArrivals {
 		return &t.trace, nil

@@ -11,7 +11,6 @@ type wide struct{ hi, lo uint64 }
 // A wider is an unsigned number of 192 bits, the most significant word first.
 type wider [3]uint64
 
-// product returns a·b.
 func product(a, b uint64) wide {
 	hi, lo := bits.Mul64(a, b)
 	return wide{hi, lo}
@@ -34,10 +33,8 @@ func (a wide) less(b wide) bool { return a.hi < b.hi || a.hi == b.hi && a.lo < b
 
 func (a wide) zero() bool { return a.hi|a.lo == 0 }
 
-// float returns a rounded to a float64.
 func (a wide) float() float64 { return float64(a.hi)*(1<<64) + float64(a.lo) }
 
-// times returns a·m.
 func (a wide) times(m uint64) wider {
 	h1, l1 := bits.Mul64(a.hi, m)
 	h0, l0 := bits.Mul64(a.lo, m)

@@ -22,7 +22,6 @@ func newHistogram() Histogram { return Histogram{hdrhistogram.New(spanMin, spanM
 // of it.
 const histogramTextMax = 4 << 20
 
-// observe counts a span.
 func (h Histogram) observe(d time.Duration) {
 	// A value in range cannot fail, and there are never 2⁶³ of them.
 	_ = h.counts.RecordValue(min(max(int64(d), 0), spanMax))
@@ -141,19 +140,16 @@ type Histograms struct {
 	DialLag            Histogram `json:"dialLag"`
 }
 
-// all returns the histograms in the order of the fields.
 func (h *Histograms) all() [8]*Histogram {
 	return [...]*Histogram{
 		&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyErrors, &h.ServiceTime, &h.Lag, &h.PacerLag, &h.BusyLag, &h.DialLag,
 	}
 }
 
-// latencyOf returns the latency of the outcomes of one class.
 func (h *Histograms) latencyOf(c Class) *Histogram {
 	return [Classes]*Histogram{&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyErrors}[c]
 }
 
-// present reports whether no histogram is missing.
 func (h *Histograms) present() bool {
 	all := h.all()
 	return !slices.ContainsFunc(all[:], func(one *Histogram) bool { return one.counts == nil })
@@ -164,7 +160,6 @@ func (h *Histograms) Latency() Histogram {
 	return h.LatencySuccess.plus(h.LatencyRateLimited).plus(h.LatencyErrors)
 }
 
-// plus merges.
 func (h *Histograms) plus(other *Histograms) Histograms {
 	var sum Histograms
 	mine, theirs := h.all(), other.all()

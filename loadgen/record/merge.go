@@ -69,7 +69,6 @@ func mergeable(results []*Result) error {
 	return nil
 }
 
-// count adds the counts of r.
 func (sum *Result) count(r *Result) {
 	due := sum.Due + r.Due
 	if due > 0 {
@@ -149,7 +148,6 @@ func (sum *Result) judge(results []*Result) {
 	sum.Reasons = append(sum.Reasons, own...)
 }
 
-// missing returns the shards whose results are missing.
 func (sum *Result) missing() (indices []string) {
 	for i := range sum.Shards[0].Of {
 		if !slices.ContainsFunc(sum.Shards, func(s Shard) bool { return s.Index == i }) {

@@ -127,7 +127,6 @@ func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Resul
 	return &r
 }
 
-// spread sets the spreads from the histograms.
 func (r *Result) spread() {
 	h := &r.Histograms
 	r.Latency, r.LatencySuccess = h.Latency().Spread(), h.LatencySuccess.Spread()
@@ -136,7 +135,6 @@ func (r *Result) spread() {
 	r.PacerLag, r.BusyLag, r.DialLag = h.PacerLag.Spread(), h.BusyLag.Spread(), h.DialLag.Spread()
 }
 
-// check compares r with thresholds.
 func (r *Result) check(thresholds []Threshold) {
 	r.Thresholds = []Checked{}
 	for _, t := range thresholds {

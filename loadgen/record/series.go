@@ -120,7 +120,6 @@ func (s Series) After(t float64) Series {
 	return Series{Step: s.Step, Rows: s.Rows[i:]}
 }
 
-// clone returns a copy of s.
 func (s Series) clone() Series {
 	s.Rows = slices.Clone(s.Rows)
 	return s

@@ -80,7 +80,6 @@ func ParseThreshold(name, demand string) (Threshold, error) {
 	return t, nil
 }
 
-// holds reports whether v meets the demand.
 func (t Threshold) holds(v float64) bool {
 	switch {
 	case t.equal && v == t.bound:

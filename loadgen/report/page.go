@@ -88,7 +88,6 @@ func HTML(r *record.Result) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// facts describes the run.
 func facts(r *record.Result) []fact {
 	all := []fact{
 		{"Target", r.URL}, {"Profile", r.Profile}, {"Duration", record.Span(r.Duration)},
@@ -109,7 +108,6 @@ func facts(r *record.Result) []fact {
 		fact{"Event loops", strconv.Itoa(r.Loops)})
 }
 
-// figures returns the most important numbers.
 func figures(r *record.Result) []figure {
 	share := func(n uint64) string { return fmt.Sprintf("%.1f %%", 100*r.Share(n)) }
 	lag := figure{"Lag p99", record.Span(r.Lag.P99), Thousands(r.SentLate) + " requests missed their time", "violet"}
@@ -136,7 +134,6 @@ func spreads(r *record.Result) []spreadRow {
 	return withCounts(append(rows, spreadRow{"Service time", r.ServiceTime}, spreadRow{"Lag", r.Lag}))
 }
 
-// causes returns the lag by cause.
 func causes(r *record.Result) []spreadRow {
 	return withCounts([]spreadRow{
 		{"the generator was late while connections were idle", r.PacerLag},

@@ -102,7 +102,6 @@ func (c *course) asked(f func(r *record.Row) uint64) []float64 {
 	return values
 }
 
-// each returns f of every row.
 func (c *course) each(f func(r *record.Row) float64) []float64 {
 	values := make([]float64, len(c.rows))
 	for i := range c.rows {
@@ -130,7 +129,6 @@ func (c *course) measured(f func(r *record.Row) float64) []float64 {
 	})
 }
 
-// over returns a plot over time.
 func (c *course) over(title, label string) chart.Chart {
 	return chart.Chart{Title: title, X: c.axis, Y: chart.Axis{Label: label}, Steps: true}
 }

@@ -6,13 +6,11 @@ import (
 )
 
 const (
-	// guess is the assumed service time.
-	guess = time.Millisecond
+	guess = time.Millisecond // the assumed service time
 	// spare is the reserve in standard deviations of the number of requests in flight: with four,
 	// one request in 30,000 finds all connections busy (Halfin and Whitt, 1981).
-	spare = 4
-	// startMin is the least number of connections to start with.
-	startMin = 2
+	spare    = 4
+	startMin = 2 // connections to start with, at least
 
 	// growthStep is the mean interval at which the number of connections may grow beyond its
 	// peak, so that a stalled target does not get thousands of new ones at once; growthBurst may
@@ -51,9 +49,8 @@ type Pool struct {
 	open    int
 	dialing int
 
-	peak int // of open and dialing
-	// grown is when the dials started so far would be due at one per growthStep.
-	grown   time.Time
+	peak    int       // of open and dialing
+	grown   time.Time // when the dials started so far would be due at one per growthStep
 	backoff time.Duration
 	notYet  time.Time // the earliest next dial
 }

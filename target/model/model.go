@@ -218,7 +218,6 @@ func (m *Model[T]) complete() {
 	m.fill()
 }
 
-// timeOut ends the first request in the queue.
 func (m *Model[T]) timeOut() {
 	i := m.places.dequeue()
 	s := m.places.at(i)
@@ -235,7 +234,6 @@ func (m *Model[T]) fill() {
 	}
 }
 
-// free reports whether a worker is free.
 func (m *Model[T]) free() bool {
 	return m.cfg.Workers == 0 || m.Busy() < m.cfg.Workers
 }

@@ -83,7 +83,6 @@ func (p *places[T]) remove(i int32) {
 	p.vacant = i
 }
 
-// ticket returns the ticket of the request in place i.
 func (p *places[T]) ticket(i int32) Ticket { return Ticket{slot: i, issue: p.all[i].issue} }
 
 // find returns the place of a ticket's request, or nil if it has ended.
@@ -119,7 +118,6 @@ func (p *places[T]) dequeue() int32 {
 	return i
 }
 
-// unlink removes place i from the queue.
 func (p *places[T]) unlink(i int32) {
 	s := &p.all[i]
 	if s.before == none {

@@ -27,7 +27,6 @@ func newConn(now time.Time, r *shard, lc *loop.Conn) *conn {
 	return c
 }
 
-// Data implements loop.Handler.
 func (c *conn) Data(now time.Time, b []byte) int {
 	n := c.session.HandleData(now, b)
 	for c.serve(now) {
@@ -37,13 +36,11 @@ func (c *conn) Data(now time.Time, b []byte) int {
 	return n
 }
 
-// Expired implements loop.Handler.
 func (c *conn) Expired(now time.Time) {
 	c.session.HandleExpired(now)
 	c.flush()
 }
 
-// Closed implements loop.Handler.
 func (c *conn) Closed(time.Time, error) {
 	c.closed = true
 	if c.ticket != (model.Ticket{}) {
@@ -90,7 +87,6 @@ func (c *conn) finish(now time.Time, d model.Done[*conn]) {
 	c.answered()
 }
 
-// statusOf returns the status for a final outcome.
 func statusOf(o model.Outcome) int {
 	switch o {
 	case model.Served:
@@ -117,7 +113,6 @@ func (c *conn) askOwn(now time.Time) bool {
 	return !taken
 }
 
-// reply sends the answer of an own endpoint.
 func (c *conn) reply(now time.Time, r service.Reply) {
 	if c.closed {
 		return
@@ -134,7 +129,6 @@ func (c *conn) answered() {
 	}
 }
 
-// flush applies the effects.
 func (c *conn) flush() {
 	shared := &c.shard.shared
 	c.shard.meter.count(shared.Answered) // before the write: an answer that was received has been counted

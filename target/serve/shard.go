@@ -44,7 +44,6 @@ func (r *shard) handleAlarm(now time.Time) {
 	r.collectInbox(now)
 }
 
-// collectInbox answers the requests in the inbox.
 func (r *shard) collectInbox(now time.Time) {
 	r.answering = r.server.station.collect(r, r.answering[:0])
 	for _, d := range r.answering {

@@ -27,7 +27,6 @@ type station struct {
 	done  []model.Done[*conn]
 }
 
-// newStation returns an idle service at now.
 func newStation(now time.Time, cfg model.Config, seed uint64) (*station, error) {
 	m, err := model.New[*conn](now, cfg, rand.New(rand.NewPCG(seed, 0)))
 	if err != nil {
@@ -49,7 +48,6 @@ func (st *station) arrive(now time.Time, c *conn) model.Outcome {
 	return outcome
 }
 
-// cancel cancels a request whose client has disconnected.
 func (st *station) cancel(t model.Ticket) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

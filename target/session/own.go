@@ -39,7 +39,6 @@ func (o *ownRequest) add(piece []byte) bool {
 	return true
 }
 
-// raw returns the complete request.
 func (o *ownRequest) raw() []byte {
 	raw := http1.AppendFieldInt(o.head, "Content-Length", int64(len(o.body)))
 	raw = http1.AppendHeadEnd(raw)

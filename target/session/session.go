@@ -41,7 +41,6 @@ func (s *Session) HandleData(now time.Time, b []byte) int {
 	return s.cycle.HandleData(now, b, &s.sh.head, s.handle)
 }
 
-// handle handles an event of the request reader.
 func (s *Session) handle(now time.Time, event http1.Event, err error) {
 	switch {
 	case err != nil:
@@ -76,7 +75,6 @@ func (s *Session) handleHead(now time.Time) {
 	s.sh.Out = s.cycle.AppendContinue(s.sh.Out, h)
 }
 
-// handleEnd handles a complete request.
 func (s *Session) handleEnd(now time.Time) {
 	switch s.place {
 	case Service:
@@ -172,7 +170,6 @@ func (s *Session) write(now time.Time, a http1.Answer) {
 	s.answered(now, a.Status)
 }
 
-// answered ends an exchange.
 func (s *Session) answered(now time.Time, status int) {
 	s.sh.Answered = append(s.sh.Answered, Exchange{
 		Took: now.Sub(s.cycle.Began), Status: status, Method: s.method, Place: s.place,
