@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"weir/bench/closedloop"
@@ -82,12 +83,11 @@ func sizeOf(args []string) (z size, words []string, err error) {
 	if len(args) == 0 {
 		return sizes[0], nil, nil
 	}
-	for _, z := range sizes {
-		if z.name == args[0] {
-			return z, args[1:], nil
-		}
+	i := slices.IndexFunc(sizes, func(z size) bool { return z.name == args[0] })
+	if i < 0 {
+		return size{}, nil, &service.ExitError{Status: 2, Err: fmt.Errorf("advisor wants quick or all, and words of scenarios' names; got %q", args)}
 	}
-	return size{}, nil, &service.ExitError{Status: 2, Err: fmt.Errorf("advisor wants quick or all, and words of scenarios' names; got %q", args)}
+	return sizes[i], args[1:], nil
 }
 
 // progressTo returns out if it is a terminal, and otherwise a writer that discards progress.

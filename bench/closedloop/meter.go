@@ -27,9 +27,8 @@ type meter struct {
 	best    []float32 // that could have been good
 	longest float64   // wait in this second
 	isOver  bool      // this second is one of overload
-	running bool
-	k       int
-	before  Result // when the moment began
+	k       int       // the second; negative before the start
+	before  Result    // when the moment began
 	moment  Moment
 }
 
@@ -37,8 +36,6 @@ func newMeter(s *Scenario) meter {
 	n := s.Demand.Seconds()
 	return meter{s: s, r: &Result{Seconds: n}, promise: s.Promise(), good: make([]int32, n), best: make([]float32, n), k: -1}
 }
-
-func (m *meter) begin() { m.running = true }
 
 // second begins a second with so many first requests.
 func (m *meter) second(k, first int, rate float64) {
@@ -146,7 +143,7 @@ func (m *meter) over(v *visit, latency float64, good bool) {
 
 // changed counts the change of the limit from old to rate.
 func (m *meter) changed(old limit.Config, rate float64) {
-	if !m.running {
+	if m.k < 0 { // the initial limit
 		return
 	}
 	m.r.Updates++

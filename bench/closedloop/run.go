@@ -89,7 +89,6 @@ func Run(s *Scenario, c Control) (*Result, error) {
 	if err := r.apply(c.Initial); err != nil {
 		return nil, err
 	}
-	r.meter.begin()
 	for k := range s.Demand.Seconds() {
 		if err := r.second(k); err != nil {
 			return nil, err

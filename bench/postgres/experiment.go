@@ -96,7 +96,7 @@ func (l *lab) compare() {
 		if one.skew > 0 {
 			continue // its plots would equal those of weir
 		}
-		chapter.Figures = append(chapter.Figures, rig.Must(o.figure()))
+		chapter.Figures = append(chapter.Figures, o.figure())
 	}
 	fmt.Fprintf(l.Out, "\n%s", t)
 	chapter.Tables = []report.Table{*t}
@@ -135,7 +135,7 @@ func (o *outcome) expect(l *rig.Lab) {
 }
 
 // figure draws what was admitted and the p99 of latency, second by second.
-func (o *outcome) figure() (f report.Figure, err error) {
+func (o *outcome) figure() report.Figure {
 	var at, admitted, p99 []float64
 	for i, row := range o.loads[0].Series.Rows {
 		at, admitted, p99 = append(at, row.T), append(admitted, float64(row.Success)), append(p99, max(1e-5, row.LatencyP99))
@@ -144,14 +144,12 @@ func (o *outcome) figure() (f report.Figure, err error) {
 			p99[i] = max(p99[i], other[i].LatencyP99)
 		}
 	}
-	f = report.Figure{ID: "postgres-" + o.name, Label: o.name}
+	f := report.Figure{ID: "postgres-" + o.name, Label: o.name}
 	for _, c := range []chart.Chart{
 		{Title: o.name + ": admitted per second by both instances", X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Min: 0}, Lines: []chart.Series{{X: at, Y: admitted}}},
 		{Title: o.name + ": p99 of latency", X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Unit: chart.Seconds, Scale: chart.Log}, Lines: []chart.Series{{X: at, Y: p99}}},
 	} {
-		if err := f.Draw(c, ""); err != nil {
-			return f, err
-		}
+		rig.Check(f.Draw(c, ""))
 	}
-	return f, nil
+	return f
 }

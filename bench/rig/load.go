@@ -107,7 +107,7 @@ func (l Load) run(ctx context.Context) *Loaded {
 	In("read loadgen's result", func() {
 		Check(json.Unmarshal(result, &loaded.Result))
 		if l.Outcomes {
-			loaded.Outcomes = Must(readOutcomes(lines))
+			loaded.Outcomes = readOutcomes(lines)
 		}
 	})
 	return loaded
@@ -198,26 +198,20 @@ func (l Load) plan() map[string]any {
 
 // readOutcomes reads a file written by loadgen -outcomes. Its first row holds the names of
 // the fields.
-func readOutcomes(path string) (list []Outcome, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
+func readOutcomes(path string) (list []Outcome) {
+	f := Must(os.Open(path))
 	defer f.Close()
 	r := csv.NewReader(f)
 	r.FieldsPerRecord = 5
-	rows, err := r.ReadAll()
-	if err != nil {
-		return nil, err
-	}
+	rows := Must(r.ReadAll())
 	for _, row := range rows[min(1, len(rows)):] {
 		due, err1 := strconv.ParseInt(row[0], 10, 64)
 		done, err2 := strconv.ParseInt(row[2], 10, 64)
 		status, err3 := strconv.Atoi(row[3])
 		if err := errors.Join(err1, err2, err3); err != nil {
-			return nil, fmt.Errorf("%q: %w", row, err)
+			Check(fmt.Errorf("%q: %w", row, err))
 		}
 		list = append(list, Outcome{time.Duration(due) * time.Microsecond, time.Duration(done) * time.Microsecond, status})
 	}
-	return list, nil
+	return list
 }

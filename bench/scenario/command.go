@@ -12,6 +12,7 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/result"
+	"weir/bench/rig"
 	"weir/internal/service"
 )
 
@@ -80,36 +81,29 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 	fmt.Fprintf(out, "Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95, GATE=off; compressed by %.3g\n", limit, capacity, workers, delay, slo, o.Compress)
 	began := result.NewRecorder(time.Now(), io.Discard, "scenario", args)
 	page := report.Page{Title: "Weir: the scenarios, measured", About: about}
-	for _, s := range Scenarios() {
-		runs, err := o.playAll(ctx, &s, cases, out)
-		if err != nil {
-			return err
+	return rig.Try(func() {
+		for _, s := range Scenarios() {
+			runs := o.playAll(ctx, &s, cases, out)
+			if len(runs) == 0 {
+				continue
+			}
+			show(out, &s, runs)
+			c, files := newChapter(&s, runs, o.Dir)
+			result.Keep(out, files...)
+			page.Chapters = append(page.Chapters, c)
 		}
-		if len(runs) == 0 {
-			continue
-		}
-		show(out, &s, runs)
-		c, files, err := newChapter(&s, runs, o.Dir)
-		if err != nil {
-			return err
-		}
-		result.Keep(out, files...)
-		page.Chapters = append(page.Chapters, c)
-	}
-	page.Lead = began.Record(time.Now(), nil).Lead()
-	path := filepath.Join(o.Dir, "scenarios.html")
-	if err := page.Write(path); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "  report: %s\n", path)
-	return nil
+		page.Lead = began.Record(time.Now(), nil).Lead()
+		path := filepath.Join(o.Dir, "scenarios.html")
+		rig.Check(page.Write(path))
+		fmt.Fprintf(out, "  report: %s\n", path)
+	})
 }
 
 // tries bounds how often a case is played if the load generator could not keep its schedule.
 const tries = 2
 
 // playAll plays the cases of a scenario and prints which are skipped and why.
-func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.Writer) (runs []*Run, err error) {
+func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.Writer) (runs []*Run) {
 	for i, c := range cases {
 		if c.Scenario != s.Name {
 			continue
@@ -121,13 +115,11 @@ func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.W
 		fmt.Fprintf(out, "  ▶ %d of %d: %s\n", i+1, len(cases), c)
 		var r *Run
 		for try := 1; try == 1 || try <= tries && r.Load.Verdict == "INVALID"; try++ {
-			if r, err = play(ctx, c, o.Compress, out); err != nil {
-				return nil, fmt.Errorf("%s: %w", c, err)
-			}
+			rig.In(c.String(), func() { r = rig.Must(play(ctx, c, o.Compress, out)) })
 		}
 		runs = append(runs, r)
 	}
-	return runs, nil
+	return runs
 }
 
 func choice(text string, allowed []string) (list []string, err error) {

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"weir/bench/report"
+	"weir/bench/rig"
 )
 
 // about explains the figures on the page.
@@ -14,7 +15,7 @@ With the advisor on, the limit moves: it knows the capacity, and has seen the sc
 
 // newChapter draws the runs of a scenario. Each run's first plot is written to a
 // file of its own as well, whose name is returned.
-func newChapter(s *Scenario, runs []*Run, dir string) (c report.Chapter, files []string, err error) {
+func newChapter(s *Scenario, runs []*Run, dir string) (c report.Chapter, files []string) {
 	c = report.Chapter{Name: s.Name, About: s.About, Tables: []report.Table{*table(runs)}, Findings: findings(runs)}
 	for _, r := range runs {
 		f := report.Figure{ID: r.String(), Label: r.label()}
@@ -25,11 +26,9 @@ func newChapter(s *Scenario, runs []*Run, dir string) (c report.Chapter, files [
 			if i == 0 {
 				path = filepath.Join(dir, file)
 			}
-			if err := f.Draw(plot, path); err != nil {
-				return c, nil, err
-			}
+			rig.Check(f.Draw(plot, path))
 		}
 		c.Figures = append(c.Figures, f)
 	}
-	return c, files, nil
+	return c, files
 }

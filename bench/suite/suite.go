@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/bench/result"
+	"weir/bench/rig"
 )
 
 // A Part is one experiment of a suite.
@@ -48,78 +49,61 @@ type finished struct {
 // Run runs the parts in order. A part that fails does not stop the others; the error then is
 // ErrFindings. If ctx ends, Run returns its error; the records of finished parts are kept.
 func Run(ctx context.Context, p Plan, out io.Writer) error {
-	var done []finished
-	began := time.Now()
-	for i, part := range p.Parts {
-		fmt.Fprintf(out, "\n▶ %d of %d, after %.0f s: %s\n\n", i+1, len(p.Parts), time.Since(began).Seconds(), strings.Join(append([]string{part.Name}, part.Args...), " "))
-		rec := result.NewRecorder(time.Now(), out, part.Name, part.Args)
-		fault := part.Run(ctx, part.Args, rec)
-		if ctx.Err() != nil {
-			return ctx.Err()
+	return rig.Try(func() {
+		var done []finished
+		began := time.Now()
+		for i, part := range p.Parts {
+			fmt.Fprintf(out, "\n▶ %d of %d, after %.0f s: %s\n\n", i+1, len(p.Parts), time.Since(began).Seconds(), strings.Join(append([]string{part.Name}, part.Args...), " "))
+			rec := result.NewRecorder(time.Now(), out, part.Name, part.Args)
+			fault := part.Run(ctx, part.Args, rec)
+			rig.Check(ctx.Err())
+			done = append(done, p.keep(rec.Record(time.Now(), fault), fault))
+			if fault != nil {
+				fmt.Fprintf(out, "\n%s: %v\n", part.Name, fault)
+			}
 		}
-		f, err := p.keep(rec.Record(time.Now(), fault), fault)
-		if err != nil {
-			return err
-		}
-		if fault != nil {
-			fmt.Fprintf(out, "\n%s: %v\n", part.Name, fault)
-		}
-		done = append(done, f)
-	}
-	return p.summary(out, done)
+		rig.Check(p.summary(out, done))
+	})
 }
 
 // keep compares a record with the previous one and writes it, unless fault wraps
 // result.ErrNotKept.
-func (p *Plan) keep(r *result.Record, fault error) (f finished, err error) {
-	f.record = r
+func (p *Plan) keep(r *result.Record, fault error) finished {
+	f := finished{record: r}
 	if errors.Is(fault, result.ErrNotKept) {
 		f.left = fault.Error()
-		return f, nil
+		return f
 	}
-	before, err := result.Load(p.Before, r.Experiment)
-	if err != nil {
-		return f, err
-	}
-	if before != nil {
+	if before := rig.Must(result.Load(p.Before, r.Experiment)); before != nil {
 		f.worse, f.known = result.Worse(before, r), len(before.Ratios())
 	}
-	if err := r.Save(p.Dir); err != nil {
-		return f, err
-	}
-	return f, p.refresh(r)
+	rig.Check(r.Save(p.Dir))
+	p.refresh(r)
+	return f
 }
 
-func (p *Plan) refresh(r *result.Record) error {
+func (p *Plan) refresh(r *result.Record) {
 	if p.Page == "" {
-		return nil
+		return
 	}
 	page, err := os.ReadFile(p.Page)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return
 	}
-	if err != nil {
-		return fmt.Errorf("refresh %s: %w", p.Page, err)
-	}
-	fresh, err := r.Refresh(page)
-	if err != nil {
-		return fmt.Errorf("refresh %s: %w", p.Page, err)
-	}
-	return os.WriteFile(p.Page, fresh, 0o644)
+	rig.In("refresh "+p.Page, func() {
+		rig.Check(err)
+		page = rig.Must(r.Refresh(page))
+	})
+	rig.Check(os.WriteFile(p.Page, page, 0o644))
 }
 
 // Show refreshes the page from the records.
 func (p *Plan) Show() error {
-	all, err := result.LoadAll(p.Dir)
-	if err != nil {
-		return err
-	}
-	for _, r := range all {
-		if err := p.refresh(r); err != nil {
-			return err
+	return rig.Try(func() {
+		for _, r := range rig.Must(result.LoadAll(p.Dir)) {
+			p.refresh(r)
 		}
-	}
-	return nil
+	})
 }
 
 func (p *Plan) summary(out io.Writer, done []finished) error {
