@@ -82,8 +82,8 @@ func tellRules(a *ActiveRules) string {
 	var words []string
 	for i := range a.Set.Len() {
 		word := a.Set.Rule(i).ID
-		if l := a.Set.Limit(i); l != nil {
-			word += fmt.Sprintf("=%d", l.Permits())
+		if l := a.Set.Rule(i).Limit; l.Algorithm != 0 {
+			word += fmt.Sprintf("=%d", l.Limit)
 		}
 		words = append(words, word)
 	}

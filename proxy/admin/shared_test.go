@@ -37,7 +37,7 @@ func TestChangesWhileAway(t *testing.T) {
 		t.Helper()
 		testkit.Eventually(t, fmt.Sprintf("%d is in force everywhere, and stored", n), func() bool {
 			a, b, r := limits.Active(), follower.Active(), rules.Active()
-			return a.Stored && b.Stored && r.Stored && a.Config.Limit == n && b.Config.Limit == n && r.Set.Limit(0).Permits() == n
+			return a.Stored && b.Stored && r.Stored && a.Config.Limit == n && b.Config.Limit == n && r.Set.Rule(0).Limit.Limit == n
 		})
 	}
 	change(7)

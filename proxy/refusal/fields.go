@@ -49,9 +49,9 @@ func CheckCount(n int) error {
 }
 
 // Lines returns field lines in the order of names.
-func Lines(fields map[string]string) (lines []byte) {
+func Lines[V ~string](fields map[string]V) (lines []byte) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		lines = append(lines, name+": "+fields[name]+"\r\n"...)
+		lines = append(lines, name+": "+string(fields[name])+"\r\n"...)
 	}
 	return lines
 }

@@ -30,7 +30,6 @@ import (
 // Owned by one call of Read.
 type envoy struct {
 	*judge
-	keys  DescriptorKeys
 	rules []compiled
 }
 
@@ -42,8 +41,8 @@ type trail struct {
 }
 
 // descriptors makes the rules of a whole file.
-func (j *judge) descriptors(keys DescriptorKeys) (*descriptor.Document, []compiled) {
-	e := envoy{judge: j, keys: keys}
+func (j *judge) descriptors() (*descriptor.Document, []compiled) {
+	e := envoy{judge: j}
 	file := descriptor.Decode(j.Reader)
 	e.list(file.Descriptors, trail{id: idWord(file.Domain)})
 	if len(e.rules) > rulesMax {
@@ -104,7 +103,7 @@ func (e *envoy) limited(d *descriptor.Entry, t trail) {
 	if d.Limit == nil || d.Limit.Unlimited {
 		return
 	}
-	c := compiled{path: d.Path, limit: d.Limit.Limit, limited: true, conditions: t.conditions}
+	c := compiled{path: d.Path, limit: d.Limit.Limit, conditions: t.conditions}
 	c.ID, c.Key = shortID(t.id), t.key
 	switch {
 	case len(c.Key) == 0:
@@ -125,7 +124,7 @@ func (e *envoy) limited(d *descriptor.Entry, t trail) {
 func (e *envoy) entry(d *descriptor.Entry) (part keys.Part) {
 	var err error
 	if d.Key != "" {
-		part, err = e.keys.part(d.Key)
+		part, err = e.o.DescriptorKeys.part(d.Key)
 		e.Under(d.Path+".key", err)
 	}
 	if d.Value != "" && part != (keys.Part{}) {

@@ -111,13 +111,15 @@ func TestDescriptorLimits(t *testing.T) {
 		{6, 30 * 24 * time.Hour, rule.Enforce},
 		{7, 365 * 24 * time.Hour, rule.Enforce},
 	} {
-		l := s.Limit(i)
-		if l.Algorithm() != limit.Fixed || l.Permits() != want.permits || l.Window() != want.window || s.Rule(i).Mode != want.mode {
-			t.Errorf("rule %s: %d in %v, %v; want %+v", s.Rule(i).ID, l.Permits(), l.Window(), s.Rule(i).Mode, want)
+		r := s.Rule(i)
+		if l := r.Limit; l.Algorithm != limit.Fixed || l.Limit != want.permits || l.Window != want.window.Seconds() || r.Mode != want.mode {
+			t.Errorf("rule %s: %v, %v; want %+v", r.ID, l, r.Mode, want)
 		}
 	}
+	var x rule.Scratch
 	var refusesAll limit.State
-	if granted, _ := s.Limit(2).Take(time.Unix(1, 0).UnixMicro(), &refusesAll, 1, 1); granted != 0 {
+	hit := s.Match(head(t, "GET / | Plan: none"), address(""), &x)[0]
+	if granted, _ := hit.Limit.Take(time.Unix(1, 0).UnixMicro(), &refusesAll, 1, 1); granted != 0 {
 		t.Error("requests_per_unit: 0 admits")
 	}
 }
@@ -130,8 +132,8 @@ descriptors:
   - {key: a, metadata: {b: c}, rate_limit: {name: e, algorithm: token, capacity: 5, fillRate: 0.5}}
   - {key: b, value_to_metric: true, descriptors: null, rate_limit: {unit: day, requests_per_unit: 1}}
 `, rule.Options{})
-	if l := s.Limit(0); l.Algorithm() != limit.Token || l.Permits() != 5 {
-		t.Errorf("the limit is %+v", l.Config())
+	if l := s.Rule(0).Limit; l.Algorithm != limit.Token || l.Capacity != 5 {
+		t.Errorf("the limit is %+v", l)
 	}
 	document, err := s.MarshalJSON()
 	want := `{"domain":"d","descriptors":[{"key":"a","rate_limit":{"algorithm":"token","capacity":5,"fillRate":0.5}},` +

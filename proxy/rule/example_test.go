@@ -84,10 +84,10 @@ descriptors:
 		return
 	}
 	document, _ := json.Marshal(set)
-	fmt.Println(set.Rule(0).ID, set.Limit(0).Window())
+	fmt.Println(set.Rule(0).ID, set.Rule(0).Limit)
 	fmt.Println(string(document))
 	// Output:
-	// messaging/message_type=marketing 24h0m0s
+	// messaging/message_type=marketing algorithm=fixed, limit=5, window=86400
 	// {"domain":"messaging","descriptors":[{"key":"message_type","value":"marketing","rate_limit":{"unit":"day","requests_per_unit":5}}]}
 }
 

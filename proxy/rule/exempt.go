@@ -32,7 +32,7 @@ type exemption struct {
 // Exemptions are the parsed setting EXEMPT.
 //
 // Immutable after New.
-type Exemptions struct{ list []exemption }
+type Exemptions []exemption
 
 // ParseExemptions parses paths, as in a match, networks and addresses.
 func ParseExemptions(words []string) (e Exemptions, err error) {
@@ -50,14 +50,14 @@ func ParseExemptions(words []string) (e Exemptions, err error) {
 		if err != nil {
 			return e, err
 		}
-		e.list = append(e.list, one)
+		e = append(e, one)
 	}
 	return e, nil
 }
 
 // Notes returns warnings about elements that exempt more than can have been intended.
 func (e Exemptions) Notes() (notes []string) {
-	for _, one := range e.list {
+	for _, one := range e {
 		if note := one.note(); note != "" {
 			notes = append(notes, note)
 		}
@@ -81,19 +81,23 @@ func (e *exemption) note() string {
 	return ""
 }
 
-// parseNetwork parses a network or an address.
-func parseNetwork(text string) (netip.Prefix, error) {
-	network, err := netip.ParsePrefix(text)
-	if address, alone := netip.ParseAddr(text); alone == nil && address.Zone() == "" {
+// A Network is a network. A single address is a network of one.
+type Network struct{ netip.Prefix }
+
+// UnmarshalText parses a network or an address.
+func (n *Network) UnmarshalText(text []byte) error {
+	network, err := netip.ParsePrefix(string(text))
+	if address, alone := netip.ParseAddr(string(text)); alone == nil && address.Zone() == "" {
 		network, err = netip.PrefixFrom(address, address.BitLen()), nil
 	}
 	switch {
 	case err != nil:
-		return network, fmt.Errorf("must be a network or an address such as 10.0.0.0/8 or 2001:db8::1, is %q", text)
+		return fmt.Errorf("must be a network or an address such as 10.0.0.0/8 or 2001:db8::1, is %q", text)
 	case network.Addr().Is4In6():
-		return network, fmt.Errorf("must be written as IPv4, which is what addresses are compared as, is %q", text)
+		return fmt.Errorf("must be written as IPv4, which is what addresses are compared as, is %q", text)
 	}
-	return network.Masked(), nil
+	n.Prefix = network.Masked()
+	return nil
 }
 
 // has reports whether one of the networks contains the address, or there are none.
@@ -126,7 +130,7 @@ func (j *judge) exempt(n *strict.Node, c *compiled) {
 }
 
 // splitExempt separates the rules that exempt from the others, which keep their order.
-func (j *judge) splitExempt(s *Set, o Options) {
+func (j *judge) splitExempt(s *Set) {
 	all := s.rules
 	s.rules, s.written = nil, make([]Rule, 0, len(all))
 	for _, c := range all {
@@ -145,14 +149,14 @@ func (j *judge) splitExempt(s *Set, o Options) {
 	if len(s.exempt) > exemptMax {
 		j.Fault("rules", "must have at most %d rules with exempt, has %d", exemptMax, len(s.exempt))
 	}
-	for _, one := range o.Exempt.list {
+	for _, one := range j.o.Exempt {
 		one.of = len(s.exempting)
 		s.exempt = append(s.exempt, one)
 	}
-	if len(o.Exempt.list) > 0 {
+	if len(j.o.Exempt) > 0 {
 		s.exempting = append(s.exempting, Rule{ID: ExemptRule, Exempt: true})
 	}
-	if o.ExemptPreflights {
+	if j.o.ExemptPreflights {
 		s.exempt = append(s.exempt, exemption{preflight: true, of: len(s.exempting)})
 		s.exempting = append(s.exempting, Rule{ID: PreflightRule, Exempt: true})
 	}
@@ -179,7 +183,7 @@ func (s *Set) Exempt(r *keys.Request, client netip.Addr, x *Scratch) (index int,
 }
 
 func (e *exemption) takes(x *Scratch) bool {
-	if e.methods != nil && !slices.Contains(e.methods, string(x.method)) || !has(e.addresses, x.client) || e.preflight && !Preflight(x.request) {
+	if !takes(e.methods, x.method) || !has(e.addresses, x.client) || e.preflight && !Preflight(x.request) {
 		return false
 	}
 	if e.path == nil {

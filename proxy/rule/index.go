@@ -106,5 +106,3 @@ func (x *index) word(slot int) map[string][]int {
 	x.words = append(x.words, wordIndex{slot, make(map[string][]int)})
 	return x.words[len(x.words)-1].rules
 }
-
-func (x *index) byPath() bool { return len(x.paths)+len(x.prefixes) > 0 }

@@ -38,7 +38,7 @@ func (s *Set) Match(r *keys.Request, client netip.Addr, x *Scratch) []Hit {
 	for _, i := range s.index.always {
 		s.try(x, i)
 	}
-	if s.index.byPath() {
+	if len(s.index.paths)+len(s.index.prefixes) > 0 {
 		for _, path := range x.readings() {
 			s.tryAll(x, s.index.paths[string(path[1:])])
 			s.tryPrefixes(x, path[1:])
@@ -81,21 +81,16 @@ func (s *Set) tryPrefixes(x *Scratch, path []byte) {
 // tryAll tries rules that another reading of the path may have tried already.
 func (s *Set) tryAll(x *Scratch, rules []int) {
 	for _, i := range rules {
-		if x.pathN <= 1 || !x.has(i) {
+		if x.pathN <= 1 || !slices.ContainsFunc(x.hits, func(h Hit) bool { return h.Index == i }) {
 			s.try(x, i)
 		}
 	}
 }
 
-// has reports whether a rule is already a hit.
-func (x *Scratch) has(i int) bool {
-	return slices.ContainsFunc(x.hits, func(h Hit) bool { return h.Index == i })
-}
-
 // try adds a hit if a rule applies.
 func (s *Set) try(x *Scratch, i int) {
 	c := &s.rules[i]
-	if !c.takesMethod(x.method) || !has(c.Match.Addresses, x.client) {
+	if !takes(c.Match.Methods, x.method) || !has(c.Match.Addresses, x.client) {
 		return
 	}
 	for k := range c.conditions {
@@ -115,11 +110,13 @@ func (s *Set) try(x *Scratch, i int) {
 		return
 	}
 	if c.Clients && s.clients != nil {
-		hit.own = s.lookUp(x, c.key[0])
+		if v := x.value(c.key[0]); v.present {
+			hit.own = s.clients.find(v.text)
+		}
 	}
 	if hit.own != nil {
 		hit.Limit, hit.Cost = &c.limits[hit.own.limit], int64(hit.own.cost)
-	} else if !c.limited {
+	} else if c.limit.Algorithm() == 0 { // the built-in rule for clients has no limit for others
 		return
 	}
 	if hit.Cost == 0 {
@@ -129,23 +126,9 @@ func (s *Set) try(x *Scratch, i int) {
 	x.hits = append(x.hits, hit)
 }
 
-func (c *compiled) takesMethod(method []byte) bool {
-	for _, m := range c.Match.Methods {
-		if m == string(method) {
-			return true
-		}
-	}
-	return len(c.Match.Methods) == 0
-}
-
-// lookUp finds the client that a part's value names. It returns nil if the file does not
-// have it.
-func (s *Set) lookUp(x *Scratch, slot int) *client {
-	v := x.value(slot)
-	if !v.present {
-		return nil
-	}
-	return s.clients.find(v.text)
+// takes reports whether the methods contain the method, or there are none.
+func takes(methods []string, method []byte) bool {
+	return methods == nil || slices.ContainsFunc(methods, func(m string) bool { return m == string(method) })
 }
 
 // share sets for each hit what is kept back from the request. The priority of the
@@ -206,5 +189,8 @@ func (c *compiled) shareOf(class int, field []byte) int64 {
 	if class != none && c.clients[class] >= 0 {
 		return c.clients[class]
 	}
-	return c.share(field)
+	if share, ok := c.shares[string(field)]; ok {
+		return share
+	}
+	return c.usual
 }

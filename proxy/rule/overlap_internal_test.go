@@ -17,7 +17,7 @@ func rulesOf(t testing.TB, text string) []compiled {
 	j := judge{Reader: new(strict.Reader)}
 	s := &Set{}
 	if j.File([]byte(text), fileBytesMax) && given(j.Root, "domain") {
-		_, s.rules = j.descriptors(nil)
+		_, s.rules = j.descriptors()
 	} else if j.Root != nil {
 		s.rules = j.rules()
 	}

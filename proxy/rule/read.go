@@ -3,7 +3,6 @@ package rule
 import (
 	"maps"
 	"math"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -16,18 +15,12 @@ import (
 )
 
 const (
-	// fileBytesMax bounds a file of rules.
 	fileBytesMax = 8 << 20
-	// rulesMax bounds the rules of a file.
-	rulesMax = 10_000
-	// keyPartsMax bounds the parts of a key.
-	keyPartsMax = 8
-	// listMax bounds the methods and fields of a match, and the classes of a rule.
-	listMax = 64
-	// idBytesMax bounds a rule's id, which appears in labels, fields and keys.
-	idBytesMax = 100
-	// delayMax bounds how long a request may be held, in seconds.
-	delayMax = 24 * 3600
+	rulesMax     = 10_000 // of a file
+	keyPartsMax  = 8
+	listMax      = 64        // methods and fields of a match, classes of a rule
+	idBytesMax   = 100       // of a rule's id, which appears in labels, fields and keys
+	delayMax     = 24 * 3600 // seconds that a request may be held
 )
 
 // A judge reads a file and collects its faults.
@@ -56,7 +49,7 @@ func (j *judge) rules() []compiled {
 	rules := make([]compiled, len(file.Rules))
 	seen := make(map[string]string, len(rules))
 	for i := range rules {
-		c := compiled{Rule: file.Rules[i], path: strict.Element("rules", i), limited: true}
+		c := compiled{Rule: file.Rules[i], path: strict.Element("rules", i)}
 		if n := &list.Kids[i]; n.Kind == strict.Object {
 			j.rule(n, &c)
 		}
@@ -143,11 +136,11 @@ func (j *judge) maxDelay(n *strict.Node, c *compiled) {
 	}
 }
 
-// noQueue is why no request can be stored.
-const noQueue = "DEFER_URL is not set, or TARGET_URL is none"
-
-// noHosts is why no client can be called back.
-const noHosts = "DEFER_CALLBACK_HOSTS is not set"
+// Why no request can be stored, and why no client can be called back.
+const (
+	noQueue = "DEFER_URL is not set, or TARGET_URL is none"
+	noHosts = "DEFER_CALLBACK_HOSTS is not set"
+)
 
 // deferring checks whether refused requests can be stored. Package terms checks the rest.
 func (j *judge) deferring(_ *strict.Node, c *compiled) {
@@ -369,13 +362,4 @@ func (j *judge) priorities(n *strict.Node, c *compiled) {
 	if l := &c.limit; j.Count() == faults && keeps && !c.Clients && l.Algorithm() != 0 && l.Burst() == 1 {
 		j.Fault(path, "has no effect: nothing can be kept back from a limit of one permit at a time (with gcra, burst sets how many)")
 	}
-}
-
-// A Network is a network. A single address is a network of one.
-type Network struct{ netip.Prefix }
-
-// UnmarshalText parses a network or an address.
-func (n *Network) UnmarshalText(text []byte) (err error) {
-	n.Prefix, err = parseNetwork(string(text))
-	return err
 }

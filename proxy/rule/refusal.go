@@ -50,16 +50,14 @@ func (j *judge) refusal(n *strict.Node, c *compiled) {
 		return
 	}
 	seen := make(map[string]bool, len(fields.Kids))
-	values := make(map[string]string, len(fields.Kids))
 	for _, field := range fields.Names {
 		name := string(field.Word)
-		values[name] = string(r.Fields[name])
 		lower := strings.ToLower(name)
-		j.Under(strict.Member(path, name), refusal.CheckField(name, values[name]))
+		j.Under(strict.Member(path, name), refusal.CheckField(name, string(r.Fields[name])))
 		if seen[lower] {
 			j.Fault(strict.Member(path, name), "given twice, since field names are case-insensitive")
 		}
 		seen[lower] = true
 	}
-	r.lines = refusal.Lines(values)
+	r.lines = refusal.Lines(r.Fields)
 }

@@ -92,7 +92,8 @@ func (x *Scratch) find(p keys.Part) (text []byte, present bool) {
 		x.memory, text = keys.Decoded(x.memory, text)
 		return text, present
 	case keys.Path:
-		return x.agreed()
+		x.memory, text, present = pattern.Agreed(x.memory, x.readings())
+		return text, present
 	case keys.Method:
 		return x.method, true
 	case keys.Host:
@@ -125,12 +126,6 @@ func (x *Scratch) matchesOtherwise(p *pattern.Pattern) bool {
 func (x *Scratch) holdsOtherwise(c *condition) bool {
 	return x.pathN > 1 && x.parts[c.Slot].Source == keys.Path &&
 		slices.ContainsFunc(x.paths[:x.pathN], func(path []byte) bool { return c.holds(value{text: path, present: true}) })
-}
-
-// agreed returns the value of the part path; see [pattern.Agreed].
-func (x *Scratch) agreed() (path []byte, ok bool) {
-	x.memory, path, ok = pattern.Agreed(x.memory, x.readings())
-	return path, ok
 }
 
 // hostOf returns the host in normal form; see [pattern.AppendHost].

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -66,12 +67,7 @@ const (
 )
 
 // String returns the word used in files.
-func (m Mode) String() string {
-	if m == Shadow {
-		return "shadow"
-	}
-	return "enforce"
-}
+func (m Mode) String() string { return [...]string{"enforce", "shadow"}[m] }
 
 // MarshalText returns [Mode.String].
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
@@ -99,38 +95,28 @@ const costMax = 1_000_000_000
 
 // MarshalJSON returns the cost in the form of the file: a number, or an object.
 func (c Cost) MarshalJSON() ([]byte, error) {
-	if c.Header == "" && c.Methods == nil {
-		return json.Marshal(max(1, c.Default))
-	}
 	c.Default = max(1, c.Default)
+	if c.Header == "" && c.Methods == nil {
+		return json.Marshal(c.Default)
+	}
 	return json.Marshal(costText(c))
 }
 
-// of returns the cost of a request with the given method and cost field.
+// of returns the cost of a request with the given method and field Header, or no field.
 func (c *Cost) of(method, field []byte) int64 {
 	usual := max(1, c.Default)
-	if c.Methods != nil {
-		if cost, ok := c.Methods[string(method)]; ok {
-			return cost
-		}
+	if cost, ok := c.Methods[string(method)]; ok {
+		return cost
+	}
+	if len(field) == 0 {
 		return usual
 	}
-	if c.Header == "" {
-		return usual
-	}
-	most := c.Max
-	if most == 0 {
-		most = costMax
-	}
-	cost := int64(0)
+	cost, most := int64(0), cmp.Or(c.Max, costMax)
 	for _, digit := range field {
 		if digit < '0' || digit > '9' {
 			return usual
 		}
 		cost = min(cost*10+int64(digit-'0'), most)
-	}
-	if len(field) == 0 {
-		return usual
 	}
 	return max(1, cost)
 }
@@ -149,9 +135,8 @@ type Priority struct {
 // Immutable after New.
 type compiled struct {
 	Rule
-	path       string // path in the file, such as rules[2]
-	limit      limit.Limit
-	limited    bool          // has a Limit; false for the built-in rule for clients
+	path       string        // path in the file, such as rules[2]
+	limit      limit.Limit   // zero: the built-in rule for clients
 	limits     []limit.Limit // the clients' limits in this rule
 	pathOf     *pattern.Pattern
 	hostOf     *pattern.Pattern
@@ -163,14 +148,6 @@ type compiled struct {
 	usual      int64            // kept back from the default class, in thousandths of the limit
 	shares     map[string]int64 // and from each class
 	clients    []int64          // and from the clients' classes; negative: not a class here
-}
-
-// share returns what is kept back, in thousandths, from the class that a field names.
-func (c *compiled) share(field []byte) int64 {
-	if share, ok := c.shares[string(field)]; ok {
-		return share
-	}
-	return c.usual
 }
 
 // A condition is a requirement on the value of a part.

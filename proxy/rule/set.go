@@ -79,13 +79,13 @@ func Read(data []byte, o Options) (*Set, error) {
 	case j.Root.Kind == strict.Null && j.Root.Word == nil:
 		j.Fault("", "is empty; must be an object with rules, or with domain and descriptors; rules: [] is no rules")
 	case given(j.Root, "domain") || given(j.Root, "descriptors"):
-		s.file, s.rules = j.descriptors(o.DescriptorKeys)
+		s.file, s.rules = j.descriptors()
 	default:
 		s.rules = j.rules()
 	}
-	j.splitExempt(s, o)
+	j.splitExempt(s)
 	s.own = len(s.rules)
-	j.addClients(s, o)
+	j.addClients(s)
 	if err := j.Err(); err != nil {
 		return nil, err
 	}
@@ -132,15 +132,15 @@ func (s *Set) Classes() []string { return s.classes }
 func (s *Set) Notes() strict.Faults { return s.notes }
 
 // addClients adds the built-in rule for clients if it is needed.
-func (j *judge) addClients(s *Set, o Options) {
-	has := func(c compiled) bool { return c.Clients }
-	if o.Clients == nil || slices.ContainsFunc(s.rules, has) {
+func (j *judge) addClients(s *Set) {
+	if s.clients == nil || slices.ContainsFunc(s.rules, func(c compiled) bool { return c.Clients }) {
 		return
 	}
-	if o.ClientKey.Source == keys.None || o.ClientKey.Source == keys.Global {
-		j.Fault("CLIENT_KEY", "must be a part that tells clients apart, such as header:X-Client-Id, is %q", o.ClientKey)
+	key := j.o.ClientKey
+	if key.Source == keys.None || key.Source == keys.Global {
+		j.Fault("CLIENT_KEY", "must be a part that tells clients apart, such as header:X-Client-Id, is %q", key)
 	}
-	s.rules = append(s.rules, compiled{Rule: Rule{ID: ClientsRule, Key: []keys.Part{o.ClientKey}, Clients: true}})
+	s.rules = append(s.rules, compiled{Rule: Rule{ID: ClientsRule, Key: []keys.Part{key}, Clients: true}})
 }
 
 // none is the slot of a missing part.
@@ -251,8 +251,8 @@ func (j *judge) clientLimits(c *compiled, clients *Clients, softened map[limit.S
 	if c.Soft == (limit.Soft{}) {
 		return
 	}
-	known, ok := softened[c.Soft]
-	if c.limits = known; ok {
+	var known bool
+	if c.limits, known = softened[c.Soft]; known {
 		return
 	}
 	if (len(softened)+1)*len(clients.limits) > softenedMax {
@@ -280,15 +280,6 @@ func (s *Set) Rule(i int) *Rule {
 		return &s.exempting[i-len(s.rules)]
 	}
 	return &s.rules[i].Rule
-}
-
-// Limit returns the limit of a rule by index, as it applies to clients without a limit of
-// their own. It is nil for the built-in rule for clients.
-func (s *Set) Limit(i int) *limit.Limit {
-	if c := &s.rules[i]; c.limited {
-		return &c.limit
-	}
-	return nil
 }
 
 // MarshalJSON returns the rules as a document that [Read] reads: the file's
