@@ -149,7 +149,7 @@ func (t *targets) state(e *service.Env, docs *simredis.Documents) []byte {
 	t.mu.Lock()
 	posted := t.posted
 	t.mu.Unlock()
-	text, err := admin.AppendState(nil, urls(t.settings), urls(posted), docs)
+	text, err := admin.WriteState(urls(t.settings), urls(posted), docs)
 	if err != nil {
 		e.Logger("Proxy").Warn("The configuration posted here cannot be handed to the successor", "error", err)
 	}

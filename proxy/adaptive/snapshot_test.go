@@ -23,7 +23,7 @@ import (
 func active(t *testing.T, c limit.Config) *admin.Active {
 	t.Helper()
 	l := testkit.Must(limit.New(c))(t)
-	return &admin.Active{Config: c, Policy: limiter.NewPolicy("global", l)}
+	return &admin.Active{Config: c, Policy: limiter.NewPolicy(l)}
 }
 
 func TestSnapshots(t *testing.T) {

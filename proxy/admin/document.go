@@ -87,7 +87,7 @@ type Held struct {
 // [document.Observe].
 //
 // Safe for concurrent use: readers load one pointer; mu admits one writer at a time. Unexported
-// methods need mu, except change and those for metrics.
+// methods need mu, except those for metrics.
 type document[T any] struct {
 	// OnChange, if not nil, is called after each change of what is in force, one call at a time,
 	// on the goroutine that made the change. It is set before any other use and must not call a
@@ -161,57 +161,48 @@ type basis struct {
 	storedOnly bool  // change nothing while the store is unavailable
 }
 
-// change calls write for callers that do not hold mu. It returns what is in force afterwards.
-func (d *document[T]) change(now time.Time, on basis, propose func(at time.Time) (*entry, error)) (*T, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.write(now, on, propose); err != nil {
-		return nil, err
-	}
-	return d.Active(), nil
-}
-
-// write stores the change that propose makes, dated with the given time, and puts it in
-// force. While the store is unavailable that happens on this proxy only. propose is
-// called again if another proxy wrote first. The error is that of propose, ErrConflict,
-// ErrAway, store.ErrReadOnly, or a store.SizeError.
-func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) (*entry, error)) error {
+// write stores the change that propose makes, dated with the given time, puts it in force, and
+// returns what is in force then. While the store is unavailable that happens on this proxy
+// only. propose is called again if another proxy wrote first. The error is that of propose,
+// ErrConflict, ErrAway, store.ErrReadOnly, or a store.SizeError.
+func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) (*entry, error)) (*T, error) {
 	if on.ifMatch >= 0 && on.ifMatch != d.version {
-		return ErrConflict
+		return nil, ErrConflict
 	}
 	defer d.publish()
 	for range writeTriesMax {
 		c, err := propose(d.stamp(now))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := store.CheckSize(c.body); err != nil {
-			return fmt.Errorf("write %s: %w", d.name, err)
+			return nil, fmt.Errorf("write %s: %w", d.name, err)
 		}
 		doc, written, err := d.docs.CompareAndSet(d.name, d.seen, c.body)
 		switch {
 		case errors.Is(err, store.ErrReadOnly):
-			return fmt.Errorf("write %s: %w", d.name, err)
+			return nil, fmt.Errorf("write %s: %w", d.name, err)
 		case err != nil && on.storedOnly:
-			return fmt.Errorf("%w: %w", ErrAway, err)
+			return nil, fmt.Errorf("%w: %w", ErrAway, err)
 		case err != nil:
 			d.known, d.place, d.version = c, placeHere, max(0, d.seen, d.version)+1
 			if err := c.force(d.version, false); err != nil {
-				return err
+				return nil, err
 			}
 			d.log.Warn(d.noun+" not stored yet, in force on this proxy only", "reason", err)
-			return nil
+			return d.Active(), nil
 		case written:
 			d.known, d.place, d.ignored = c, placeStore, nil
 			d.seen, d.version = doc.Version, doc.Version
-			return c.force(d.version, true)
+			err = c.force(d.version, true)
+			return d.Active(), err
 		}
 		found, _ := d.take(now, doc) // already logged
 		if on.ifMatch >= 0 && (found == findingLater || found == findingUnreadable) {
-			return ErrConflict
+			return nil, ErrConflict
 		}
 	}
-	return ErrConflict
+	return nil, ErrConflict
 }
 
 // stamp returns the date of a change made now. It is later than the date of the previous change,
@@ -233,11 +224,6 @@ func (d *document[T]) reload(now time.Time) error {
 	}
 	d.ignored = nil
 	return d.settle(now, doc)
-}
-
-// pending reports whether a change is still to be written.
-func (d *document[T]) pending() bool {
-	return !d.looked || d.place == placeHere || d.place == placeLost
 }
 
 // settle brings the store, which holds doc, and this proxy to the later of the two
@@ -281,7 +267,7 @@ func (d *document[T]) take(now time.Time, doc store.Document) (finding, error) {
 		return findingSame, nil
 	}
 	if d.ignored != nil && d.ignored.Version == doc.Version && bytes.Equal(d.ignored.Body, doc.Body) {
-		return findingUnreadable, errIgnored
+		return findingUnreadable, errors.New("the stored document is still unreadable")
 	}
 	d.ignored = nil
 	c, err := d.read(doc)
@@ -304,8 +290,6 @@ func (d *document[T]) take(now time.Time, doc store.Document) (finding, error) {
 	}
 	return findingLater, nil
 }
-
-var errIgnored = errors.New("the stored document is still unreadable")
 
 // ignore leaves an unreadable document alone, and warns.
 func (d *document[T]) ignore(doc store.Document, cause error) error {

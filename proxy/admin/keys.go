@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/internal/service"
@@ -40,11 +41,9 @@ type Keys struct {
 }
 
 const (
-	// keysDefault and keysMax bound how many keys of each kind are listed.
-	keysDefault = 20
+	keysDefault = 20 // keys of each kind that are listed
 	keysMax     = 1000
-	// addMax bounds the permits given at once; every limit is smaller.
-	addMax = 1 << 53
+	addMax      = 1 << 53 // permits given at once; every limit is smaller
 )
 
 // Register adds the endpoints of keys to own:
@@ -187,15 +186,18 @@ func (k *Keys) forget(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return k.edit(r.URL.Query().Get("rule"), values, err, k.Store.Forget)
 }
 
-// queryValues parses the values of the key in a query.
+// queryValues parses the values of the key in a query: a JSON list, or otherwise a single value.
 func queryValues(r *http.Request) ([]*string, error) {
-	switch given := r.URL.Query()["key"]; len(given) {
-	case 0:
+	switch given := r.URL.Query()["key"]; {
+	case len(given) == 0:
 		return nil, nil
-	case 1:
-		return readWord(given[0])
+	case len(given) > 1:
+		return nil, errors.New("must be given once; write several values as a list: [\"a\",\"b\"]")
+	case strings.HasPrefix(given[0], "["):
+		return readValue(strict.Raw(given[0]))
+	default:
+		return []*string{&given[0]}, nil
 	}
-	return nil, errors.New("must be given once; write several values as a list: [\"a\",\"b\"]")
 }
 
 func (k *Keys) add(w http.ResponseWriter, r *http.Request) (any, error) {

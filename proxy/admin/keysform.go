@@ -13,15 +13,6 @@ import (
 	"weir/proxy/keys"
 )
 
-// readWord parses the values of a key in a query: a JSON list, or otherwise a single
-// value.
-func readWord(word string) ([]*string, error) {
-	if strings.HasPrefix(word, "[") {
-		return readValue(strict.Raw(word))
-	}
-	return []*string{&word}, nil
-}
-
 // readValue parses the values of a key in JSON: a list of strings and null, or one of
 // these. Nothing means no values.
 func readValue(raw strict.Raw) (values []*string, err error) {

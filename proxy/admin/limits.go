@@ -14,9 +14,6 @@ import (
 	"weir/proxy/store"
 )
 
-// ruleID is the id of the global rule.
-const ruleID = "global"
-
 // The sources of a limit configuration.
 const (
 	SourceDefault = "default" // the settings
@@ -83,7 +80,7 @@ func newActive(cfg, all limit.Config, held Held, pinned bool) (*Active, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Active{Config: all, Policy: decide.NewPolicy(ruleID, lim), Held: held, Pinned: pinned}, nil
+	return &Active{Config: all, Policy: decide.NewPolicy(lim), Held: held, Pinned: pinned}, nil
 }
 
 func (l *Limits) fromDefaults(now time.Time) (*Active, error) {
@@ -150,7 +147,9 @@ func (l *Limits) Delete(now time.Time, ifMatch int64) (*Active, error) {
 
 // alter puts in force and stores the configuration that next returns for the current one.
 func (l *Limits) alter(now time.Time, on basis, next func(old *Active) (*Active, error)) (*Active, error) {
-	return l.change(now, on, func(at time.Time) (*entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.write(now, on, func(at time.Time) (*entry, error) {
 		a, err := next(l.Active())
 		if err != nil {
 			return nil, err

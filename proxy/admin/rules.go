@@ -1,15 +1,21 @@
 package admin
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-	"weir/internal/strict"
 
+	"github.com/goccy/go-json"
+
+	"weir/internal/strict"
+	"weir/internal/watch"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
@@ -77,7 +83,7 @@ func NewRules(now time.Time, files RuleFiles, o rule.Options, docs store.Documen
 		return nil, err.setting()
 	}
 	if r.Active().Set == nil { // without a file there is nothing that could be invalid
-		set, err := r.compose(r.text)
+		set, err := r.compose(r.text, r.clients, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -89,6 +95,23 @@ func NewRules(now time.Time, files RuleFiles, o rule.Options, docs store.Documen
 		r.log.Warn("RULES_FILE overrides the rules in the store", "file", files.Rules)
 	}
 	return r, nil
+}
+
+// Share keeps the rules up to date with files and store until ctx ends. Files are read again when
+// they change. The store reports the changes of other proxies; changes that could not be written
+// are retried every pause.
+func (r *Rules) Share(ctx context.Context, shared store.Store, pause time.Duration) {
+	names := slices.DeleteFunc([]string{r.files.Rules, r.files.Clients}, func(name string) bool { return name == "" })
+	if len(names) > 0 {
+		w := watch.New(names...)
+		go func() {
+			r.refresh(time.Now()) // changes since the start
+			w.Run(ctx, func() { r.refresh(time.Now()) })
+		}()
+	}
+	if r.docs != nil {
+		r.document.Share(ctx, shared, pause)
+	}
 }
 
 // Set returns the rules in force.
@@ -114,7 +137,9 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	set, err := r.compose(text)
+	o := r.options
+	o.Clients, o.Beside = r.clients, answerMembers
+	set, err := rule.Read(text, o)
 	if err != nil {
 		return nil, err
 	}
@@ -122,34 +147,47 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", RulesName, err)
 	}
-	err = r.write(now, basis{ifMatch: ifMatch}, func(at time.Time) (*entry, error) {
-		c, err := newRulesEntry(at, document)
+	return r.write(now, basis{ifMatch: ifMatch}, func(at time.Time) (*entry, error) {
+		body, err := json.MarshalWithOption(storedRules{at, document}, json.DisableHTMLEscape())
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("write %s: %w", RulesName, err)
 		}
-		c.force = func(version int64, stored bool) error {
+		return &entry{UpdatedAt: at, body: body, force: func(version int64, stored bool) error {
 			r.enforce(document, ActiveRules{Set: set, Held: Held{Version: version, Source: SourceAPI, UpdatedAt: at, Stored: stored}})
 			return nil
-		}
-		return c, nil
+		}}, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return r.Active(), nil
 }
 
-// compose makes a set from rules and the clients in force. The caller holds mu.
-func (r *Rules) compose(text []byte) (*rule.Set, error) {
-	o := r.options
-	o.Clients, o.Beside = r.clients, answerMembers
-	return rule.Read(text, o)
-}
-
-func (r *Rules) composeWith(text []byte, clients *rule.Clients, unknown func(strict.Fault)) (*rule.Set, error) {
+// compose makes a set from rules and clients. Unknown fields are faults if unknown is nil.
+func (r *Rules) compose(text []byte, clients *rule.Clients, unknown func(strict.Fault)) (*rule.Set, error) {
 	o := r.options
 	o.Clients, o.Unknown = clients, unknown
 	return rule.Read(text, o)
+}
+
+// storedRules is the JSON of the document with the rules. It starts like stored.
+type storedRules struct {
+	UpdatedAt time.Time  `json:"updatedAt"`
+	Document  strict.Raw `json:"document"`
+}
+
+// readEntry returns the entry in a document of the store.
+func (r *Rules) readEntry(doc store.Document) (*entry, error) {
+	var s storedRules
+	e, err := decodeStored(doc, &s)
+	if err != nil {
+		return nil, err
+	}
+	e.UpdatedAt, e.force = s.UpdatedAt, func(version int64, stored bool) error {
+		set, err := r.compose(s.Document, r.clients, func(f strict.Fault) { e.unknown = cmp.Or(e.unknown, f.Error()) })
+		if err != nil {
+			return err
+		}
+		r.enforce(s.Document, ActiveRules{Set: set, Held: Held{Version: version, Source: SourceAPI, UpdatedAt: s.UpdatedAt, Stored: stored}})
+		return nil
+	}
+	return e, nil
 }
 
 // enforce swaps the rules, given as text and as next, and logs it. The caller holds mu.

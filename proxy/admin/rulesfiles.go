@@ -113,7 +113,7 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 	if r.files.Rules == "" {
 		unknown = func(strict.Fault) {} // of the store's rules: logged when they were read
 	}
-	set, err := r.composeWith(text, clients, unknown)
+	set, err := r.compose(text, clients, unknown)
 	if err != nil {
 		return false, r.blame(text, err)
 	}
@@ -133,7 +133,7 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 // clientKeys returns the parts that may name clients in the rules of text.
 func (r *Rules) clientKeys(text []byte) []keys.Part {
 	keys := []keys.Part{r.options.ClientKey}
-	if set, err := r.composeWith(text, nil, func(strict.Fault) {}); err == nil {
+	if set, err := r.compose(text, nil, func(strict.Fault) {}); err == nil {
 		keys = append(keys, set.ClientKeys()...)
 	}
 	return keys
@@ -146,7 +146,7 @@ func (r *Rules) blame(text []byte, err error) *fileError {
 	if r.files.Rules == "" {
 		return &fileError{"CLIENTS_FILE", r.files.Clients, err}
 	}
-	if _, alone := r.composeWith(text, nil, nil); alone == nil {
+	if _, alone := r.compose(text, nil, nil); alone == nil {
 		return &fileError{"CLIENTS_FILE", r.files.Clients, fmt.Errorf("does not match the rules of %s: %w", r.files.Rules, err)}
 	}
 	return &fileError{"RULES_FILE", r.files.Rules, err}

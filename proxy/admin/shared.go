@@ -1,8 +1,6 @@
 package admin
 
-import (
-	"weir/proxy/store"
-)
+import "weir/proxy/store"
 
 // storeHealth is the store's part of /actuator/health.
 type storeHealth struct {

@@ -29,8 +29,8 @@ type State struct {
 	Documents map[string]store.Document `json:"documents,omitempty"`
 }
 
-// AppendState appends the JSON of a state. docs is nil with a shared store.
-func AppendState(dst []byte, settings, targets []string, docs *simredis.Documents) ([]byte, error) {
+// WriteState returns the JSON of a state. docs is nil with a shared store.
+func WriteState(settings, targets []string, docs *simredis.Documents) ([]byte, error) {
 	s := State{Version: stateVersion, Settings: settings, Targets: targets}
 	if docs != nil {
 		s.Documents = make(map[string]store.Document)
@@ -42,12 +42,12 @@ func AppendState(dst []byte, settings, targets []string, docs *simredis.Document
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
-		return dst, fmt.Errorf("encode the state for a successor: %w", err)
+		return nil, fmt.Errorf("encode the state for a successor: %w", err)
 	}
-	return append(dst, text...), nil
+	return text, nil
 }
 
-// ReadState parses what AppendState has written, here or in a proxy of another version.
+// ReadState parses what WriteState has written, here or in a proxy of another version.
 // For empty text it returns an empty State.
 func ReadState(text []byte) (*State, error) {
 	s := new(State)

@@ -53,7 +53,7 @@ func TestStateOfDocuments(t *testing.T) {
 	if _, written, err := docs.CompareAndSet("other", 0, []byte("other")); !written || err != nil {
 		t.Fatal(written, err)
 	}
-	text := testkit.Must(AppendState(nil, []string{"http://127.0.0.1:1"}, nil, docs))(t)
+	text := testkit.Must(WriteState([]string{"http://127.0.0.1:1"}, nil, docs))(t)
 	s := testkit.Must(ReadState(text))(t)
 	s.Documents["foreign"] = store.Document{Version: 1}
 	s.Documents[RulesName] = store.Document{Version: 1, Body: make([]byte, store.DocumentBytesMax+1)}

@@ -47,7 +47,10 @@ func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	next, err := l.activate(&s)
+	next, err := newActive(s.Config, s.Config.Merge(l.defaults), Held{Source: s.Source, UpdatedAt: s.UpdatedAt}, s.Pinned)
+	if s.Deleted {
+		next, err = l.fromDefaults(s.UpdatedAt)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -63,14 +66,12 @@ func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 	return e, nil
 }
 
-var errForeign = errors.New("it was not written by a proxy")
-
 // decodeStored decodes a document of the store. A negative version is one that no proxy
 // assigns. A newer proxy may have written the document: unknown fields are ignored, and
 // noted in the entry.
 func decodeStored(doc store.Document, into any) (*entry, error) {
 	if doc.Version < 0 {
-		return nil, errForeign
+		return nil, errors.New("it was not written by a proxy")
 	}
 	e := &entry{body: bytes.Clone(doc.Body)}
 	err := strict.Decode(e.body, into)
@@ -79,12 +80,4 @@ func decodeStored(doc store.Document, into any) (*entry, error) {
 		err = strict.DecodeIgnoringUnknown(e.body, into)
 	}
 	return e, err
-}
-
-// activate returns what a document puts in force.
-func (l *Limits) activate(s *stored) (*Active, error) {
-	if s.Deleted {
-		return l.fromDefaults(s.UpdatedAt)
-	}
-	return newActive(s.Config, s.Config.Merge(l.defaults), Held{Source: s.Source, UpdatedAt: s.UpdatedAt}, s.Pinned)
 }

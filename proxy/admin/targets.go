@@ -24,12 +24,9 @@ type Targets struct {
 }
 
 const (
-	// targetsMax bounds how many targets there may be.
-	targetsMax = 1000
-	// gatesDefault and gatesMax bound how many targets GET /config/gate lists. A name may
-	// have many addresses, each of which is a target.
-	gatesDefault = 100
-	gatesMax     = 10_000
+	targetsMax   = 1000
+	gatesDefault = 100    // targets that GET /config/gate lists
+	gatesMax     = 10_000 // a name may have many addresses, each of which is a target
 )
 
 // Register adds the endpoints of the targets to own:

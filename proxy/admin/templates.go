@@ -10,11 +10,10 @@ import (
 	"weir/proxy/refusal"
 )
 
+// Bounds of a template file, in bytes, and of the files of the folder. Package refusal has a
+// bound of its own for a template.
 const (
-	// templateFileMax bounds a template file, in bytes. Package refusal has a bound of its
-	// own.
-	templateFileMax = 1 << 20
-	// templateFilesMax bounds the files of the folder.
+	templateFileMax  = 1 << 20
 	templateFilesMax = 3000
 )
 

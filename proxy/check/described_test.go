@@ -129,7 +129,7 @@ func TestCheckAllocates(t *testing.T) {
 // granting returns the Env of a store that grants every request.
 func granting(t *testing.T) *Env {
 	l := testkit.Must(limit.NewFixed(1<<40, time.Hour))(t)
-	policy := decide.NewPolicy("global", l)
+	policy := decide.NewPolicy(l)
 	granted := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 1 << 40, Remaining: 1}}}
 	return &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy }, Trusted: func(netip.Addr) bool { return false },
 		Count: func(API, int) {}, Answers: decide.Answers{Style: &decide.Style{Families: decide.Legacy | decide.Standard}},

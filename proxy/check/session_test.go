@@ -113,7 +113,7 @@ func TestPipelineIsBounded(t *testing.T) {
 // that an asker which still sends it gets the answer, also when the store answers later.
 func TestCheckWithBody(t *testing.T) {
 	l := testkit.Must(limit.NewFixed(5, time.Hour))(t)
-	policy := decide.NewPolicy("global", l)
+	policy := decide.NewPolicy(l)
 	var later store.Done
 	env := &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy }, Trusted: func(netip.Addr) bool { return false },
 		Count: func(API, int) {}, Answers: decide.Answers{Style: new(decide.Style)}, Answered: func(time.Time, *Session) {}}

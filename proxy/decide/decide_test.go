@@ -25,7 +25,7 @@ func TestPolicyFields(t *testing.T) {
 	} {
 		lim := testkit.Must(limit.New(test.config))(t)
 		want := "RateLimit-Policy: \"global\";" + test.quota + "\r\nRateLimit: \"global\";r="
-		if got := string(NewPolicy("global", lim).fields); got != want {
+		if got := string(NewPolicy(lim).fields); got != want {
 			t.Errorf("%+v: %q, want %q", test.config, got, want)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // A request is asked about, the store grants it, and the client gets its rate limit fields.
 func Example() {
 	l, _ := limit.NewFixed(10, time.Minute)
-	policy := decide.NewPolicy("global", l)
+	policy := decide.NewPolicy(l)
 
 	var c decide.Case
 	c.Open(policy, &decide.Request{Described: &keys.Request{Method: http1.GET}})

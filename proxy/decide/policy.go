@@ -14,16 +14,9 @@ import (
 //
 // Immutable after New.
 type Policy struct {
-	// Rule is the id of the global rule.
-	Rule string
-	// Limit is the limit of the global rule.
-	Limit limit.Limit
-	// Rules are the other rules, or nil.
-	Rules *rule.Set
-	// Version identifies the limits and rules in explanations of decisions.
-	Version string
-
-	preflights string // name of the global counter of preflights
+	Limit   limit.Limit // of the rule [rule.Global]
+	Rules   *rule.Set   // the other rules, or nil
+	Version string      // identifies the limits and rules in explanations of decisions
 
 	global rule.Rule // the global rule in the form of the others
 	fields []byte    // its RateLimit-Policy, and RateLimit up to the remaining permits
@@ -31,18 +24,19 @@ type Policy struct {
 }
 
 // NewPolicy returns the policy of the global rule alone.
-func NewPolicy(id string, l limit.Limit) *Policy {
-	p := &Policy{Rule: id, Limit: l, global: rule.Rule{ID: id, Limit: l.Config()}}
-	p.fields, p.preflights = appendPolicy(nil, id, &p.Limit), rule.PreflightsOf(id)
-	p.legacy = http1.AppendFieldInt(nil, "X-RateLimit-Limit", l.Permits())
-	return p
+func NewPolicy(l limit.Limit) *Policy {
+	return &Policy{Limit: l, global: rule.Rule{ID: rule.Global, Limit: l.Config()}, fields: appendPolicy(nil, rule.Global, &l),
+		legacy: http1.AppendFieldInt(nil, "X-RateLimit-Limit", l.Permits())}
 }
+
+// globalPreflights is the name of the global counter of preflights.
+var globalPreflights = rule.PreflightsOf(rule.Global)
 
 // counted returns the global counter for a request of cost 1.
 func (p *Policy) counted(preflight bool) Counted {
-	c := Counted{Rule: &p.global, Name: p.Rule, Index: -1, Limit: &p.Limit, Cost: 1}
+	c := Counted{Rule: &p.global, Name: rule.Global, Index: -1, Limit: &p.Limit, Cost: 1}
 	if preflight {
-		c.Name = p.preflights
+		c.Name = globalPreflights
 	}
 	return c
 }

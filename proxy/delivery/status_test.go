@@ -20,7 +20,7 @@ func policy(t *testing.T, text string) *decide.Policy {
 	t.Helper()
 	set := testkit.Must(rule.Read([]byte(text), rule.Options{Defers: true}))(t)
 	l := testkit.Must(limit.NewFixed(10, time.Second))(t)
-	return decide.NewPolicy("global", l).With(set, "1")
+	return decide.NewPolicy(l).With(set, "1")
 }
 
 // The state of a request is shown to requests with the key under which it was counted.

@@ -35,7 +35,7 @@ func newStored(t *testing.T, request string, granted *store.Answer) *stored {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := decide.NewPolicy("global", l)
+	policy := decide.NewPolicy(l)
 	c := &stored{now: time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC), request: []byte(request), reader: http1.NewRequestReader(&http1.Limits{})}
 	c.env = exchange.Env{
 		Settings: &exchange.Settings{BufferBytesMax: 8, BodyTimeout: time.Second, TargetTimeout: time.Second, StreamTimeout: time.Second, Pseudonym: "weir"},

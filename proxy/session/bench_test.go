@@ -32,7 +32,7 @@ func newBench(tb testing.TB, permits int64) *bench {
 		tb.Fatal(err)
 	}
 	b := &bench{now: time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)}
-	policy, settings := decide.NewPolicy("global", l), testSettings()
+	policy, settings := decide.NewPolicy(l), testSettings()
 	settings.BufferBytesMax = 1 << 20
 	id := []byte("abc-0-1")
 	pages, err := refusal.New(nil)

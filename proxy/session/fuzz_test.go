@@ -88,7 +88,7 @@ func newGauntlet(t *testing.T, client, target []byte) *gauntlet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := decide.NewPolicy("global", l)
+	policy := decide.NewPolicy(l)
 	p.env = Env{Settings: testSettings(), Env: exchange.Env{Policy: func() *decide.Policy { return policy }, Sheds: true,
 		Ask: func(_ time.Time, _ *exchange.Exchange, _ *store.Ask, ans *store.Answer) bool {
 			if p.later {

@@ -102,7 +102,7 @@ func newPlayer() *player {
 	if err != nil {
 		panic(err)
 	}
-	p.policy = decide.NewPolicy("global", l)
+	p.policy = decide.NewPolicy(l)
 	p.env = Env{Settings: testSettings(), Env: exchange.Env{
 		Policy: func() *decide.Policy { return p.policy },
 		Ask: func(_ time.Time, _ *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {

@@ -35,7 +35,7 @@ func offlineShard(t *testing.T) *Shard {
 func TestShadowAllocates(t *testing.T) {
 	b, now := offlineShard(t), time.Now()
 	set := testkit.Must(rule.Read([]byte(`{"rules":[{"id":"trial","mode":"shadow","limit":{"algorithm":"fixed","limit":3,"window":60}}]}`), rule.Options{}))(t)
-	p := decide.NewPolicy("global", *limitOf(t, 5)).With(set, "1")
+	p := decide.NewPolicy(*limitOf(t, 5)).With(set, "1")
 	trial := set.Rule(0)
 	counted := decide.Counted{Rule: trial, Limit: limitOf(t, 3), Cost: 1, Key: []byte("somebody")}
 	shadow := decide.Shadow{Counted: counted, Counter: store.Counter{Rule: trial.ID, Key: counted.Key, Limit: counted.Limit, Cost: 1}}

@@ -140,7 +140,7 @@ var alwaysCounted = []string{rule.Candidate, otherRules}
 
 // idsOf returns the ids of a policy's rules: the global rule first, exempting rules last.
 func idsOf(p *decide.Policy) []string {
-	ids := []string{p.Rule}
+	ids := []string{rule.Global}
 	if p.Rules != nil {
 		for i := range p.Rules.Len() + p.Rules.Exempting() {
 			ids = append(ids, p.Rules.Rule(i).ID)

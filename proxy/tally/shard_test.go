@@ -22,7 +22,7 @@ func policyOf(t *testing.T, prefix string, n int) *decide.Policy {
 	}
 	set := testkit.Must(rule.Read([]byte(`{"rules":[`+strings.Join(list, ",")+`]}`), rule.Options{}))(t)
 	l := testkit.Must(limit.New(limit.Config{Algorithm: limit.Off}))(t)
-	return decide.NewPolicy(rule.Global, l).With(set, prefix)
+	return decide.NewPolicy(l).With(set, prefix)
 }
 
 // So many rules are counted by themselves, and the others together. Those that are

@@ -75,7 +75,7 @@ func (t *Tally) samples(of func(total) []sample) func(add func(labels string, n 
 	return func(add func(labels string, n uint64)) {
 		totals := t.totals()
 		if len(totals) == 0 { // there was no decision yet
-			totals[t.policy().Rule] = total{}
+			totals[rule.Global] = total{}
 		}
 		for _, id := range slices.Sorted(maps.Keys(totals)) {
 			for _, s := range of(totals[id]) {

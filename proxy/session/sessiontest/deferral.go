@@ -34,7 +34,7 @@ func parse(text string) *rule.Set {
 // swapRules puts the limit l in force, by chance together with rules whose refused requests
 // are stored.
 func (w *world) swapRules(l limit.Limit) {
-	w.policy = decide.NewPolicy("global", l)
+	w.policy = decide.NewPolicy(l)
 	if w.odds(w.profile.defers) {
 		w.policy = w.policy.With(deferring, "1")
 	}
