@@ -20,7 +20,7 @@ func check(c *config.Config) error {
 	_, targets := newTargets(c)
 	_, pair := dataPair(c).load()
 	_, decisions := decisionPair(c).load()
-	templates, folder := admin.NewTemplates(c.Refusal.Templates)
+	templates, folder := admin.NewTemplates(c.Templates)
 	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c), checkRules(c, templates), checkRateLimit(c))
 }
 

@@ -108,7 +108,7 @@ func (cfg *configuration) memory() *simredis.Documents {
 // rules, clients and limits that come from files or from a store that other proxies write to.
 func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire.Front) {
 	shared := cfg.memory() == nil
-	if c.Refusal.Templates != "" { // before the rules, which refer to templates
+	if c.Templates != "" { // before the rules, which refer to templates
 		e.OnReload(cfg.templates.Reload, "templates")
 	}
 	var parts []string

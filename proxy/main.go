@@ -51,7 +51,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 		return err
 	}
 	defer taken.Close() // no effect once the predecessor has yielded the sockets
-	templates, err := admin.NewTemplates(c.Refusal.Templates)
+	templates, err := admin.NewTemplates(c.Templates)
 	if err != nil {
 		return err
 	}

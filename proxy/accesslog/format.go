@@ -15,6 +15,9 @@ const (
 	Combined               // the combined log format of Apache and nginx
 )
 
+// String returns the word used in settings.
+func (f Format) String() string { return [...]string{"json", "combined"}[f] }
+
 // An Entry is one request and its outcome. The slices are borrowed and may have any bytes that
 // clients send.
 type Entry struct {

@@ -28,7 +28,6 @@ type Adaptive struct {
 // adaptivePauseMin is the shortest real time between two snapshots.
 const adaptivePauseMin = 10 * time.Millisecond
 
-// register adds the settings to s.
 func (a *Adaptive) register(s *service.Settings) {
 	s.Enum(&a.Mode, "ADAPTIVE_MODE", "false", []string{"false", "true", "shadow"},
 		"true: apply the advisor's recommendations; shadow: only log and count what would be applied")
@@ -60,7 +59,6 @@ func (a *Adaptive) setURL(text string) error {
 	return nil
 }
 
-// complete checks the settings together.
 func (a *Adaptive) complete() (err error) {
 	if a.Min > a.Max {
 		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: number(a.Min), Problem: "is more than LIMIT_MAX_RPS, " + number(a.Max),

@@ -3,15 +3,17 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strconv"
 	"time"
-	"weir/internal/strict"
 
 	"weir/internal/loop"
 	"weir/internal/service"
+	"weir/internal/strict"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
+	"weir/proxy/refusal"
 	"weir/proxy/rule"
 	"weir/proxy/session"
 	"weir/proxy/upstream"
@@ -51,7 +53,7 @@ type Config struct {
 	remote      remoteSettings
 	Edge        Edge
 	Rules       Rules
-	Refusal     Refusal
+	Templates   string // REFUSAL_TEMPLATES; empty: none
 	Access      Access
 	Adaptive    Adaptive
 	Decision    Decision
@@ -59,16 +61,15 @@ type Config struct {
 	Defer       Defer
 }
 
-// Bounds that many settings share.
-const (
-	timeMax = 24 * time.Hour
-)
+// timeMax bounds most durations.
+const timeMax = 24 * time.Hour
 
-// Register adds the settings to s. When s has been parsed, c holds their values.
+// Register adds the settings to s. When s has been parsed, c holds their values. The register
+// methods of its parts do the same, and their complete methods check settings together.
 func (c *Config) Register(s *service.Settings) {
 	d := &c.data
 	s.Func("TARGET_URL", "http://127.0.0.1:8081", "base URLs of the targets, comma separated, without path; none: forward nothing, for a master that only decides",
-		"http://host:port or https://host:port, comma separated; none", func(text string) (err error) { c.Targets, err = ParseTargets(text); return err })
+		"http://host:port or https://host:port, comma separated; none", parsed(&c.Targets, ParseTargets))
 	s.Choice("TARGET_BALANCE", "p2c", "how requests are distributed over several targets", service.Among(&c.Balance, upstream.P2C, upstream.RoundRobin, upstream.LeastInFlight))
 	s.Word("HOST_HEADER", "preserve", []string{"preserve", "target"}, "Host sent to the target: the client's or the target's own", is(&d.PreserveHost, "preserve"))
 	s.Word("UNDERSCORED_FIELDS", "drop", []string{"drop", "keep"},
@@ -113,7 +114,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Duration(&c.TargetIdle, "TARGET_IDLE_TIMEOUT", 30*time.Second, time.Millisecond, timeMax, "how long a connection to a target may be idle; keep it below the target's own idle timeout")
 	s.Duration(&c.TargetAge, "TARGET_CONNECTION_MAX_AGE", 5*time.Minute, 0, 30*timeMax, "maximum age of a connection to a target, reduced at random by up to a quarter; an older one is not reused, so that new instances behind one address get their share; 0: no limit")
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "how long requests in flight may take when the proxy ends")
-	c.Refusal.register(s, &d.Style)
+	c.registerRefusal(s)
 	c.Access.register(s, d)
 	c.Gate.register(s)
 	c.Edge.register(s, d)
@@ -125,10 +126,31 @@ func (c *Config) Register(s *service.Settings) {
 	c.idle(s)
 }
 
+// registerRefusal adds the settings of what refusals look like.
+func (c *Config) registerRefusal(s *service.Settings) {
+	s.Word("REFUSAL_STATUS", "429", []string{"429", "503"}, "status of refusals by a limit, unless the rule sets one", parsed(&c.data.Style.Status, strconv.Atoi))
+	s.String(&c.Templates, "REFUSAL_TEMPLATES", "", "folder with templates for the bodies of refusals (429, and 503 of the proxy): default.html, default.json, default.txt, and NAME.html … for rules with refusal: {template: NAME}; "+
+		"the client's Accept selects one; read again at SIGHUP; empty: a page for browsers, JSON for others")
+	s.Func("REFUSAL_FIELDS", "", "fields of refusals, unless the rule sets some", "Name: value, separated by |; none that the proxy sets itself",
+		problem("cannot be used", parsed(&c.data.Style.Fields, refusal.ParseFields)))
+}
+
 // is sets p to whether the setting is the word.
 func is(p *bool, word string) func(string) error {
+	return func(text string) error { *p = text == word; return nil }
+}
+
+// parsed sets p to what parse makes of the setting.
+func parsed[T any](p *T, parse func(string) (T, error)) func(string) error {
+	return func(text string) (err error) { *p, err = parse(text); return err }
+}
+
+// problem puts words before the errors of set.
+func problem(words string, set func(string) error) func(string) error {
 	return func(text string) error {
-		*p = text == word
+		if err := set(text); err != nil {
+			return fmt.Errorf("%s: %w", words, err)
+		}
 		return nil
 	}
 }
@@ -163,23 +185,20 @@ func (c *Config) Complete() error {
 	for _, note := range c.Rules.Exempt.Notes() {
 		c.Notes = append(c.Notes, "EXEMPT: "+note)
 	}
-	err := errors.Join(c.completeLimit(), c.Edge.complete(&c.data), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete(&c.redis, &c.postgres))
+	err := errors.Join(c.completeLimit(), c.Edge.complete(&c.data), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete(&c.redis, &c.postgres),
+		faultIf(c.UsesRedis(), c.Redis), faultIf(c.UsesPostgres(), c.Postgres), faultIf(c.UsesRemote(), c.Remote))
 	if !c.Defer.inRedis {
 		c.idleRedis()
 	}
-	if c.UsesRedis() {
-		_, redisErr := c.Redis()
-		err = errors.Join(err, redisErr)
-	}
 	c.noteGate()
 	c.notePostgres()
-	if c.UsesPostgres() {
-		_, postgresErr := c.Postgres()
-		err = errors.Join(err, postgresErr)
-	}
-	if c.UsesRemote() {
-		_, remoteErr := c.Remote()
-		err = errors.Join(err, remoteErr)
+	return err
+}
+
+// faultIf returns the error of a store's settings if they are used.
+func faultIf[T any](used bool, settings func() (T, error)) (err error) {
+	if used {
+		_, err = settings()
 	}
 	return err
 }

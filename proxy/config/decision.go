@@ -24,7 +24,6 @@ func (d *Decision) Local() bool {
 	return d.Bind == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// register adds the settings to s.
 func (d *Decision) register(s *service.Settings) {
 	s.Int(&d.Port, "DECISION_PORT", 0, 0, 65535, "port on which sidecars and other proxies request decisions (8083 in examples); 0: none")
 	s.String(&d.Bind, "DECISION_BIND", "127.0.0.1", "address that DECISION_PORT listens on; one that is not a loopback address needs DECISION_TOKEN, DECISION_TLS_CLIENT_CA or DECISION_OPEN")
@@ -36,7 +35,6 @@ func (d *Decision) register(s *service.Settings) {
 	s.NoEffect("DECISION_PORT", "0", "DECISION_BIND", "DECISION_TOKEN", "DECISION_OPEN", "DECISION_TLS_CERT", "DECISION_TLS_KEY", "DECISION_TLS_CLIENT_CA")
 }
 
-// complete checks the settings together.
 func (d *Decision) complete(targets int) error {
 	var all []error
 	if d.Port == 0 && targets == 0 {

@@ -44,10 +44,9 @@ type Defer struct {
 // ownPaths are the prefixes of the proxy's own paths.
 var ownPaths = []string{"/config/", "/actuator/", "/metrics", "/reload"}
 
-// register adds the settings to s.
 func (d *Defer) register(s *service.Settings) {
 	s.Func("DEFER_URL", "", "queue of refused requests that rules with defer deliver later: a file of one proxy, or Redis or PostgreSQL shared by several; none: rules must not have defer",
-		deferURLs, d.choose)
+		deferURLs, d.setURL)
 	s.Func("DEFER_PATH", "/deferred/", "prefix of the paths at which clients see the state of a deferred request", "a path other than / that begins and ends with /",
 		func(text string) error {
 			if len(text) < 3 || text[0] != '/' || text[len(text)-1] != '/' || strings.ContainsAny(text, "?#% ") || strings.Contains(text, "//") {
@@ -62,10 +61,7 @@ func (d *Defer) register(s *service.Settings) {
 			return nil
 		})
 	s.Func("DEFER_ADVERTISE", "", "URLs at which clients reach the proxies that each have their own queue file, this proxy's first: a proxy that is asked for a request of another redirects there (307)",
-		"http://host:port or https://host:port, comma separated, at most 64", func(text string) (err error) {
-			d.sites, err = deferred.ParseSites(text)
-			return err
-		})
+		"http://host:port or https://host:port, comma separated, at most 64", parsed(&d.sites, deferred.ParseSites))
 	s.Int(&d.limits.Entries, "DEFER_MAX", 100_000, 1, 10_000_000, "maximum number of waiting requests of all rules; beyond: 429")
 	s.Bytes(&d.limits.Bytes, "DEFER_MAX_BYTES", 1<<30, 1<<20, 1<<40, "maximum size of everything stored, including results; beyond: 429")
 	s.Bytes(&d.BodyMax, "DEFER_BODY_MAX", 256<<10, 0, 16<<20, "maximum size of a stored request's body; beyond: 429")
@@ -74,10 +70,7 @@ func (d *Defer) register(s *service.Settings) {
 	s.String(&d.keyFile, "DEFER_KEY_FILE", "", "file with the 32-byte key that encrypts stored requests (AES-256-GCM), the same for all proxies of a queue; empty: no encryption, and a queue file has mode 0600")
 	s.Bool(&d.SameClient, "DEFER_SAME_CLIENT", true, "true: only clients with the same rule key see the state of a deferred request; false: everybody who knows its id does")
 	s.Func("DEFER_CALLBACK_HOSTS", "", "hosts that clients may name in callback URLs, for rules with callback: true; none: no callbacks",
-		callback.HostsAllowed, func(text string) (err error) {
-			d.Callbacks, err = callback.ParseHosts(text)
-			return err
-		})
+		callback.HostsAllowed, parsed(&d.Callbacks, callback.ParseHosts))
 	s.Secret(&d.secret, "DEFER_CALLBACK_SECRET", "secret that signs callbacks (Standard Webhooks): "+callback.SecretAllowed)
 	s.NoEffect("DEFER_URL", "", "DEFER_PATH", "DEFER_ADVERTISE", "DEFER_MAX", "DEFER_MAX_BYTES", "DEFER_BODY_MAX", "DEFER_RATE", "DEFER_DEAD_KEEP", "DEFER_KEY_FILE", "DEFER_SAME_CLIENT", "DEFER_CALLBACK_HOSTS")
 	s.NoEffect("DEFER_CALLBACK_HOSTS", "", "DEFER_CALLBACK_SECRET")

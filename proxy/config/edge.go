@@ -28,7 +28,6 @@ type Edge struct {
 	perAddress         int
 }
 
-// register adds the settings to s.
 func (e *Edge) register(s *service.Settings, d *session.Settings) {
 	s.String(&e.CertFile, "TLS_CERT", "", "PEM file of the certificate (chain) to serve with; read again when it changes; empty: no TLS")
 	s.String(&e.KeyFile, "TLS_KEY", "", "PEM file of its key")
@@ -48,7 +47,7 @@ func (e *Edge) register(s *service.Settings, d *session.Settings) {
 	s.Duration(&d.StreamTimeout, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "timeout between two pieces of a streamed answer, and between two bytes of a half-closed tunnel")
 	s.Duration(&d.TunnelTimeout, "TUNNEL_TIMEOUT", time.Hour, time.Millisecond, 30*timeMax, "timeout between two bytes of an upgraded connection, in either direction")
 	s.Duration(&d.DrainGrace, "DRAIN_GRACE", 2*time.Second, 0, timeMax, "how long idle client connections stay open when the proxy ends, so that requests already on their way are answered")
-	s.Func("UPGRADES", "websocket", "protocols that clients may switch to, comma separated; empty: none", "names, comma separated; not h2c", func(text string) (err error) { d.Upgrades, err = upgrades(text); return err })
+	s.Func("UPGRADES", "websocket", "protocols that clients may switch to, comma separated; empty: none", "names, comma separated; not h2c", parsed(&d.Upgrades, upgrades))
 	s.Func("VIA_NAME", "", "the proxy's name in Via, which detects forwarding loops; empty: weir- and a random part; off: no Via, since nginx by default compresses nothing for proxies, and CDN-Loop to detect loops", "letters, digits, - and .; off", func(text string) error {
 		if d.Pseudonym = text; !isToken(text) || strings.Contains(text, "/") {
 			return fmt.Errorf("%q is not a name", text)
@@ -58,7 +57,7 @@ func (e *Edge) register(s *service.Settings, d *session.Settings) {
 }
 
 func (e *Edge) setHealthPath(text string) error {
-	if text != "" && (text[0] != '/' || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' })) {
+	if text[0] != '/' || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }) {
 		return fmt.Errorf("does not begin with /, or has bytes that a path cannot have")
 	}
 	e.HealthPath = text
@@ -84,7 +83,6 @@ func isToken(text string) bool {
 	})
 }
 
-// complete checks the settings together.
 func (e *Edge) complete(d *session.Settings) error {
 	if err := pairComplete("TLS", e.CertFile, e.KeyFile); err != nil {
 		return err

@@ -31,7 +31,6 @@ func (g *Gate) register(s *service.Settings) {
 	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "upper bound of the limit on requests in flight to a target; 0: TARGET_MAX_CONNECTIONS")
 }
 
-// complete checks the settings together. The error is a *service.SettingError.
 func (g *Gate) complete() error {
 	if g.Wait < 0 {
 		g.Wait = gate.Wait

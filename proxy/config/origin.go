@@ -14,9 +14,9 @@ import (
 // registerOrigin adds the settings about where requests come from.
 func registerOrigin(s *service.Settings, d *session.Settings) {
 	s.Func("TRUSTED_PROXIES", "", "networks of proxies whose X-Forwarded-For and similar fields are trusted",
-		"CIDRs, comma separated: 10.0.0.0/8,::1/128", func(text string) (err error) { d.TrustedProxies, err = networks(text); return err })
+		"CIDRs, comma separated: 10.0.0.0/8,::1/128", parsed(&d.TrustedProxies, networks))
 	s.Func("UNTRUSTED_FIELDS", "", "request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come from TRUSTED_PROXIES",
-		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", func(text string) (err error) { d.Claims, err = claims.New(elements(text)); return err })
+		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", parsed(&d.Claims, func(text string) (*claims.Set, error) { return claims.New(elements(text)) }))
 }
 
 // networks returns the networks of a list.
@@ -34,11 +34,8 @@ func networks(text string) (list []netip.Prefix, err error) {
 	return list, nil
 }
 
-// elements returns the elements of a comma-separated list, which may be empty.
+// elements returns the elements of a comma-separated list.
 func elements(text string) (list []string) {
-	if text == "" {
-		return nil
-	}
 	for part := range strings.SplitSeq(text, ",") {
 		list = append(list, strings.TrimSpace(part))
 	}

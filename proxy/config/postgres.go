@@ -19,7 +19,6 @@ type postgresSettings struct {
 	durable                      bool
 }
 
-// register adds the settings to s.
 func (p *postgresSettings) register(s *service.Settings) {
 	s.Secret(&p.url, "POSTGRES_URL", "PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full; with standbys several hosts, comma separated")
 	s.Duration(&p.timeout, "POSTGRES_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a decision")

@@ -17,13 +17,10 @@ import (
 const deferURLs = "file: and an absolute path, such as file:/var/lib/weir/deferred; redis: for the server of REDIS_HOST, or redis://host:port; " +
 	"postgres: for that of POSTGRES_URL, or postgres://user:password@host:port/database"
 
-// choose reads DEFER_URL.
-func (d *Defer) choose(text string) error {
-	d.file, d.inRedis, d.hosts, d.inPostgres = "", false, "", ""
+func (d *Defer) setURL(text string) error {
 	scheme, rest, _ := strings.Cut(text, ":")
 	hosts, slashes := strings.CutPrefix(rest, "//")
 	switch {
-	case text == "":
 	case scheme == "file" && strings.HasPrefix(rest, "/") && !strings.HasSuffix(rest, "/"):
 		d.file = rest
 	case scheme == "redis" && (rest == "" || slashes && hosts != ""):

@@ -18,7 +18,6 @@ type RateLimit struct {
 	nearRatio float64
 }
 
-// register adds the settings to s.
 func (r *RateLimit) register(s *service.Settings) {
 	s.String(&r.Config, "RATELIMIT_CONFIG", "", "configuration file of envoyproxy/ratelimit, or folder of such files (.yaml, .yml, .json), for POST /json on DECISION_PORT; read again when it changes")
 	s.Bool(&r.Merge, "MERGE_DOMAIN_CONFIG", false, "true: several files of RATELIMIT_CONFIG may have the same domain")

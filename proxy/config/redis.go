@@ -28,7 +28,6 @@ type redisSettings struct {
 	start                                        string
 }
 
-// register adds the settings to s.
 func (r *redisSettings) register(s *service.Settings) {
 	s.String(&r.hosts, "REDIS_HOST", "", "host of Redis, or a comma-separated list of host:port: nodes of a Cluster, or Sentinels; empty: use the simulated Redis")
 	s.Int(&r.port, "REDIS_PORT", 6379, 1, 65535, "port of Redis if REDIS_HOST has none")
@@ -46,7 +45,7 @@ func (r *redisSettings) register(s *service.Settings) {
 	s.String(&r.prefix, "REDIS_KEY_PREFIX", "", "prefix of every name in Redis, for several installations that share one")
 	s.Duration(&r.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a decision")
 	s.Word("STORE_FAILURE_MODE", "open", []string{"open", "local", "closed"}, "what happens while Redis, PostgreSQL or all masters are unavailable: open admits everything, local enforces the limits in this proxy alone, closed refuses with 503",
-		func(word string) (err error) { r.mode, err = store.ParseFailureMode(word); return err })
+		parsed(&r.mode, store.ParseFailureMode))
 	s.Enum(&r.start, "STORE_START", "checked", []string{"checked", "anyway"},
 		"checked: do not start if the store refuses the user, the password or the database, or is another program; anyway: start in STORE_FAILURE_MODE")
 }

@@ -17,15 +17,9 @@ type remoteSettings struct {
 	token, caFile string
 }
 
-// register adds the settings to s.
 func (r *remoteSettings) register(s *service.Settings) {
 	s.Func("REMOTE_URL", "", "decision ports of master proxies, comma separated, in the order in which they are tried; this proxy is their sidecar, and limits are kept there instead of in Redis; "+
-		"several masters must share Redis or PostgreSQL", "http://host:port or https://host:port, comma separated", func(text string) (err error) {
-		if r.urls = nil; text != "" {
-			r.urls, err = remote.ParseURLs(text)
-		}
-		return err
-	})
+		"several masters must share Redis or PostgreSQL", "http://host:port or https://host:port, comma separated", parsed(&r.urls, remote.ParseURLs))
 	s.Duration(&r.timeout, "REMOTE_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a master's decision")
 	s.Token(&r.token, "REMOTE_TOKEN", "the masters' DECISION_TOKEN; or their ADMIN_TOKEN, with which keys can also be edited here")
 	s.String(&r.caFile, "REMOTE_CA_FILE", "", "PEM file of the authorities that signed the masters' certificates; empty: the system's")
