@@ -58,25 +58,20 @@ const (
 // header, cookie and query may be preceded by secret:, see [Part.Secret].
 func ParsePart(text string) (Part, error) {
 	word, name, named := strings.Cut(text, ":")
+	source := Source(max(0, slices.Index(sourceWords[:], word)))
 	switch {
 	case named && word == "secret":
 		return parseSecret(text, name)
-	case text == "global":
-		return Part{Source: Global}, nil
 	case text == "ip":
 		return Part{Source: IP, bits4: bits4Default, bits6: bits6Default}, nil
 	case strings.HasPrefix(text, "ip/"):
 		return parsePrefix(text)
-	case text == "path", text == "method", text == "host":
-		return Part{Source: Source(slices.Index(sourceWords[:], text))}, nil
+	case text == "global", text == "path", text == "method", text == "host":
+		return Part{Source: source}, nil
 	case named && word == "header" && ClaimsOrigin(name):
 		return Part{}, fmt.Errorf("must not be a field that anybody may write his address into, use ip (see TRUSTED_PROXIES), is %q", text)
-	case named && word == "header" && http1.IsToken(name):
-		return Part{Source: Header, Name: name}, nil
-	case named && word == "cookie" && http1.IsToken(name):
-		return Part{Source: Cookie, Name: name}, nil
-	case named && word == "query" && name != "":
-		return Part{Source: Query, Name: name}, nil
+	case (word == "header" || word == "cookie") && http1.IsToken(name), word == "query" && name != "":
+		return Part{Source: source, Name: name}, nil
 	case named && (word == "header" || word == "cookie" || word == "query"):
 		return Part{}, fmt.Errorf("must name a %s of letters, digits and the like, is %q", word, text)
 	}
@@ -136,23 +131,15 @@ func (p Part) String() string {
 		return "secret:" + p.String()
 	}
 	switch word := sourceWords[p.Source]; {
-	case p.Source == IP:
-		return p.prefix()
+	case p.Source == IP && p.bits4 != bits4Default:
+		return "ip/" + strconv.Itoa(int(p.bits4))
+	case p.Source == IP && p.bits6 != bits6Default:
+		return "ip/" + strconv.Itoa(int(p.bits6))
 	case p.Name != "":
 		return word + ":" + p.Name
 	default:
 		return word
 	}
-}
-
-func (p Part) prefix() string {
-	switch {
-	case p.bits4 != bits4Default:
-		return "ip/" + strconv.Itoa(int(p.bits4))
-	case p.bits6 != bits6Default:
-		return "ip/" + strconv.Itoa(int(p.bits6))
-	}
-	return "ip"
 }
 
 // MarshalText returns [Part.String].

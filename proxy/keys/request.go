@@ -9,9 +9,8 @@ import (
 // A Request is the head of a request, of which rules see the parts.
 type Request http1.Head
 
-// Part returns the value of a part as written in the request, and whether the request has it.
-// The value of a query is not decoded, path and host are not normalized. The parts global and
-// ip are not in the text of a request.
+// Part returns the value of a field, cookie or parameter as written in the request, and whether
+// the request has it. The value of a parameter is not decoded.
 func (r *Request) Part(p Part) (value []byte, ok bool) {
 	switch p.Source {
 	case Header:
@@ -20,12 +19,6 @@ func (r *Request) Part(p Part) (value []byte, ok bool) {
 		return r.cookie(p.Name)
 	case Query:
 		return r.query(p.Name)
-	case Path:
-		return r.Path, true
-	case Method:
-		return r.MethodText, true
-	case Host:
-		return r.Host, len(r.Host) > 0
 	}
 	return nil, false
 }

@@ -161,7 +161,6 @@ func (c *Clients) Len() int { return len(c.entries) }
 // fixed. Of equal limits only the first is noted, and there are at most 100 notes.
 func (c *Clients) Notes() strict.Faults { return c.notes }
 
-// find returns the entry of a client, or nil.
 func (c *Clients) find(name []byte) *client {
 	if len(c.table) == 0 {
 		return nil

@@ -106,7 +106,6 @@ func has(networks []Network, a netip.Addr) bool {
 	return networks == nil || slices.ContainsFunc(networks, func(n Network) bool { return n.Contains(a) })
 }
 
-// exempt checks a rule that exempts.
 func (j *judge) exempt(n *strict.Node, c *compiled) {
 	j.match(n, c)
 	for _, name := range n.Names {
@@ -183,15 +182,14 @@ func (s *Set) Exempt(r *keys.Request, client netip.Addr, x *Scratch) (index int,
 }
 
 func (e *exemption) takes(x *Scratch) bool {
-	if !takes(e.methods, x.method) || !has(e.addresses, x.client) || e.preflight && !Preflight(x.request) {
+	if !takes(e.methods, x.request.MethodText) || !has(e.addresses, x.client) || e.preflight && !Preflight(x.request) {
 		return false
 	}
 	if e.path == nil {
 		return true
 	}
 	readings := x.readings()
-	written, _ := x.request.Part(pathPart)
-	return len(readings) == 1 && bytes.Equal(readings[0], written) && !doubtful(readings[0]) && e.path.Matches(readings[0][1:])
+	return len(readings) == 1 && bytes.Equal(readings[0], x.request.Path) && !doubtful(readings[0]) && e.path.Matches(readings[0][1:])
 }
 
 // doubtful reports whether a path in its normal form has escapes that some target could

@@ -90,7 +90,7 @@ func (s *Set) tryAll(x *Scratch, rules []int) {
 // try adds a hit if a rule applies.
 func (s *Set) try(x *Scratch, i int) {
 	c := &s.rules[i]
-	if !takes(c.Match.Methods, x.method) || !has(c.Match.Addresses, x.client) {
+	if !takes(c.Match.Methods, x.request.MethodText) || !has(c.Match.Addresses, x.client) {
 		return
 	}
 	for k := range c.conditions {
@@ -120,7 +120,7 @@ func (s *Set) try(x *Scratch, i int) {
 		return
 	}
 	if hit.Cost == 0 {
-		hit.Cost = c.Cost.of(x.method, x.field(c.cost))
+		hit.Cost = c.Cost.of(x.request.MethodText, x.field(c.cost))
 	}
 	hit.Key = x.key(c.key)
 	x.hits = append(x.hits, hit)

@@ -27,7 +27,6 @@ func (j *judge) overlaps(s *Set) {
 		strings.Join(ids, ", "), most, doubt)
 }
 
-// demands returns which requests the rules apply to.
 func demands(rules []compiled) []overlap.Rule {
 	all := make([]overlap.Rule, len(rules))
 	for i := range rules {

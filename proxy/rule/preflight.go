@@ -5,11 +5,11 @@ import "weir/proxy/keys"
 // Preflight reports whether a request has the form of a CORS preflight (Fetch standard,
 // section 3.3). Any client can send such a request.
 func Preflight(r *keys.Request) bool {
-	if method, _ := r.Part(methodPart); string(method) != "OPTIONS" {
+	if string(r.MethodText) != "OPTIONS" {
 		return false
 	}
-	_, origin := r.Part(originPart)
-	_, method := r.Part(preflightPart)
+	_, origin := r.Part(keys.Part{Source: keys.Header, Name: "origin"})
+	_, method := r.Part(keys.Part{Source: keys.Header, Name: "access-control-request-method"})
 	return origin && method
 }
 

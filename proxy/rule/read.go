@@ -61,7 +61,6 @@ func (j *judge) rules() []compiled {
 	return rules
 }
 
-// given reports whether n has a member.
 func given(n *strict.Node, name string) bool { return n.Member(name) != nil }
 
 // rule checks a rule decoded from n, and completes it.
@@ -91,7 +90,6 @@ func (j *judge) rule(n *strict.Node, c *compiled) {
 	}
 }
 
-// id checks a rule's id.
 func (j *judge) id(n *strict.Node, c *compiled) {
 	j.Filled(n, c.path, "id")
 	switch id, path := c.ID, c.path+".id"; {
@@ -186,7 +184,6 @@ func (j *judge) key(n *strict.Node, c *compiled) {
 	}
 }
 
-// match checks the match of a rule.
 func (j *judge) match(of *strict.Node, c *compiled) {
 	n, path, m := of.Member("match"), c.path+".match", &c.Match
 	if n == nil {
@@ -251,7 +248,6 @@ func (j *judge) headers(n *strict.Node, path string, c *compiled) {
 	}
 }
 
-// fieldName checks the name of a field.
 func (j *judge) fieldName(path, name string) {
 	if !keys.IsToken(name) {
 		j.Fault(path, "must be a field name, is %q", name)
@@ -319,7 +315,6 @@ func (p *Priority) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	r.Decode(n, path, (*plain)(p))
 }
 
-// priorities checks the classes of a rule.
 func (j *judge) priorities(n *strict.Node, c *compiled) {
 	path, p := c.path+".priority", &c.Priority
 	if n.Kind != strict.Object {

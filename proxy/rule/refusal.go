@@ -25,7 +25,6 @@ func (r Refusal) IsZero() bool { return r.Status == 0 && r.Template == "" && r.F
 // Lines returns the fields as field lines, or nil if there are none.
 func (r *Refusal) Lines() []byte { return r.lines }
 
-// refusal checks what refusals of the rule look like.
 func (j *judge) refusal(n *strict.Node, c *compiled) {
 	path, r := c.path+".refusal", &c.Refusal
 	j.Filled(n, path, "template")

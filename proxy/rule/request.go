@@ -8,21 +8,11 @@ import (
 	"weir/proxy/pattern"
 )
 
-// The parts that rules need whatever their keys are.
-var (
-	methodPart    = keys.Part{Source: keys.Method}
-	pathPart      = keys.Part{Source: keys.Path}
-	hostPart      = keys.Part{Source: keys.Host}
-	originPart    = keys.Part{Source: keys.Header, Name: "origin"}
-	preflightPart = keys.Part{Source: keys.Header, Name: "access-control-request-method"}
-)
-
 // A Scratch is the memory in which requests are matched, one after another.
 //
 // Owned by its loop.
 type Scratch struct {
 	request *keys.Request
-	method  []byte
 	client  netip.Addr
 	parts   []keys.Part
 	hits    []Hit
@@ -30,8 +20,7 @@ type Scratch struct {
 	paths   [pattern.ReadingsMax][]byte // readings of the path
 	pathN   int                         // number of readings; 0: not computed
 	host    []byte
-	hostIs  bool // host and hasHost are computed
-	hasHost bool
+	hostIs  bool // host is computed
 	// memory holds keys and decoded values. When it grows, slices of the old memory stay
 	// valid.
 	memory []byte
@@ -48,7 +37,6 @@ type value struct {
 // begin starts with a new request.
 func (x *Scratch) begin(parts []keys.Part, r *keys.Request, client netip.Addr) {
 	x.request, x.client, x.parts = r, client, parts
-	x.method, _ = r.Part(methodPart)
 	x.hits, x.memory = x.hits[:0], x.memory[:0]
 	x.pathN, x.hostIs = 0, false
 	if cap(x.values) < len(parts) {
@@ -58,7 +46,6 @@ func (x *Scratch) begin(parts []keys.Part, r *keys.Request, client netip.Addr) {
 	clear(x.values)
 }
 
-// value returns the request's value of a part.
 func (x *Scratch) value(slot int) value {
 	v := &x.values[slot]
 	if !v.known {
@@ -95,10 +82,9 @@ func (x *Scratch) find(p keys.Part) (text []byte, present bool) {
 		x.memory, text, present = pattern.Agreed(x.memory, x.readings())
 		return text, present
 	case keys.Method:
-		return x.method, true
+		return x.request.MethodText, true
 	case keys.Host:
-		host := x.hostOf()
-		return host, x.hasHost
+		return x.hostOf(), len(x.request.Host) > 0
 	}
 	return nil, false
 }
@@ -106,7 +92,7 @@ func (x *Scratch) find(p keys.Part) (text []byte, present bool) {
 // readings returns the readings of the path, at least one.
 func (x *Scratch) readings() [][]byte {
 	if x.pathN == 0 {
-		if path, _ := x.request.Part(pathPart); pattern.IsNormal(path) {
+		if path := x.request.Path; pattern.IsNormal(path) {
 			x.paths[0], x.pathN = path, 1
 		} else {
 			x.memory, x.pathN = pattern.AppendReadings(x.memory, path, &x.paths)
@@ -132,15 +118,12 @@ func (x *Scratch) holdsOtherwise(c *condition) bool {
 func (x *Scratch) hostOf() []byte {
 	if !x.hostIs {
 		start := len(x.memory)
-		var host []byte
-		host, x.hasHost = x.request.Part(hostPart)
-		x.memory = pattern.AppendHost(x.memory, host)
+		x.memory = pattern.AppendHost(x.memory, x.request.Host)
 		x.hostIs, x.host = true, x.memory[start:]
 	}
 	return x.host
 }
 
-// key returns the key made of the given parts.
 func (x *Scratch) key(slots []int) []byte {
 	for _, slot := range slots { // values may be appended to the same memory meanwhile
 		if v := x.value(slot); v.present && v.secret == nil && x.parts[slot].Marked() {

@@ -156,7 +156,6 @@ type condition struct {
 	overlap.Condition
 }
 
-// holds reports whether a value satisfies the condition.
 func (c *condition) holds(v value) bool {
 	if c.None != nil {
 		return v.present && !c.None.Values[string(v.text)]
