@@ -148,7 +148,6 @@ func (d *document[T]) show(version int64, stored bool) {
 	d.active.Store(&a)
 }
 
-// changed calls OnChange.
 func (d *document[T]) changed() {
 	if d.OnChange != nil {
 		d.OnChange()

@@ -172,7 +172,6 @@ type storedRules struct {
 	Document  strict.Raw `json:"document"`
 }
 
-// readEntry returns the entry in a document of the store.
 func (r *Rules) readEntry(doc store.Document) (*entry, error) {
 	var s storedRules
 	e, err := decodeStored(doc, &s)
@@ -213,7 +212,6 @@ func (r *Rules) warnOf(notes strict.Faults, message string, args ...any) {
 	}
 }
 
-// faultsOf returns the faults in an error, or nil.
 func faultsOf(err error) strict.Faults {
 	faults, _ := errors.AsType[strict.Faults](err)
 	return faults

@@ -40,7 +40,6 @@ func (l *Limits) newEntry(a *Active) (*entry, error) {
 	}}, nil
 }
 
-// readEntry returns the entry in a document.
 func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 	var s stored
 	e, err := decodeStored(doc, &s)

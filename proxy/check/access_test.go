@@ -11,7 +11,7 @@ import (
 func statusOf(t *testing.T, a *Access, request string) string {
 	env := &Env{Access: a, Count: func(API, int) {}, Trusted: func(netip.Addr) bool { return false },
 		Documents: func() *Documents { return &Documents{Marks: []byte("{}")} }}
-	s := New(time.Unix(1, 0), env, Peer{Addr: netip.MustParseAddr("127.0.0.1")})
+	s := New(time.Unix(1, 0), env, netip.MustParseAddr("127.0.0.1"), false)
 	request = strings.ReplaceAll(request, "|", "\r\n") + "\r\n\r\n"
 	if s.HandleData(time.Unix(1, 0), []byte(request)) != len(request) || len(env.Out) < 12 {
 		t.Fatalf("%q: %q", request, env.Out)

@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"time"
 
 	"weir/internal/http1"
@@ -48,10 +49,10 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 		c.deny = 403
 	}
 	if s.tokened { // the field is the asker's, not the client's
-		h.Fields = without(h.Fields, http1.FieldAuthorization)
+		h.Fields = slices.DeleteFunc(h.Fields, func(f http1.Field) bool { return f.ID == http1.FieldAuthorization })
 	}
 	if err := d.read(c.form, h, s.remote, e.Trusted); err != nil {
-		s.deny(now, e.Answers.Fail(&decide.Failure{Status: 400, Reason: err.Error()}, nil, 0, &c.reader))
+		s.denyFor(now, 400, err.Error())
 		return
 	}
 	accept, _ := h.Value(http1.FieldAccept)
@@ -59,7 +60,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	c.policy, c.reader = e.Policy(), decide.Reader{Accept: refusal.ParseAccept(accept)}
 	request := (*keys.Request)(&d.head)
 	if !e.matched.Open(c.policy, &decide.Request{Described: request, Client: d.client, Preflight: e.PreflightsApart && rule.Preflight(request)}) {
-		s.deny(now, e.Answers.Fail(&decide.Failure{Status: 400, Reason: "the path can be read in several ways, and too many rules apply to them"}, nil, 0, &c.reader))
+		s.denyFor(now, 400, "the path can be read in several ways, and too many rules apply to them")
 		return
 	}
 	m := &e.matched
@@ -89,17 +90,6 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	s.cycle.Wait()
 }
 
-// without removes the fields with the given ID.
-func without(fields []http1.Field, id http1.FieldID) []http1.Field {
-	kept := fields[:0]
-	for _, f := range fields {
-		if f.ID != id {
-			kept = append(kept, f)
-		}
-	}
-	return kept
-}
-
 // keep copies what was asked, which outlives the head.
 func (s *Session) keep(asked []decide.Counted) {
 	c := &s.checked
@@ -126,7 +116,7 @@ func (s *Session) judge(now time.Time, ans *store.Answer) {
 		}
 		s.allow(now, e.extra)
 	case v.Mode == store.Closed:
-		s.deny(now, e.Answers.Fail(&decide.Failure{Status: 503, Reason: "the rate limiter's store is unavailable"}, nil, 0, &c.reader))
+		s.denyFor(now, 503, "the rate limiter's store is unavailable")
 	default:
 		e.refusal = v.Refusal(c.client, nil)
 		s.deny(now, e.Answers.Refuse(v, e.Refused(now, &e.refusal), &c.reader))
@@ -138,7 +128,7 @@ func (s *Session) judge(now time.Time, ans *store.Answer) {
 func (s *Session) queue(now time.Time, ans *store.Answer) {
 	c := &s.checked
 	if len(c.keys) == 0 { // decided at once: the keys borrow from the head
-		asked := append([]decide.Counted(nil), c.asked...)
+		asked := slices.Clone(c.asked)
 		c.asked = c.asked[:0]
 		s.keep(asked)
 	}
@@ -176,6 +166,11 @@ func (s *Session) leave(now time.Time) {
 // allow admits the described request.
 func (s *Session) allow(now time.Time, fields []byte) {
 	s.write(now, http1.Answer{Status: s.checked.form.allow, Extra: fields})
+}
+
+// denyFor refuses the described request because of an error.
+func (s *Session) denyFor(now time.Time, status int, reason string) {
+	s.deny(now, s.env.Answers.Fail(&decide.Failure{Status: status, Reason: reason}, nil, 0, &s.checked.reader))
 }
 
 // deny refuses the described request. For an asker that supports only 403 the status is replaced,

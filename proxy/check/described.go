@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"weir/internal/http1"
 	"weir/proxy/decide"
@@ -110,18 +109,13 @@ func (d *described) parseFields(f *form, h *http1.Head) error {
 
 // describes reports whether a field of that name is part of the description.
 func (f *form) describes(name []byte) bool {
-	for _, known := range [...]string{f.method, f.target, f.host} {
-		if known != "" && strings.EqualFold(string(name), known) {
-			return true
-		}
-	}
-	return false
+	return http1.EqualFold(name, f.method) || http1.EqualFold(name, f.target) || http1.EqualFold(name, f.host)
 }
 
 // only returns the value of the first field of a name, and how many there are.
 func only(h *http1.Head, name string) (value []byte, n int) {
 	for i := range h.Fields {
-		if f := &h.Fields[i]; len(f.Name) == len(name) && strings.EqualFold(string(f.Name), name) {
+		if f := &h.Fields[i]; http1.EqualFold(f.Name, name) {
 			if n++; n == 1 {
 				value = f.Value
 			}

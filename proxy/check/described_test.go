@@ -112,7 +112,7 @@ func TestCheckAllocates(t *testing.T) {
 	} {
 		env := granting(t)
 		now := time.Unix(1, 0)
-		s := New(now, env, Peer{Addr: netip.MustParseAddr("192.0.2.9")})
+		s := New(now, env, netip.MustParseAddr("192.0.2.9"), false)
 		request := []byte(test.request)
 		allocs := testing.AllocsPerRun(200, func() {
 			if s.HandleData(now, request) != len(request) || !bytes.HasPrefix(env.Out, []byte(test.answer)) {

@@ -11,7 +11,6 @@ import (
 	"weir/internal/strict"
 )
 
-// edit starts an edit of a key.
 func (s *Session) edit(now time.Time) {
 	e, err := readEdit(s.body)
 	if err != nil {

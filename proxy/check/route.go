@@ -2,6 +2,7 @@ package check
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -58,7 +59,6 @@ func (s *Session) find(h *http1.Head) {
 	}
 }
 
-// handleEnd handles a complete request.
 func (s *Session) handleEnd(now time.Time) {
 	s.cycle.Unread = false
 	switch {
@@ -102,7 +102,8 @@ func (s *Session) decide(now time.Time) {
 		r := &q.Releases[i]
 		e.Release(now, &r.Counter, r.Instant, store.Exact)
 	}
-	s.parts, s.size = s.room(len(q.Asks)), 0
+	s.parts = slices.Grow(s.parts[:cap(s.parts)], max(0, len(q.Asks)-cap(s.parts)))[:len(q.Asks)]
+	s.size = 0
 	if s.askAll(now, q.Asks, s.part) {
 		s.decided(now)
 	}
@@ -126,14 +127,6 @@ func (s *Session) askAll(now time.Time, asks []store.Ask, take func(index int, a
 		s.cycle.Wait()
 	}
 	return s.waits == 0
-}
-
-// room returns memory for the answers to n asks.
-func (s *Session) room(n int) [][]byte {
-	for cap(s.parts) < n {
-		s.parts = append(s.parts[:cap(s.parts)], nil)
-	}
-	return s.parts[:n]
 }
 
 // forgetParts frees most of the memory for answers. It also looks at parts beyond those
@@ -193,7 +186,6 @@ func (s *Session) part(index int, ans *store.Answer) {
 	s.parts[index], s.size = p, s.size+len(p)
 }
 
-// decided answers a sidecar.
 func (s *Session) decided(now time.Time) {
 	e := s.env
 	e.body = asks.AppendHead(e.body[:0], e.Mode(), len(s.parts))

@@ -48,15 +48,10 @@ type Session struct {
 	size  int      // total size of parts
 }
 
-// A Peer is the other end of a connection.
-type Peer struct {
-	Addr     netip.Addr
-	Verified bool // has presented a trusted certificate
-}
-
-// New returns the Session of a connection opened at now.
-func New(now time.Time, env *Env, from Peer) *Session {
-	return &Session{env: env, remote: decide.PlainAddr(from.Addr), verified: from.Verified, cycle: cycle.New(now, &times)}
+// New returns the Session of a connection opened at now by the given address. verified says that
+// a trusted certificate was presented.
+func New(now time.Time, env *Env, from netip.Addr, verified bool) *Session {
+	return &Session{env: env, remote: decide.PlainAddr(from), verified: verified, cycle: cycle.New(now, &times)}
 }
 
 // Deadline returns when HandleExpired must be called; zero means never.
@@ -146,10 +141,8 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 
 const nothingHere = "not found"
 
-// bodyMax returns the bound on the body.
 func (s *Session) bodyMax() int { return routes[s.route].bodyMax }
 
-// handleBody handles a piece of the body.
 func (s *Session) handleBody(now time.Time, piece []byte) {
 	if len(s.body)+len(piece) > s.bodyMax() {
 		s.refuse(now, 413, fmt.Sprintf("the body must be at most %d bytes", s.bodyMax()))
@@ -197,7 +190,6 @@ func (s *Session) refuse(now time.Time, status int, problem string) {
 	s.fail(now, status, problem)
 }
 
-// fail answers with an error.
 func (s *Session) fail(now time.Time, status int, problem string) {
 	s.failAt(now, status, problem, "")
 }
@@ -244,9 +236,8 @@ func (s *Session) write(now time.Time, a http1.Answer) {
 // the answer to a short request may be a large document.
 const outMax = 64 << 10
 
+// Bounds of the memory that an idle connection keeps for bodies and for the answers to asks.
 const (
-	// bodyBytesKept and partBytesKept bound the memory that an idle connection keeps for
-	// bodies and for the answers to asks.
 	bodyBytesKept = 4 << 10
 	partBytesKept = 32 << 10
 )

@@ -31,7 +31,7 @@ func TestPartsKept(t *testing.T) {
 		asks int
 		kept bool
 	}{{1, true}, {100, true}, {5000, false}} {
-		s := New(now, env, Peer{})
+		s := New(now, env, netip.Addr{}, false)
 		var groups []*store.Group
 		for range test.asks {
 			groups = append(groups, &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Limit: &l, Cost: 1}}})
@@ -71,7 +71,7 @@ func TestAnswerIsBounded(t *testing.T) {
 		groups = append(groups, &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Limit: log, Cost: 1}}})
 	}
 	body := asks.AppendQuestion(nil, nil, groups)
-	New(time.Unix(1e9, 0), env, Peer{}).HandleData(time.Unix(1e9, 0), fmt.Appendf(nil, "POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	New(time.Unix(1e9, 0), env, netip.Addr{}, false).HandleData(time.Unix(1e9, 0), fmt.Appendf(nil, "POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 	_, answer, _ := bytes.Cut(env.Out, []byte("\r\n\r\n"))
 	if mode, err := asks.ParseAnswer(answer, groups); err != nil || mode != store.Exact || len(answer) > asks.AnswerBytesMax+1000 {
 		t.Fatalf("%d bytes, mode %v, %v", len(answer), mode, err)
@@ -95,7 +95,7 @@ func TestPipelineIsBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	const requests = 100
 	left := bytes.Repeat([]byte("GET /v1/documents/d HTTP/1.1\r\nHost: x\r\n\r\n"), requests)
-	s, answers := New(now, env, Peer{}), 0
+	s, answers := New(now, env, netip.Addr{}, false), 0
 	for call := 0; call < requests && (call == 0 || s.Full()); call++ {
 		left = left[s.HandleData(now, left):]
 		if len(env.Out) > outMax+101<<10 {
@@ -124,7 +124,7 @@ func TestCheckWithBody(t *testing.T) {
 			*ans, later = *granted, done
 			return at == "at once"
 		}
-		s := New(now, env, Peer{})
+		s := New(now, env, netip.Addr{}, false)
 		s.HandleData(now, []byte("POST /check/path/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"))
 		if at == "later" {
 			later(now, granted)

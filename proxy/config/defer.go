@@ -93,7 +93,6 @@ func (d *Defer) complete(r *redisSettings, p *postgresSettings) error {
 	return errors.Join(d.readKey(), d.readSecret(), d.completeRedis(r), d.completePostgres(p))
 }
 
-// readSecret reads the secret that signs callbacks.
 func (d *Defer) readSecret() (err error) {
 	if d.Callbacks == nil || !d.Used() {
 		return nil
@@ -108,7 +107,6 @@ func (d *Defer) readSecret() (err error) {
 	return nil
 }
 
-// readKey reads the encryption key.
 func (d *Defer) readKey() error {
 	if d.keyFile == "" || !d.Used() {
 		return nil

@@ -64,7 +64,6 @@ func (e *Edge) setHealthPath(text string) error {
 	return nil
 }
 
-// upgrades returns the protocols of a list.
 func upgrades(text string) (names []string, err error) {
 	for _, name := range elements(strings.ToLower(text)) {
 		if name == "h2c" || !isToken(name) {

@@ -19,7 +19,6 @@ func registerOrigin(s *service.Settings, d *session.Settings) {
 		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", parsed(&d.Claims, func(text string) (*claims.Set, error) { return claims.New(elements(text)) }))
 }
 
-// networks returns the networks of a list.
 func networks(text string) (list []netip.Prefix, err error) {
 	for _, part := range elements(text) {
 		p, err := netip.ParsePrefix(part)

@@ -88,7 +88,7 @@ func (r *side) expireEdits(now time.Time) {
 }
 
 func (r *side) accept(now time.Time, lc *loop.Conn) loop.Handler {
-	c := &conn{side: r, net: lc, session: check.New(now, &r.env, check.Peer{Addr: lc.Remote().Addr(), Verified: lc.Verified()})}
+	c := &conn{side: r, net: lc, session: check.New(now, &r.env, lc.Remote().Addr(), lc.Verified())}
 	c.session.Owner = c
 	if r.draining {
 		c.session.HandleDrain(now)

@@ -26,7 +26,6 @@ func (c *counts) count(api check.API, status int) {
 	c.answers[api][i].Inc()
 }
 
-// register adds the metrics to set.
 func (c *counts) register(set *metric.Set) {
 	for api := range check.APIs {
 		for i := range c.answers[api] {

@@ -27,10 +27,8 @@ const showPause = 100 * time.Millisecond
 type documents struct {
 	current atomic.Pointer[check.Documents] // nil until all have been read once
 
-	store store.Store
-	names []string
-	quiet bool
-	run   string // distinguishes the edits of different runs of the program
+	cfg *Config
+	run string // distinguishes the edits of different runs of the program
 
 	mu    sync.Mutex
 	known map[string]store.Document
@@ -40,12 +38,12 @@ type documents struct {
 
 // begin follows the documents of the configuration.
 func (d *documents) begin(cfg *Config) {
-	d.store, d.names, d.quiet, d.run, d.known = cfg.Store, cfg.Documents, cfg.Quiet, rand.Text(), make(map[string]store.Document)
-	if d.quiet {
+	d.cfg, d.run, d.known = cfg, rand.Text(), make(map[string]store.Document)
+	if cfg.Quiet {
 		return
 	}
-	for _, name := range d.names {
-		d.store.Watch(name, func(doc store.Document) { d.learn(name, doc) })
+	for _, name := range cfg.Documents {
+		cfg.Store.Watch(name, func(doc store.Document) { d.learn(name, doc) })
 	}
 }
 
@@ -53,12 +51,13 @@ func (d *documents) begin(cfg *Config) {
 func (d *documents) keep(stop <-chan struct{}) {
 	tick := time.NewTicker(showPause)
 	defer tick.Stop()
+	names := d.cfg.Documents
+	if !d.cfg.Quiet {
+		names = nil
+	}
 	for {
-		for _, name := range d.names {
-			if !d.quiet {
-				break
-			}
-			if doc, err := d.store.Read(name); err == nil {
+		for _, name := range names {
+			if doc, err := d.cfg.Store.Read(name); err == nil {
 				d.learn(name, doc)
 			}
 		}
@@ -71,7 +70,6 @@ func (d *documents) keep(stop <-chan struct{}) {
 	}
 }
 
-// learn stores a document.
 func (d *documents) learn(name string, doc store.Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,10 +81,10 @@ func (d *documents) learn(name string, doc store.Document) {
 
 // show publishes what is known, if it has changed.
 func (d *documents) show() {
-	epoch := d.store.Epoch()
+	epoch := d.cfg.Store.Epoch()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.fresh && d.epoch == epoch || len(d.known) < len(d.names) {
+	if d.fresh && d.epoch == epoch || len(d.known) < len(d.cfg.Documents) {
 		return
 	}
 	shown := &check.Documents{Named: maps.Clone(d.known)}

@@ -22,10 +22,8 @@ import (
 )
 
 const (
-	// filesMax bounds the files of a folder.
-	filesMax = 1000
-	// fileBytesMax exceeds the bound of package descriptor.
-	fileBytesMax = 8<<20 + 1
+	filesMax     = 1000      // of a folder
+	fileBytesMax = 8<<20 + 1 // more than the bound of package descriptor
 )
 
 // A Limits reads the descriptors of Envoy's rate limit service from a file or a folder.
@@ -124,7 +122,6 @@ func (l *Limits) logFault(err error) {
 	l.log.Error("RATELIMIT_CONFIG ignored, the previous limits stay in force", "file", place, "reason", strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// register adds the metrics to set.
 func (l *Limits) register(set *metric.Set) {
 	set.Counter("ratelimit_service_config_load_success", "loads of RATELIMIT_CONFIG that are or were in force", l.loaded.Load)
 	set.Counter("ratelimit_service_config_load_error", "loads of RATELIMIT_CONFIG that were ignored", l.failed.Load)

@@ -144,7 +144,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), nameBytesMax+1)
 	few := newSeries()
 	few.notFound(long, 1)
-	if few.of("shop", long) != few.of("shop", otherName) || few.of("shop", long[1:]) == few.of("shop", otherName) || few.unknown[other] == nil {
+	if few.of("shop", long) != few.of("shop", []byte(other)) || few.of("shop", long[1:]) == few.of("shop", []byte(other)) || few.unknown[other] == nil {
 		t.Error("a long name is counted apart")
 	}
 	if len(s.unknown) != unknownMax+1 || s.unknown[other].Load() != 3*seriesMax-unknownMax {

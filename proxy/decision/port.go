@@ -29,10 +29,8 @@ import (
 )
 
 const (
-	// editsMax bounds the edits that wait; beyond: 503.
-	editsMax = 256
-	// editTimeout is the default of Config.EditTimeout.
-	editTimeout = 2 * time.Second
+	editsMax    = 256             // that wait; beyond: 503
+	editTimeout = 2 * time.Second // default of Config.EditTimeout
 )
 
 // Access says which requests are allowed.
@@ -93,7 +91,7 @@ func Start(cfg Config) (*Port, error) {
 		return nil, err
 	}
 	p := &Port{cfg: cfg, group: g, edits: make(chan edit, editsMax), stop: make(chan struct{}), series: newSeries()}
-	p.documents.begin(&cfg)
+	p.documents.begin(&p.cfg)
 	for _, l := range g.Loops() {
 		p.sides = append(p.sides, newSide(p, l))
 	}
@@ -161,7 +159,7 @@ type edit struct {
 }
 
 // keepEditing executes edits one after another, except those whose exchanges have been answered
-// more.
+// without them.
 func (p *Port) keepEditing() {
 	for {
 		select {

@@ -12,21 +12,16 @@ import (
 	"weir/proxy/envoy"
 )
 
+// Bounds of what is counted separately. Beyond them, hits are counted in a series called other.
 const (
-	// seriesMax bounds the series of a domain, since their names may contain values that
-	// clients choose. Beyond it, hits are counted in a series called other.
-	seriesMax = 1000
-	// unknownMax bounds the names of unknown domains that are counted separately.
-	unknownMax = 100
-	// nameBytesMax bounds a name that is counted separately.
+	seriesMax    = 1000 // of a domain, since their names may contain values that clients choose
+	unknownMax   = 100  // names of unknown domains
 	nameBytesMax = 256
 	other        = "other"
 )
 
 // method is the label of the only method of this kind in envoyproxy/ratelimit.
 const method = `{grpc_method="ShouldRateLimit"}`
-
-var otherName = []byte(other)
 
 // series are the statistics of envoyproxy/ratelimit. They outlive the limits in force.
 //
@@ -50,7 +45,7 @@ func newSeries() *series {
 // of returns the series of a name in a domain.
 func (s *series) of(domain string, name []byte) *envoy.Series {
 	if len(name) > nameBytesMax {
-		name = otherName
+		name = []byte(other)
 	}
 	s.mu.RLock()
 	one := s.domains[domain][string(name)]
@@ -92,7 +87,6 @@ func (s *series) notFound(domain []byte, n int) {
 	s.unknown[name].Add(uint64(n))
 }
 
-// failed counts a request that was not decided.
 func (s *series) failed(stores bool) {
 	if stores {
 		s.storeErrors.Inc()
@@ -101,13 +95,11 @@ func (s *series) failed(stores bool) {
 	}
 }
 
-// took counts a request and its duration.
 func (s *series) took(d time.Duration) {
 	s.requests.Inc()
 	s.times.Observe(d)
 }
 
-// register adds the metrics to set.
 func (s *series) register(set *metric.Set) {
 	for _, m := range []struct {
 		name, help string

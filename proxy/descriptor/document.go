@@ -91,7 +91,6 @@ func Decode(r *strict.Reader) *Document {
 // Owned by one call of Decode.
 type judge struct{ *strict.Reader }
 
-// list judges the entries of a list.
 func (r *judge) list(n *strict.Node, path string, entries []Entry) {
 	for i := range entries {
 		if kid := &n.Kids[i]; kid.Kind == strict.Object {
@@ -134,7 +133,6 @@ func (r *judge) entry(n *strict.Node, e *Entry) {
 	l.Shadow, l.Quota, l.Detailed = e.ShadowMode, e.QuotaMode, e.DetailedMetric
 }
 
-// limit judges the limit of an entry.
 func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 	made := &Limit{Unlimited: l.Unlimited, Shown: rls.Limit{Given: true, Name: l.Name}}
 	r.Filled(n, path, "name")

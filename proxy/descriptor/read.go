@@ -8,10 +8,8 @@ import (
 )
 
 const (
-	// fileBytesMax bounds a file.
 	fileBytesMax = 8 << 20
-	// entriesMax bounds the entries of all files.
-	entriesMax = 100_000
+	entriesMax   = 100_000 // of all files
 )
 
 // A File is one file of descriptors.
@@ -85,7 +83,6 @@ type place struct {
 	path, rule string
 }
 
-// list adds the entries of a list.
 func (r *reader) list(at place, entries []Entry, into levels) {
 	for i := range entries {
 		e := &entries[i]
@@ -115,7 +112,6 @@ func (r *reader) list(at place, entries []Entry, into levels) {
 	}
 }
 
-// add adds an entry to its list.
 func (r *reader) add(path string, into levels, key string, one *node) {
 	at := into[key]
 	if at == nil {

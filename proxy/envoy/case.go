@@ -13,17 +13,11 @@ import (
 )
 
 const (
-	// descriptorsMax bounds the descriptors of a request.
-	descriptorsMax = 256
-	// togetherMax bounds the limits that are decided together. If there are more, each is decided
-	// separately.
-	togetherMax = 8
-	// keptMax bounds the descriptors, and the entries of each, whose memory is reused.
-	keptMax = 16
-	// keptBytes bounds the memory for keys that is reused.
-	keptBytes = 4 << 10
-	// hitsMax bounds the hits of a descriptor: larger numbers are not counted exactly.
-	hitsMax = 1 << 53
+	descriptorsMax = 256     // of a request
+	togetherMax    = 8       // limits that are decided together; if there are more, each is decided separately
+	keptMax        = 16      // descriptors, and entries of each, whose memory is reused
+	keptBytes      = 4 << 10 // memory for keys that is reused
+	hitsMax        = 1 << 53 // of a descriptor: larger numbers are not counted exactly
 )
 
 // Settings are the operator's settings.
@@ -146,7 +140,6 @@ func (c *Case) Forget() (little bool) {
 	return little
 }
 
-// find finds the limit of a descriptor.
 func (c *Case) find(d *rls.Descriptor, a *asked) error {
 	hits := d.Hits.Value
 	if !d.Hits.Given {

@@ -115,7 +115,7 @@ func (q *search) pairs(rules []int, want int) []int {
 		}
 		var with []int
 		for _, other := range rules[i+1:] {
-			if q.meet(r, other) {
+			if q.left--; q.rules[r].Meets(&q.rules[other]) {
 				with = append(with, other)
 			}
 		}
@@ -124,10 +124,4 @@ func (q *search) pairs(rules []int, want int) []int {
 		}
 	}
 	return nil
-}
-
-// meet reports whether two rules could apply to one request.
-func (q *search) meet(a, b int) bool {
-	q.left--
-	return q.rules[a].Meets(&q.rules[b])
 }

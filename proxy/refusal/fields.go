@@ -18,10 +18,9 @@ var reserved = [...]string{
 	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",
 }
 
+// Bounds of the fields of a refusal, and of one field.
 const (
-	// fieldsMax bounds the fields of a refusal.
-	fieldsMax = 32
-	// fieldBytesMax bounds one field.
+	fieldsMax     = 32
 	fieldBytesMax = 2048
 )
 

@@ -14,10 +14,9 @@ import (
 // Default is the name of the templates of all refusals without templates of their own.
 const Default = "default"
 
+// Bounds of the names of templates, and of one name.
 const (
-	// namesMax bounds the names of templates.
-	namesMax = 1000
-	// nameBytesMax bounds a name.
+	namesMax     = 1000
 	nameBytesMax = 64
 )
 

@@ -46,11 +46,10 @@ const (
 var placeholderNames = [placeholders]string{phStatus: "status", phTitle: "title", phError: "error", phAdvice: "advice", phRule: "rule", phLimit: "limit",
 	phRemaining: "remaining", phRetryAfter: "retryAfter", phDecision: "decision", phRequestID: "requestId"}
 
+// Bounds of a template, and of its parts.
 const (
-	// templateBytesMax bounds a template.
 	templateBytesMax = 64 << 10
-	// placesMax bounds the placeholders of a template.
-	placesMax = 1000
+	placesMax        = 1000
 )
 
 // A Template is the body of a refusal with placeholders. Their values are escaped in HTML

@@ -149,7 +149,6 @@ func (u *Unit) UnmarshalText(text []byte) error {
 	return fmt.Errorf("must be one of "+UnitNames+", is %q", text)
 }
 
-// unitNamed returns the unit with that name.
 func unitNamed(name string) (Unit, bool) {
 	i := slices.IndexFunc(units[:], func(u unit) bool { return u.name == name })
 	return Unit(i), i >= 0

@@ -166,7 +166,6 @@ func elements(n *strict.Node, read func(one *strict.Node) error) error {
 // room.
 func another[T any](list []T) []T { return slices.Grow(list, 1)[:len(list)+1] }
 
-// text returns the value of a string.
 func text(v *strict.Node) ([]byte, error) {
 	if v.Kind != strict.Text {
 		return nil, wrong(v, "a string")
