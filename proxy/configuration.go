@@ -141,7 +141,7 @@ func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, s 
 	if err != nil {
 		return nil, err
 	}
-	cfg := &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules), store: s, templates: templates, finish: c.DrainTimeout}
+	cfg := &configuration{limits: limits, rules: rules, policies: &admin.Policies{Limits: limits, Rules: rules}, store: s, templates: templates, finish: c.DrainTimeout}
 	limits.InMemory, rules.InMemory = cfg.memory() != nil, cfg.memory() != nil
 	limits.OnChange, rules.OnChange = s.Forgetful, s.Forgetful
 	limits.Share(ctx, s, syncPause)

@@ -12,8 +12,8 @@ import (
 // Safe for concurrent use: the last result is behind an atomic pointer, and concurrent
 // calls compute the same.
 type Policies struct {
-	limits *Limits
-	rules  *Rules
+	Limits *Limits
+	Rules  *Rules
 	last   atomic.Pointer[joined]
 }
 
@@ -26,14 +26,9 @@ type joined struct {
 	policy *decide.Policy
 }
 
-// NewPolicies returns Policies for limits and rules.
-func NewPolicies(limits *Limits, rules *Rules) *Policies {
-	return &Policies{limits: limits, rules: rules}
-}
-
 // Policy returns the policy in force. It is called for every request.
 func (p *Policies) Policy() *decide.Policy {
-	limits, rules := p.limits.Active(), p.rules.Active()
+	limits, rules := p.Limits.Active(), p.Rules.Active()
 	if last := p.last.Load(); last != nil && last.limits == limits && last.rules == rules {
 		return last.policy
 	}

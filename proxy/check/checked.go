@@ -157,8 +157,7 @@ func (s *Session) late(now time.Time, ans *store.Answer) {
 func (s *Session) leave(now time.Time) {
 	for i := range s.checked.asked {
 		if c := &s.checked.asked[i]; c.Slot != 0 {
-			counter := store.Counter{Rule: c.Name, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
-			s.env.Release(now, &counter, c.Slot, s.checked.mode)
+			s.env.Release(now, &c.Counter, c.Slot, s.checked.mode)
 		}
 	}
 }

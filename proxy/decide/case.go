@@ -4,27 +4,17 @@ import (
 	"net/netip"
 
 	"weir/proxy/keys"
-	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
 // A Counted is one of the counters that the store is asked about.
 type Counted struct {
-	Rule  *rule.Rule
-	Name  string       // name of the counter in the store
-	Index int          // index of the rule in its set; -1: the global one
-	Limit *limit.Limit // the rule's, or the client's
-	Cost  int64
-	Key   []byte // borrowed
-	Slot  int64  // slot booked in a queue; see limit.Decision.Slot
-	Lacks bool   // the request lacks a part of the key
-}
-
-// A Shadow is a counter that does not affect the request, so its answer is not waited for.
-type Shadow struct {
-	Counted Counted
-	Counter store.Counter
+	store.Counter // its Rule is the name of the counter; its Key is borrowed
+	Rule          *rule.Rule
+	Index         int   // index of the rule in its set; -1: the global one
+	Slot          int64 // slot booked in a queue; see limit.Decision.Slot
+	Lacks         bool  // the request lacks a part of the key
 }
 
 // A Request is a request as the limiter sees it.
@@ -47,7 +37,7 @@ type Case struct {
 	Hits    []rule.Hit // the rules that apply
 	Exempt  int        // index of the rule that exempts the request, or -1
 	Lacks   *rule.Hit  // the rule that refuses the request because it lacks a part of the key, or nil
-	Shadows []Shadow   // counters of rules that are not enforced; no request waits for the answer
+	Shadows []Counted  // counters of rules that are not enforced; no request waits for the answer
 	Asked   []Counted  // counters of Ask
 	Defers  bool       // one of the rules may have the request delivered later
 	Ask     store.Ask  // set only if the request is neither exempt nor refused
@@ -62,7 +52,7 @@ func (c *Case) Open(p *Policy, r *Request) bool {
 	c.Hits, c.Lacks, c.Shadows, c.Defers = nil, nil, c.Shadows[:0], false
 	c.Asked = append(c.Asked[:0], p.counted(r.Preflight))
 	c.Ask.N = 1
-	c.Ask.Counters = append(c.Ask.Counters[:0], store.Counter{Rule: c.Asked[0].Name, Limit: &p.Limit, Cost: 1})
+	c.Ask.Counters = append(c.Ask.Counters[:0], c.Asked[0].Counter)
 	if p.Rules == nil {
 		return true
 	}
@@ -83,22 +73,22 @@ func (c *Case) Open(p *Policy, r *Request) bool {
 func (c *Case) count(r *Request) {
 	for i := range c.Hits {
 		h := &c.Hits[i]
-		counted := Counted{Rule: h.Rule, Name: h.Rule.ID, Index: h.Index, Limit: h.Limit, Cost: h.Cost, Key: h.Key, Lacks: h.Lacks != nil}
+		counted := Counted{Rule: h.Rule, Index: h.Index, Lacks: h.Lacks != nil,
+			Counter: store.Counter{Rule: h.Rule.ID, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve, MaxDelay: h.MaxDelay}}
 		if r.Preflight {
-			counted.Name = h.Rule.Preflights()
+			counted.Counter.Rule = h.Rule.Preflights()
 		}
-		counter := store.Counter{Rule: counted.Name, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve, MaxDelay: h.MaxDelay}
 		if h.Rule.Mode == rule.Shadow {
-			c.Shadows = append(c.Shadows, Shadow{counted, counter})
+			c.Shadows = append(c.Shadows, counted)
 			continue
 		}
 		if d := h.Rule.Defer; d != nil {
 			c.Defers = true
 			if r.Delivery { // at most what leaves room for the request itself
-				counter.Reserve = max(counter.Reserve, min(h.Limit.Reserve(d.Kept()), h.Limit.Burst()-h.Cost))
+				counted.Reserve = max(counted.Reserve, min(h.Limit.Reserve(d.Kept()), h.Limit.Burst()-h.Cost))
 			}
 		}
 		c.Asked = append(c.Asked, counted)
-		c.Ask.Counters = append(c.Ask.Counters, counter)
+		c.Ask.Counters = append(c.Ask.Counters, counted.Counter)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"weir/internal/http1"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
+	"weir/proxy/store"
 )
 
 // A Policy is what the limiter enforces: the global limit and the rules. It is replaced
@@ -34,9 +35,9 @@ var globalPreflights = rule.PreflightsOf(rule.Global)
 
 // counted returns the global counter for a request of cost 1.
 func (p *Policy) counted(preflight bool) Counted {
-	c := Counted{Rule: &p.global, Name: rule.Global, Index: -1, Limit: &p.Limit, Cost: 1}
+	c := Counted{Counter: store.Counter{Rule: rule.Global, Limit: &p.Limit, Cost: 1}, Rule: &p.global, Index: -1}
 	if preflight {
-		c.Name = globalPreflights
+		c.Counter.Rule = globalPreflights
 	}
 	return c
 }

@@ -445,9 +445,9 @@ func (p *player) told(fx *Effects) {
 	if fx.Leave != nil {
 		for _, c := range fx.Leave.Asked {
 			if fx.Leave.At != 0 {
-				fmt.Fprintf(&p.log, "give back %d of %s key %q at %d\n", c.Cost, c.Name, c.Key, fx.Leave.At)
+				fmt.Fprintf(&p.log, "give back %d of %s key %q at %d\n", c.Cost, c.Counter.Rule, c.Key, fx.Leave.At)
 			} else if c.Slot != 0 {
-				fmt.Fprintf(&p.log, "leave the queue of %s key %q slot %d\n", c.Name, c.Key, c.Slot)
+				fmt.Fprintf(&p.log, "leave the queue of %s key %q slot %d\n", c.Counter.Rule, c.Key, c.Slot)
 			}
 		}
 	}

@@ -23,8 +23,7 @@ func (b *Shard) Matched(now time.Time, m *decide.Case) {
 }
 
 // shadow asks the store about a rule that is not enforced.
-func (b *Shard) shadow(now time.Time, p *decide.Policy, shadow *decide.Shadow) {
-	counted, counter := &shadow.Counted, &shadow.Counter
+func (b *Shard) shadow(now time.Time, p *decide.Policy, counted *decide.Counted) {
 	c := b.of(p, counted.Index)
 	if counted.Lacks {
 		if counted.Rule.Missing == rule.Refuse {
@@ -34,8 +33,8 @@ func (b *Shard) shadow(now time.Time, p *decide.Policy, shadow *decide.Shadow) {
 		c[shared].Inc()
 	}
 	w := b.shadowing()
-	w.set, w.count, w.index, w.key = p.Rules, c, counted.Index, append(w.key[:0], counter.Key...)
-	b.try(now, counter, w.done)
+	w.set, w.count, w.index, w.key = p.Rules, c, counted.Index, append(w.key[:0], counted.Key...)
+	b.try(now, &counted.Counter, w.done)
 }
 
 // A shadowing waits for the store's answer about a rule in shadow. It is reused, so that

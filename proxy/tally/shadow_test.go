@@ -37,8 +37,7 @@ func TestShadowAllocates(t *testing.T) {
 	set := testkit.Must(rule.Read([]byte(`{"rules":[{"id":"trial","mode":"shadow","limit":{"algorithm":"fixed","limit":3,"window":60}}]}`), rule.Options{}))(t)
 	p := decide.NewPolicy(*limitOf(t, 5)).With(set, "1")
 	trial := set.Rule(0)
-	counted := decide.Counted{Rule: trial, Limit: limitOf(t, 3), Cost: 1, Key: []byte("somebody")}
-	shadow := decide.Shadow{Counted: counted, Counter: store.Counter{Rule: trial.ID, Key: counted.Key, Limit: counted.Limit, Cost: 1}}
+	shadow := decide.Counted{Rule: trial, Counter: store.Counter{Rule: trial.ID, Key: []byte("somebody"), Limit: limitOf(t, 3), Cost: 1}}
 	ans := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true}}}
 	b.tally.SetCandidate(limitOf(t, 4))
 	decided := decide.Decided{Policy: p, Asked: []decide.Counted{{Index: -1}}, Answer: &ans}

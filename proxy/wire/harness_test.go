@@ -81,7 +81,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, StreamShare: c.StreamShare,
 		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge,
 		Roster:       roster.Config{CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval, LookupInterval: c.Edge.LookupInterval, Named: true},
-		DrainTimeout: c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Store: local,
+		DrainTimeout: c.DrainTimeout, Policy: (&admin.Policies{Limits: r.limits, Rules: r.rules}).Policy, Store: local,
 		Gate: gates.Settings(c.Gate),
 		Own:  r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64,
 	}

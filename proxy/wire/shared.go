@@ -33,12 +33,11 @@ func (c *client) decided(now time.Time, ans *store.Answer) {
 func (s *side) leave(now time.Time, l *exchange.Leave) {
 	for i := range l.Asked {
 		c := &l.Asked[i]
-		counter := store.Counter{Rule: c.Name, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
 		switch {
 		case l.At != 0:
-			store.GiveBack(now, s.lane, &store.Release{Counter: counter, Instant: l.At}, l.Mode)
+			store.GiveBack(now, s.lane, &store.Release{Counter: c.Counter, Instant: l.At}, l.Mode)
 		case c.Slot != 0:
-			s.lane.Release(now, &counter, c.Slot, l.Mode)
+			s.lane.Release(now, &c.Counter, c.Slot, l.Mode)
 		}
 	}
 }
