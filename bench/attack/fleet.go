@@ -169,12 +169,7 @@ func (a *attacker) drip(text string, each time.Duration) {
 	}
 }
 
-func (a *attacker) hold(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-a.ctx.Done():
-	}
-}
+func (a *attacker) hold(d time.Duration) { _ = rig.Wait(a.ctx, d) }
 
 // answer reads the first line of an answer and counts its status.
 func (a *attacker) answer() {

@@ -98,10 +98,7 @@ func (l *Lab) Run(ctx context.Context, play func()) (err error) {
 
 // Keep registers end to be called by the next End, at the latest when the current part ends.
 func (l *Lab) Keep(end func()) {
-	l.ends = append(l.ends, func() error {
-		end()
-		return nil
-	})
+	l.ends = append(l.ends, func() error { end(); return nil })
 }
 
 // End calls what was registered, the last first.

@@ -165,11 +165,4 @@ func duration(r *http.Request) time.Duration {
 }
 
 // pause waits for d and reports whether the client is still connected.
-func pause(r *http.Request, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-r.Context().Done():
-		return false
-	}
-}
+func pause(r *http.Request, d time.Duration) bool { return Wait(r.Context(), d) == nil }

@@ -105,21 +105,18 @@ func (c *conductor) waitForStart() bool {
 	if ahead := time.Until(c.plan.StartAt); ahead > warmUp {
 		c.log.Info("Waiting for the start at "+c.plan.StartAt.UTC().Format(time.RFC3339Nano), "in", ahead.Round(time.Second))
 	}
-	early := time.NewTimer(time.Until(c.plan.StartAt.Add(-warmUp)))
-	defer early.Stop()
 	select {
-	case <-early.C:
+	case <-time.After(time.Until(c.plan.StartAt.Add(-warmUp))):
 	case <-c.stop:
 	}
 	for _, s := range c.senders {
 		s.loop.Post(s.warmUp)
 	}
-	patience := time.NewTimer(c.patience(time.Now()))
-	defer patience.Stop()
+	patience := time.After(c.patience(time.Now()))
 	for range c.senders {
 		select {
 		case <-c.warm:
-		case <-patience.C:
+		case <-patience:
 			return true
 		case <-c.stop:
 			return false
