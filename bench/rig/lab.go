@@ -111,8 +111,8 @@ func (l *Lab) End() {
 	Check(err)
 }
 
-// keep registers a program to be stopped by the next End, which fails if one of ours ends with an
-// error. It need not be running then.
+// keep registers a program to be stopped by the next End, which fails as Stop does. It may be stopped
+// or killed before.
 func (l *Lab) keep(p *Process) *Process {
 	l.ends = append(l.ends, p.Stop)
 	return p

@@ -31,13 +31,13 @@ const startMax = 30 * time.Second
 // Safe for concurrent use: exec.Cmd is waited for by one goroutine.
 type Process struct {
 	Name    string
-	Foreign bool // the exit status does not matter; ours must be 0
+	Foreign bool // the exit status after Stop does not matter; ours must be 0
 
-	cmd    *exec.Cmd
-	log    *tail
-	killed atomic.Bool // by us
-	done   chan struct{}
-	err    error
+	cmd             *exec.Cmd
+	log             *tail
+	killed, stopped atomic.Bool // by us
+	done            chan struct{}
+	err             error
 }
 
 // Start starts a command with env added to our environment. The end of its output is kept and
@@ -78,11 +78,14 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Stop ends the process with SIGTERM, and kills it if that takes too long. It is an error if the
-// process ends with one, unless it is foreign or was killed before.
+// Stop ends the process with SIGTERM, and kills it if that takes too long. It fails if the process
+// has ended by itself, or ends with an error and is not foreign, but not if it was killed before.
 func (p *Process) Stop() error {
 	if p.killed.Load() {
 		return nil
+	}
+	if ended, _ := p.Ended(); !p.stopped.Swap(true) && ended {
+		return fmt.Errorf("%s ended by itself: %v; its output:\n%s", p.Name, p.cmd.ProcessState, p.Output())
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {

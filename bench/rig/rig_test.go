@@ -225,6 +225,28 @@ func TestProcessEndsByItself(t *testing.T) {
 	}
 }
 
+// A program that ends before it is stopped fails the part, whatever its status and whoever made it.
+func TestStopTellsOfACrash(t *testing.T) {
+	for _, foreign := range []bool{false, true} {
+		for _, exit := range []string{"exit 0", "exit 1", "kill -9 $$"} {
+			p := testkit.Must(Start("ender", nil, "sh", "-c", "echo last words; "+exit))(t)
+			p.Foreign = foreign
+			<-p.done
+			if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "ender ended by itself: ") || !strings.Contains(err.Error(), "last words") {
+				t.Errorf("foreign %t, %s: got %v", foreign, exit, err)
+			}
+		}
+		p := testkit.Must(Start("sleeper", nil, "sh", "-c", "trap 'exit 0' TERM; echo on; while :; do sleep 0.01; done"))(t)
+		p.Foreign = foreign
+		testkit.Eventually(t, "its output", func() bool { return p.Output() != "" })
+		for range 2 {
+			if err := p.Stop(); err != nil {
+				t.Errorf("foreign %t, stopped by us: got %v", foreign, err)
+			}
+		}
+	}
+}
+
 func TestPattern(t *testing.T) {
 	whole := AppendPattern(nil, 0, 1000)
 	if again := AppendPattern(AppendPattern(nil, 0, 333), 333, 667); !bytes.Equal(whole, again) {
