@@ -43,7 +43,7 @@ func StartPostgres(ctx context.Context, settings ...string) (p *Postgres, err er
 		// Other users may not have access to os.TempDir.
 		p = &Postgres{programs: filepath.Dir(found[len(found)-1]), settings: settings, Addr: Must(freeport.Addr()), dir: Must(os.MkdirTemp("/tmp", "weir-postgres-"))}
 		if err := Try(func() { p.prepare(); Check(p.Restart(ctx)) }); err != nil {
-			_ = os.RemoveAll(p.dir)
+			p.End()
 			Check(err)
 		}
 	})
@@ -112,6 +112,8 @@ func (p *Postgres) Kill() {
 
 // End kills the server and removes its folder.
 func (p *Postgres) End() {
-	p.Kill()
+	if p.Process != nil { // otherwise it could not be started
+		p.Kill()
+	}
 	_ = os.RemoveAll(p.dir)
 }

@@ -20,7 +20,10 @@ func StartRedis(ctx context.Context) (r *Redis, err error) {
 	err = Try(func() {
 		Check(Installed("redis-server"))
 		r = &Redis{Addr: Must(freeport.Addr()), dir: Must(os.MkdirTemp("", "weir-redis-"))}
-		Check(r.Restart(ctx))
+		if err := r.Restart(ctx); err != nil {
+			r.End()
+			Check(err)
+		}
 	})
 	return r, err
 }
@@ -37,6 +40,8 @@ func (r *Redis) Restart(ctx context.Context) (err error) {
 
 // End kills the server and removes its folder.
 func (r *Redis) End() {
-	r.Kill()
+	if r.Process != nil { // otherwise it could not be started
+		r.Kill()
+	}
 	_ = os.RemoveAll(r.dir)
 }

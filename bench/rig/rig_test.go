@@ -3,6 +3,7 @@ package rig
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -244,6 +245,39 @@ func TestStopTellsOfACrash(t *testing.T) {
 				t.Errorf("foreign %t, stopped by us: got %v", foreign, err)
 			}
 		}
+	}
+}
+
+// A server that does not come up leaves neither a process nor a folder.
+func TestServersThatDoNotStart(t *testing.T) {
+	bin := t.TempDir()
+	err := os.Chmod(filepath.Dir(bin), 0o755) // PostgreSQL is started as another user
+	for name, script := range map[string]string{"redis-server": "exec sleep 60", "postgres": "exec sleep 60", "initdb": ":"} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := StartRedis(ctx)
+	check := func(err error, p *Process, dir string) {
+		if ended, _ := p.Ended(); err == nil || !ended {
+			t.Errorf("started: %v; %s has ended: %t", err, p.Name, ended)
+			p.Kill()
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s leaves its folder", p.Name)
+			_ = os.RemoveAll(dir)
+		}
+	}
+	check(err, r.Process, r.dir)
+	p, err := StartPostgres(ctx)
+	check(err, p.Process, p.dir)
+	_ = os.Remove(filepath.Join(bin, "postgres"))
+	if p, err = StartPostgres(ctx); err == nil || p.Process != nil {
+		t.Errorf("started without a program: %v", err)
 	}
 }
 
