@@ -29,11 +29,40 @@ func TestBoundEndsTheOverloadOfARestart(t *testing.T) {
 // bound of a few times the target's workers.
 func TestBoundIsAFewTimesTheWorkers(t *testing.T) {
 	s := steady(150, 600, nil)
-	c := Advisor().New(s)
-	if _, err := Run(s, c); err != nil {
-		t.Fatal(err)
+	c, free := Advisor().New(s), Advisor().New(s)
+	most := c.GateMax
+	free.GateMax = nil
+	control := func(c Control) Contestant { return Contestant{"", func(*Scenario) Control { return c }} }
+	bounded, unbounded := mustRun(t, s, control(c)), mustRun(t, s, control(free))
+	if *most < 2*8 || *most > 8*8 {
+		t.Errorf("gates of a target with 8 workers are bounded by %v", *most)
 	}
-	if most := *c.GateMax; most < 2*8 || most > 8*8 {
-		t.Errorf("gates of a target with 8 workers are bounded by %v", most)
+	if bounded.Regret(unbounded) > 0.002 || bounded.Overload > unbounded.Overload {
+		t.Errorf("with the bound %d good answers and %d s of overload, without %d and %d s", bounded.Good, bounded.Overload, unbounded.Good, unbounded.Overload)
+	}
+}
+
+// A proxy's snapshots count only the answers to its own requests.
+func TestSnapshotsAfterARestart(t *testing.T) {
+	const restart = 20
+	for _, gate := range []bool{false, true} {
+		var first Snapshot
+		s := steady(800, 30, func(s *Scenario) {
+			s.Restarts = []int{restart}
+			for k := restart; k < len(s.Demand.Rates); k++ {
+				s.Demand.Rates[k] = 20
+			}
+		})
+		mustRun(t, s, Contestant{"", func(*Scenario) Control {
+			return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: gate, Advise: func(n Snapshot) (limit.Config, bool) {
+				if n.Elapsed > restart && first.Elapsed == 0 {
+					first = n
+				}
+				return limit.Config{}, false
+			}}
+		}})
+		if admitted := first.Forwarded * first.Interval.Seconds(); first.Elapsed == 0 || first.Ended > admitted {
+			t.Errorf("gate %t: of %.0f requests since the restart %.0f ended within %v", gate, admitted, first.Ended, first.Interval)
+		}
 	}
 }

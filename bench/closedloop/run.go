@@ -265,7 +265,9 @@ func (r *run) happen(at float64, h happening) {
 		r.over(at, v)
 		return
 	}
-	r.snaps.answered(at-v.sent, v.outcome != fine)
+	if v.at >= r.born { // otherwise it is a former proxy's
+		r.snaps.answered(at-v.sent, v.outcome != fine)
+	}
 	if d := v.door; d != nil {
 		d.answered(at, v)
 		for next := d.next(at); next != nil; next = d.next(at) {
