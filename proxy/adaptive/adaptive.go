@@ -148,7 +148,7 @@ func (a *Adaptive) begin(now time.Time) {
 }
 
 // due is called at a turn of the clock, and reports whether a snapshot must be sent. The first
-// is sent at once, for the bound of the gates: they have learned little yet.
+// is sent at the first turn, after about 2 s, for the bound of the gates: they have learned little yet.
 func (a *Adaptive) due(now time.Time) bool {
 	before := a.beat
 	a.beat = &reading{at: now, turn: a.clock.turn(now), traffic: a.cfg.Traffic()}

@@ -36,9 +36,9 @@ type Snapshot struct {
 	// ObservedRPS, ForwardedRPS and RejectedRate, because they arrived and were refused in an
 	// earlier interval. They count in LatencyP95, Errors5xx, Ended and the fields below.
 	DeliveredRPS float64 `json:"deliveredRps,omitempty"`
-	// InFlight is the mean number of concurrent exchanges at the targets, GateLimit the mean sum
-	// of the gates' limits, and GateShare the part of GateLimit that belonged to gates that were
-	// full.
+	// InFlight is the mean number of concurrent exchanges at the targets, without streams and
+	// tunnels, GateLimit the mean sum of the gates' limits, and GateShare the part of GateLimit that
+	// belonged to gates that were full.
 	InFlight       float64 `json:"inFlight"`
 	GateLimit      float64 `json:"gateLimit"` // 0: there are no gates
 	GateShare      float64 `json:"gateShare"`

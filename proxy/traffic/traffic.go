@@ -21,8 +21,8 @@ type Sum struct {
 	Failed           uint64 // those of them that were answered 5xx, or not at all
 	Times            Times  // answer times of the ended requests, see [answerTime]
 
-	// Integrals over time, in microseconds: exchanges in flight, places that the gates
-	// give, and places of gates whose places are all taken.
+	// Integrals over time, in microseconds: exchanges in flight without streams and tunnels,
+	// places that the gates give, and places of gates whose places are all taken.
 	Taken, Places, Bound uint64
 	Targets              int // in use now
 }
@@ -112,7 +112,7 @@ type Counter struct {
 
 // A Use is the current use of a target.
 type Use struct {
-	Taken  uint64 // places taken by exchanges in flight, and by part of the streams and tunnels
+	Taken  uint64 // exchanges in flight, without streams and tunnels
 	Places uint64 // places that the gate gives
 	Bound  uint64 // Places if all of them are taken, otherwise 0
 }

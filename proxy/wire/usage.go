@@ -41,9 +41,6 @@ func (t *target) used(limit, part int) traffic.Use {
 	if limit == 0 {
 		return u
 	}
-	if streams := t.Streams.Load(); streams > 0 {
-		u.Taken += uint64(gate.StreamPlaces(streams, int64(part)))
-	}
 	u.Places = uint64(part)
 	if front := t.side.front; limit < front.connsPerTarget && front.cfg.Gate.Mode == gate.On && t.gate.Free() <= 0 {
 		u.Bound = u.Places

@@ -35,10 +35,10 @@ func TestUsage(t *testing.T) {
 		{100 * time.Millisecond, 4, 0, 4, 100, 400, 0},
 		{0, 5, 0, 4, 100, 400, 0},
 		{0, 5, 1, 4, 100, 400, 0},
-		{50 * time.Millisecond, 9, 1, 16, 350, 600, 200},
-		{-time.Hour, 9, 1, 16, 350, 600, 200},
-		{10 * time.Millisecond, 0, 0, 16, 440, 760, 200},
-		{time.Second, 0, 0, 16, 440, 16_760, 200},
+		{50 * time.Millisecond, 9, 1, 16, 300, 600, 200},
+		{-time.Hour, 9, 1, 16, 300, 600, 200},
+		{10 * time.Millisecond, 0, 0, 16, 380, 760, 200},
+		{time.Second, 0, 0, 16, 380, 16_760, 200},
 	} {
 		now = now.Add(step.after)
 		at.spend(now)
