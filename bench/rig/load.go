@@ -116,8 +116,7 @@ func (l Load) run(ctx context.Context) *Loaded {
 // Load runs loads at the same time. If one fails, the others are stopped.
 func (l *Lab) Load(loads ...Load) []*Loaded { return l.During(func() {}, loads...) }
 
-// During is Load that also calls do, for which the part is over when a load fails; if do fails,
-// the loads are stopped.
+// During is Load that also calls do. If a load fails, l.Ctx ends; if do fails, the loads are stopped.
 func (l *Lab) During(do func(), loads ...Load) []*Loaded {
 	whole := l.Ctx
 	defer func() { l.Ctx = whole }()
