@@ -13,7 +13,7 @@ import (
 	"weir/proxy/pattern"
 )
 
-// An envoy makes rules from a descriptor file.
+// descriptors makes rules from a descriptor file.
 //
 // envoyproxy/ratelimit walks down its tree with the entries of a descriptor. In each list
 // it looks for key and value, and only if there is no such value for the bare key. Here a
@@ -26,11 +26,13 @@ import (
 // Entries of different keys in one list are different descriptors: both may apply. A
 // request that lacks the part that an entry names does not reach it, because Envoy sends
 // no descriptor in that case.
-//
-// Owned by one call of Read.
-type envoy struct {
-	*judge
-	rules []compiled
+func (j *judge) descriptors() (*descriptor.Document, []compiled) {
+	file := descriptor.Decode(j.Reader)
+	rules := j.list(nil, file.Descriptors, trail{id: idWord(file.Domain)})
+	if len(rules) > rulesMax {
+		j.Fault("descriptors", "must be at most %d limits, is %d", rulesMax, len(rules))
+	}
+	return file, rules
 }
 
 // A trail is the way down to a list of descriptors.
@@ -40,19 +42,8 @@ type trail struct {
 	key        []keys.Part
 }
 
-// descriptors makes the rules of a whole file.
-func (j *judge) descriptors() (*descriptor.Document, []compiled) {
-	e := envoy{judge: j}
-	file := descriptor.Decode(j.Reader)
-	e.list(file.Descriptors, trail{id: idWord(file.Domain)})
-	if len(e.rules) > rulesMax {
-		j.Fault("descriptors", "must be at most %d limits, is %d", rulesMax, len(e.rules))
-	}
-	return file, e.rules
-}
-
-// list makes rules from one list of entries, which are below the trail.
-func (e *envoy) list(entries []descriptor.Entry, above trail) {
+// list appends the rules of one list of entries, which are below the trail.
+func (j *judge) list(rules []compiled, entries []descriptor.Entry, above trail) []compiled {
 	values := make(map[string]*overlap.Words) // by key
 	seen := make(map[[2]string]bool)          // key and value
 	parts := make([]keys.Part, len(entries))
@@ -61,9 +52,9 @@ func (e *envoy) list(entries []descriptor.Entry, above trail) {
 		if d.Path == "" {
 			continue
 		}
-		parts[i] = e.entry(d)
+		parts[i] = j.entry(d)
 		if seen[[2]string{d.Key, string(d.Value)}] {
-			e.Fault(d.Path, descriptor.Twice)
+			j.Fault(d.Path, descriptor.Twice)
 		}
 		seen[[2]string{d.Key, string(d.Value)}] = true
 		if values[d.Key] == nil {
@@ -76,9 +67,9 @@ func (e *envoy) list(entries []descriptor.Entry, above trail) {
 	for i := range entries {
 		d := &entries[i]
 		below := above.down(d, parts[i], values[d.Key])
-		e.limited(d, below)
-		e.list(d.Descriptors, below)
+		rules = j.list(j.limited(rules, d, below), d.Descriptors, below)
 	}
+	return rules
 }
 
 // down returns the trail below d, whose key is part. values are those of its key in its
@@ -98,10 +89,10 @@ func (t trail) down(d *descriptor.Entry, part keys.Part, values *overlap.Words) 
 	return below
 }
 
-// limited adds the rule of an entry with a limit.
-func (e *envoy) limited(d *descriptor.Entry, t trail) {
+// limited appends the rule of an entry with a limit.
+func (j *judge) limited(rules []compiled, d *descriptor.Entry, t trail) []compiled {
 	if d.Limit == nil || d.Limit.Unlimited {
-		return
+		return rules
 	}
 	c := compiled{path: d.Path, limit: d.Limit.Limit, conditions: t.conditions}
 	c.ID, c.Key = shortID(t.id), t.key
@@ -109,34 +100,34 @@ func (e *envoy) limited(d *descriptor.Entry, t trail) {
 	case len(c.Key) == 0:
 		c.Key = []keys.Part{{Source: keys.Global}}
 	case len(c.Key) > keyPartsMax:
-		e.Fault(d.Path, "must have at most %d keys without value on the way down, has %d", keyPartsMax, len(c.Key))
+		j.Fault(d.Path, "must have at most %d keys without value on the way down, has %d", keyPartsMax, len(c.Key))
 	}
 	if d.Limit.Shadow {
 		c.Mode = Shadow
 	}
 	c.Rule.Limit = c.limit.Config()
-	e.rules = append(e.rules, c)
+	return append(rules, c)
 }
 
 // entry reports the fields of an entry that mean something different here than in Envoy's
 // rate limit service, and returns the part that its key stands for. Fields that only name
 // and shape metrics are ignored; those that would change what is limited are faults.
-func (e *envoy) entry(d *descriptor.Entry) (part keys.Part) {
+func (j *judge) entry(d *descriptor.Entry) (part keys.Part) {
 	var err error
 	if d.Key != "" {
-		part, err = e.o.DescriptorKeys.part(d.Key)
-		e.Under(d.Path+".key", err)
+		part, err = j.o.DescriptorKeys.part(d.Key)
+		j.Under(d.Path+".key", err)
 	}
 	if d.Value != "" && part != (keys.Part{}) {
 		value, err := valueOf(part, d.Key, string(d.Value))
 		d.Value = strict.Word(value)
-		e.Under(d.Path+".value", err)
+		j.Under(d.Path+".value", err)
 	}
 	if d.QuotaMode {
-		e.Fault(d.Path+".quota_mode", "must be false: true is not supported")
+		j.Fault(d.Path+".quota_mode", "must be false: true is not supported")
 	}
 	if d.Limit != nil && len(d.Limit.Replaces) > 0 {
-		e.Fault(d.Path+".rate_limit.replaces", "is not supported: all limits that match apply")
+		j.Fault(d.Path+".rate_limit.replaces", "is not supported: all limits that match apply")
 	}
 	d.DetailedMetric, d.ValueToMetric, d.Metadata = false, false, nil
 	return part
