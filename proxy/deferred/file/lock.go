@@ -9,7 +9,7 @@ import (
 	"weir/proxy/deferred"
 )
 
-// lockPath marks a file as used by this process until the returned file is closed: path.lock, since
+// lockPath marks a file as used by this process until unlock of the returned file: path.lock, since
 // the marked file may be replaced. The error is deferred.ErrInUse if another process has locked it.
 func lockPath(path string) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, fileMode)
@@ -24,4 +24,11 @@ func lockPath(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// unlock ends the mark. Closing alone would not, while a child that this process is starting has not
+// yet closed its copy of the descriptor.
+func unlock(f *os.File) {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	_ = f.Close() // nothing was written
 }

@@ -73,7 +73,7 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 	}
 	if err != nil {
 		q.shut()
-		_ = q.lock.Close() // nothing was written
+		unlock(q.lock)
 		return nil, err
 	}
 	if q.index.Open > garbageMin { // reading has left as much garbage as the index uses

@@ -44,7 +44,7 @@ type Queue struct {
 	now  time.Time // when it was last opened
 	log  *slog.Logger
 	seal seal.Sealer
-	lock *os.File // closed to unlock the queue
+	lock *os.File
 
 	box *inbox.Box[*op]
 

@@ -245,5 +245,5 @@ func (q *Queue) finish() {
 	q.reading.Lock()
 	defer q.reading.Unlock()
 	q.shut()
-	_ = q.lock.Close() // nothing was written
+	unlock(q.lock)
 }
