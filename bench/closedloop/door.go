@@ -98,7 +98,7 @@ func (d *door) late(now float64, v *visit) (wait float64) {
 
 func (d *door) answered(now float64, v *visit) {
 	d.spend(now)
-	v.answer.Crowded = !d.room()
+	v.answer.Crowded, v.answer.Alone = !d.room(), d.inFlight <= 1
 	d.inFlight--
 	v.answer.Refused = v.outcome != fine
 	d.gate.Answered(d.time(now), &v.answer)

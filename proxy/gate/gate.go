@@ -152,8 +152,8 @@ type Answer struct {
 	Refused  bool          // 429, 502, 503, 504, a timeout or a broken connection
 	Full     bool          // the gate bound when it was sent: it had waited, or the next one had to
 	InFlight int           // at the target when it was sent, itself included
-	Crowded  bool          // no place is free when it comes, but its own
-	Alone    bool          // no other request has a place when it comes
+	Crowded  bool          // no place is free when it is recorded, but its own
+	Alone    bool          // no other request has a place then, streams apart
 }
 
 // Answered records an answer, when it comes or later. It reports whether the limit and the Look

@@ -31,33 +31,41 @@ const (
 // clearly more rarely than before. When a crowd comes to a target that works as before, as many
 // answers come as before, or more.
 type slump struct {
-	at    [slumpAnswers]int64 // ring of when the latest answers came, in ns
-	n     int                 // answers ever
-	since int                 // value of n when the target last had nothing to do
-	usual float64             // answers per second
-	from  float64             // limit before the fall, until it is known whether it helped; 0: there was none
+	began time.Time
+	at    [slumpAnswers]time.Duration // ring of when the latest answers came, since began
+	n     int                         // answers ever
+	since int                         // value of n when the target last had nothing to do
+	usual float64                     // answers per second
+	from  float64                     // limit before the fall, until it is known whether it helped; 0: there was none
 }
 
 // note records when an answer began to come. The time of one whose end came much later does not
 // precede that of an answer recorded before it: then it would look as if no others had come in
 // between.
-func (s *slump) note(now int64, a *Answer) {
-	at, last := now-int64(a.Ago), s.at[(s.n+slumpAnswers-1)%slumpAnswers]
+func (s *slump) note(now time.Duration, a *Answer) {
+	came, last, idle := now-a.Ago, s.last(), s.idle()
+	at := came
 	if last <= now { // otherwise the clock was set back
 		at = max(at, last)
 	}
 	s.at[s.n%slumpAnswers] = at
 	s.n++
-	if a.Alone {
+	if a.Alone && !a.Refused || idle && came <= last { // the latter came before the target was idle
 		s.since = s.n
 	}
 }
+
+// last returns when the latest answer came.
+func (s *slump) last() time.Duration { return s.at[(s.n+slumpAnswers-1)%slumpAnswers] }
+
+// idle reports whether no request had a place at the target after the latest answer.
+func (s *slump) idle() bool { return s.n > 0 && s.since == s.n }
 
 // rate returns how many answers per second the latest n are. It is negative if the clock was set
 // back among them.
 func (s *slump) rate(n int) float64 {
 	last, first := s.at[(s.n-1)%slumpAnswers], s.at[(s.n-n)%slumpAnswers]
-	return float64(n-1) * float64(time.Second) / float64(last-first)
+	return float64(n-1) / (last - first).Seconds()
 }
 
 // slumped reports whether the target has slumped. If so, answers per second tell how far.
@@ -77,10 +85,13 @@ func (s *slump) slumped() (rate float64, ok bool) {
 // comes meanwhile waits at the proxy. It reports whether the limit fell.
 func (g *Gate) slumps(now time.Time, a *Answer) bool {
 	s := &g.slump
-	if s.since == s.n && s.n > 0 && a.Sent.After(g.room.relief) {
-		g.room.relief = a.Sent // a target with nothing to do has no queue, however long ago it answered
+	if s.n == 0 {
+		s.began = now
 	}
-	s.note(now.UnixNano(), a)
+	if s.idle() && a.Sent.After(g.room.relief) {
+		g.room.relief = a.Sent // a target with nothing to do has no queue, unless of another proxy
+	}
+	s.note(now.Sub(s.began), a)
 	if !a.Crowded || a.Refused || !g.room.open || g.probe.limit > 0 || g.last < 2*float64(g.brisk) {
 		return false
 	}

@@ -61,8 +61,7 @@ type late struct {
 // Answered records an answer. If another loop is recording one, the answer is kept until the
 // loop's next call, so that loops do not wait for each other.
 func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
-	taken := g.Taken()
-	a.Crowded, a.Alone = taken >= g.Limit(), taken <= 1
+	a.Crowded, a.Alone = g.Free() <= 0, g.InFlight() <= 1
 	if !g.mu.TryLock() {
 		if len(*kept) < lateMost {
 			*kept = append(*kept, late{*a, now})
@@ -74,6 +73,7 @@ func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
 	for i := range *kept {
 		l := &(*kept)[i]
 		l.Ago += now.Sub(l.at)
+		l.Alone = l.Alone && a.Alone
 		g.machine.Answered(now, &l.Answer)
 	}
 	*kept = (*kept)[:0]

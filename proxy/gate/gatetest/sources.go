@@ -92,8 +92,7 @@ func (r *run) end(q *request) {
 			r.admit(q.at)
 		})
 	default:
-		taken := q.at.places.Taken()
-		q.answer.Crowded, q.answer.Alone = taken >= q.at.places.Limit(), taken <= 1
+		q.answer.Crowded, q.answer.Alone = q.at.places.Free() <= 0, q.at.places.InFlight() <= 1
 		q.at.uses(-1, 0)
 		defer q.at.learn(r.clock(), &q.answer)
 	}
