@@ -7,7 +7,7 @@ const (
 	// time, plus boundMore: more than a gate needs, far less than a target's connections.
 	boundRoom, boundMore = 3.0, 8.0
 	boundStep            = 1.25        // ratio of two consecutive bounds, so that they rarely change
-	boundAfter           = 4           // snapshots that must be known
+	boundAfter           = 4           // snapshots that the number at work must be from
 	atWorkHalf           = 7 * 86400.0 // half-life of State.AtWork in seconds: weekends must not lower it much
 	// takesDouble is how many seconds it takes at least until State.Takes has doubled. A queue
 	// that lasts for seconds does not count; a target that has become slower does.
@@ -29,7 +29,7 @@ func (p *Policy) employ(r reading, elapsed float64) {
 		takes = min(takes, st.Takes*math.Exp2(min(elapsed/takesDouble, 1)))
 	}
 	st.Takes = takes
-	if st.Count < boundAfter { // takes may include a queue, which a maximum would keep for weeks
+	if st.Employed++; st.Employed <= boundAfter { // takes may include a queue, which a maximum would keep for weeks
 		st.AtWork = 0
 	}
 	st.AtWork = max(st.AtWork, r.good*takes)
@@ -37,7 +37,7 @@ func (p *Policy) employ(r reading, elapsed float64) {
 
 // gateMax computes Recommendation.GateMax.
 func (p *Policy) gateMax() float64 {
-	if p.st.AtWork == 0 || p.st.Count < boundAfter {
+	if p.st.AtWork == 0 || p.st.Employed < boundAfter {
 		return 0
 	}
 	most := math.Log(boundRoom*p.st.AtWork + boundMore)

@@ -239,6 +239,14 @@ func TestBoundOfGates(t *testing.T) {
 				s.Interval, s.Ended, s.InFlight = 2*time.Second, 200, 500
 			}
 		}, 3 * 5, 50},
+		{"a long queue at the first traffic", func(i int, s *Snapshot) {
+			switch {
+			case i < 6:
+				s.Ended, s.InFlight = 3, .1
+			case i == 6:
+				s.Interval, s.Ended, s.InFlight = 2*time.Second, 200, 500
+			}
+		}, 3 * 5, 50},
 		{"a queue that stands while the gate sheds", func(i int, s *Snapshot) {
 			if i >= 30 {
 				s.At, s.Interval, s.InFlight, s.GateShare = seen(30, nil).At.Add(2*time.Second*time.Duration(i-30)), 2*time.Second, 40, 1

@@ -15,12 +15,13 @@ type State struct {
 	At       time.Time `json:"at"`    // newest snapshot
 	Count    int       `json:"count"` // of snapshots
 	Capacity Capacity  `json:"capacity"`
-	Base     float64   `json:"base"`   // p95 at low load in seconds; 0: unknown
-	Good     float64   `json:"good"`   // good answers per second over the last half minute
-	Proven   float64   `json:"proven"` // highest of them while the target was healthy; half-life of a day
-	Takes    float64   `json:"takes"`  // mean answer time without a queue in seconds; 0: unknown
-	AtWork   float64   `json:"atWork"` // most requests that a healthy target has worked on at a time; half-life of a week
-	Full     float64   `json:"full"`   // seconds for which a gate has recently held back much
+	Base     float64   `json:"base"`     // p95 at low load in seconds; 0: unknown
+	Good     float64   `json:"good"`     // good answers per second over the last half minute
+	Proven   float64   `json:"proven"`   // highest of them while the target was healthy; half-life of a day
+	Takes    float64   `json:"takes"`    // mean answer time without a queue in seconds; 0: unknown
+	AtWork   float64   `json:"atWork"`   // most requests that a healthy target has worked on at a time; half-life of a week
+	Employed int       `json:"employed"` // snapshots that AtWork is from
+	Full     float64   `json:"full"`     // seconds for which a gate has recently held back much
 	Guard    Guard     `json:"guard"`
 	Advised  Limit     `json:"advised"` // the newest recommendation
 	Belief   Belief    `json:"belief"`
@@ -42,8 +43,8 @@ func (s *State) validate() error {
 	switch b := &s.Belief; {
 	case s.Version != stateVersion:
 		return fmt.Errorf("version %d, want %d", s.Version, stateVersion)
-	case s.Count < 0 || s.Count > 0 && s.At.Year() < 1970:
-		return fmt.Errorf("%d snapshots until %v", s.Count, s.At)
+	case s.Count < 0 || s.Employed < 0 || s.Count > 0 && s.At.Year() < 1970:
+		return fmt.Errorf("%d snapshots until %v, %d for the number at work", s.Count, s.At, s.Employed)
 	case !within(s.Base, delayMax.Seconds()):
 		return fmt.Errorf("base %v, want seconds", s.Base)
 	case !within(s.Good, numberMax) || !within(s.Proven, numberMax) || !within(s.Full, numberMax):

@@ -15,6 +15,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}{
 		{"another version", func(s *State) { s.Version = 7 }, "version 7, want 2"},
 		{"a negative count", func(s *State) { s.Count = -1 }, "-1 snapshots"},
+		{"fewer than none at work", func(s *State) { s.Employed = -1 }, "-1 for the number at work"},
 		{"a base that is no number", func(s *State) { s.Base = math.NaN() }, "base NaN"},
 		{"good answers without end", func(s *State) { s.Good = math.Inf(1) }, "good +Inf"},
 		{"a proof of nonsense", func(s *State) { s.Proven = -1 }, "proven -1"},

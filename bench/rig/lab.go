@@ -142,17 +142,24 @@ func (l *Lab) StartForeign(name, addr string, command ...string) *Process {
 	return p
 }
 
-// Redis starts a Redis that ends with the current part.
+// Redis starts a Redis that ends with the current part. If it has crashed, the part fails.
 func (l *Lab) Redis() *Redis {
 	r := Must(StartRedis(l.Ctx))
-	l.Keep(r.End)
+	l.ends = append(l.ends, func() error {
+		defer r.End()
+		return r.crashed()
+	})
 	return r
 }
 
-// Postgres starts a PostgreSQL with settings that ends with the current part.
+// Postgres starts a PostgreSQL with settings that ends with the current part. If it has crashed, the
+// part fails.
 func (l *Lab) Postgres(settings ...string) *Postgres {
 	p := Must(StartPostgres(l.Ctx, settings...))
-	l.Keep(p.End)
+	l.ends = append(l.ends, func() error {
+		defer p.End()
+		return p.crashed()
+	})
 	return p
 }
 

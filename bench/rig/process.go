@@ -84,8 +84,9 @@ func (p *Process) Stop() error {
 	if p.killed.Load() {
 		return nil
 	}
-	if ended, _ := p.Ended(); !p.stopped.Swap(true) && ended {
-		return fmt.Errorf("%s ended by itself: %v; its output:\n%s", p.Name, p.cmd.ProcessState, p.Output())
+	err := p.crashed()
+	if p.stopped.Store(true); err != nil {
+		return err
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -96,6 +97,18 @@ func (p *Process) Stop() error {
 	}
 	if p.err != nil && !p.Foreign {
 		return fmt.Errorf("%s ended with %w; its output:\n%s", p.Name, p.err, p.Output())
+	}
+	return nil
+}
+
+// crashed returns an error if the process has ended without having been killed or stopped. It is nil
+// for one that could not be started.
+func (p *Process) crashed() error {
+	if p == nil || p.killed.Load() || p.stopped.Load() {
+		return nil
+	}
+	if ended, _ := p.Ended(); ended {
+		return fmt.Errorf("%s ended by itself: %v; its output:\n%s", p.Name, p.cmd.ProcessState, p.Output())
 	}
 	return nil
 }

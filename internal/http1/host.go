@@ -93,9 +93,15 @@ func validLiteral(h []byte) bool {
 		}
 		address = address[:zone]
 	}
+	if len(address) > addressMax {
+		return false
+	}
 	addr, err := netip.ParseAddr(string(address))
 	return err == nil && addr.Is6() && addr.Zone() == ""
 }
+
+// addressMax is the length of the longest IPv6 address.
+const addressMax = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
 
 // validFutureAddress checks "v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" ).
 func validFutureAddress(a []byte) bool {

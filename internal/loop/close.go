@@ -174,6 +174,7 @@ func (c *Conn) notifyClosed(now time.Time) {
 		l.conns[c.at] = l.conns[last]
 		l.conns[c.at].at = c.at
 		l.conns = slices.Delete(l.conns, last, last+1)
+		c.at = -1 // at the end, since c may be the last one
 	}
 	if c.handler == nil {
 		return

@@ -58,7 +58,10 @@ func newBackend(cfg Config) (*backend, error) {
 		return nil, fmt.Errorf("use PostgreSQL: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	parsed, _ := cfg.parse() // Validate has checked it
+	parsed, err := cfg.parse() // reads files again, which may have changed
+	if err != nil {
+		return nil, fmt.Errorf("use PostgreSQL: %w", err)
+	}
 	b := &backend{cfg: cfg, schema: quoted(cfg.Schema) + ".", pool: newPool(parsed, cfg.Connections, cfg.silence), documents: newPool(parsed, 1, cfg.silence),
 		counts: newCounts(), lookout: lookout{lock: make(chan struct{}, 1)}}
 	var stopping context.Context
