@@ -13,8 +13,9 @@ import (
 	"weir/loadgen/record"
 )
 
-// ahead is the time between the start of the load generators and the first request.
-const ahead = 700 * time.Millisecond
+// ahead is the time between the start of the load generators and the first request, in which they
+// open their connections: 12,000 in the situation steady.
+const ahead = 2 * time.Second
 
 // A stage holds the programs of one run.
 type stage struct {
