@@ -8,9 +8,6 @@ import (
 // Streams may take 1/streamsPart of the places.
 const streamsPart = 4
 
-// StreamPlaces returns how many of limit places the given number of streams take.
-func StreamPlaces[N int | int64](streams, limit N) N { return min(streams, limit/streamsPart) }
-
 // A proxy reports to the advisor every PressedEvery while gates of PressedShare of all places
 // are full, since the target's capacity is visible then.
 const (
@@ -71,7 +68,7 @@ func (p *Places) InFlight() int { return int(p.short.Load()) }
 func (p *Places) Taken() int {
 	short, streams := p.short.Load(), p.streams.Load()
 	if streams > 0 { // few targets have any
-		short += StreamPlaces(streams, p.limit.Load())
+		short += min(streams, p.limit.Load()/streamsPart)
 	}
 	return int(short)
 }

@@ -50,7 +50,7 @@ func (s *slump) note(now time.Duration, a *Answer) {
 	}
 	s.at[s.n%slumpAnswers] = at
 	s.n++
-	if a.Alone && !a.Refused || idle && came <= last { // the latter came before the target was idle
+	if a.Alone && !a.Refused || idle && came <= last { // what came before the idle time does not end it
 		s.since = s.n
 	}
 }
