@@ -152,7 +152,7 @@ func (g *Gate) judgeFirst(now time.Time, r *reading) {
 func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	g.room.open = false
 	sure := r.waiting-2*r.noise > queueMost
-	if sure && now.Sub(g.bound) < burst && now.Sub(g.room.relief) < burst || !sure && !r.long && r.waiting+2*r.noise >= .1 {
+	if sure && now.Sub(g.bound) < burst && g.queued(now) < burst || !sure && !r.long && r.waiting+2*r.noise >= .1 {
 		return false
 	}
 	if g.limit >= g.before.limit {

@@ -54,7 +54,7 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 		g.set(p.limit)
 		p.limit = 0
 		return true
-	case g.calm.known >= knownStep && now.Sub(g.bound) < probeMin && now.Sub(g.room.relief) < queueStands:
+	case g.calm.known >= knownStep && now.Sub(g.bound) < probeMin && g.queued(now) < queueStands:
 		p.last, p.period = now, probeMin
 		return false
 	case g.refused.from > 0 && g.limit >= g.refused.ceiling: // the target limits its queue itself

@@ -45,9 +45,9 @@ func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
 	m := &g.room
 	m.most += (r.mean - m.most) * min(1, float64(r.span)/float64(crowdForget))
 	m.most = max(float64(g.window.peak), m.most)
-	stands := now.Sub(m.relief) > queueStands
+	stands := g.queued(now) > queueStands
 	switch to := crowd*m.most + crowdMin; {
-	case m.waiting > queueMuch && r.waiting-2*r.noise > queueMuch && now.Sub(m.relief) > queueLasts:
+	case m.waiting > queueMuch && r.waiting-2*r.noise > queueMuch && g.queued(now) > queueLasts:
 		g.atWork += .2 * (r.atWork - g.atWork)
 		m.most = r.mean
 		g.fall(now, r.atWork+math.Sqrt(r.atWork), Latency)
@@ -67,6 +67,14 @@ func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
 		g.atWork += .2 * (r.atWork - g.atWork)
 	}
 	return true
+}
+
+// queued returns how long there may have been a queue.
+func (g *Gate) queued(now time.Time) time.Duration {
+	if g.slump.idle() {
+		return 0
+	}
+	return now.Sub(g.room.relief)
 }
 
 // note updates the share of waiting.
