@@ -15,14 +15,12 @@ const (
 	// Memories, in forecasts scored. Overlapping targets repeat the same information, so
 	// a regression over them has a longer memory.
 	mixerLeast, mixerMost = 10, 150 // a quarter of a day within these
-	ridgeShort            = 300     // and ten targets' length
-	ridgeLong             = 1500    // and two weeks, at most ridgeWeeks, and thirty targets' length
-	ridgeWeeks            = 4000
+	ridgeMemory           = 1000    // and ten targets' length
 
-	// Priors of regressions: coefficients of about half, and a small constant.
+	// Priors of the regression: coefficients of about half, and a small constant.
 	tauFeature, tauConstant = .5, .05
 	robustAt                = .7   // relative error from which a row counts by its error and not by its square
-	logMax                  = 2.5  // distance of a regression from its base, in z
+	logMax                  = 2.5  // distance of the regression from its base, in z
 	reachBy                 = 1.2  // how far it may leave the range of the other experts: beyond, it extrapolates
 	errsKeep                = .999 // makes the errors cover about the last thousand forecasts
 )
@@ -41,7 +39,11 @@ type promise struct {
 	x         [featuresN]float64
 }
 
-// A class has the regressions, the mixture and the band of one horizon.
+// A class has the regression, the mixture and the band of one horizon. The regression is the expert
+//
+//	(base + c) exp(θ·x) - c, of all features x
+//
+// which learns z ahead minus z of the base level.
 type class struct {
 	steps   float64 // slots ahead
 	ahead   float64 // seconds
@@ -49,10 +51,9 @@ type class struct {
 	pending []promise
 	first   int
 	waiting int
-	learnt  int
 	mixer   *mixer
 	band    band
-	ridges  [len(regressions)]*ridge
+	ridge   *ridge
 	errs    struct{ abs, truth, n float64 }
 	now     promise
 }
@@ -64,17 +65,9 @@ func newClass(ahead, dt float64) *class {
 	perDay := max(day/dt/float64(k.stride), 1)
 	overlap := max(1, k.steps/float64(k.stride)) // how many consecutive forecasts have overlapping targets
 	k.mixer = newMixer(expertsN, max(mixerLeast, min(perDay/4, mixerMost))+overlap)
-	long := math.Exp2(-1 / (ridgeLong + min(14*perDay, ridgeWeeks) + 30*overlap))
-	short := math.Exp2(-1 / (ridgeShort + 10*overlap))
 	tau := slices.Repeat([]float64{tauFeature}, featuresN)
 	tau[featureConstant] = tauConstant
-	for i, g := range regressions {
-		decay := short
-		if g.long {
-			decay = long
-		}
-		k.ridges[i] = newRidge(tau[:g.features], decay, overlap)
-	}
+	k.ridge = newRidge(tau, math.Exp2(-1/(ridgeMemory+10*overlap)), overlap)
 	k.band = newBand(max(bandLeast, min(bandSpan/dt, bandMost))+overlap, overlap)
 	return k
 }
@@ -96,15 +89,13 @@ func (k *class) ask(p *promise, m *moment) {
 		p.experts[i] = e.ask(m)
 	}
 	m.features(&p.x)
-	low, high := reach(p.experts[:expertRidge])
-	for i, r := range k.ridges {
-		f := math.NaN()
-		if r.rows >= r.p+10+int(2*r.overlap) {
-			f = math.Exp(m.z[levelBase]+min(max(r.predict(p.x[:]), -logMax), logMax)) - m.c
-			f = min(max(f, low/reachBy), high*reachBy, m.most)
-		}
-		p.experts[expertRidge+i] = f
+	r, f := k.ridge, math.NaN()
+	if r.rows >= r.p+10+int(2*r.overlap) {
+		low, high := reach(p.experts[:expertRidge])
+		f = math.Exp(m.z[levelBase]+min(max(r.predict(p.x[:]), -logMax), logMax)) - m.c
+		f = min(max(f, low/reachBy), high*reachBy, m.most)
 	}
+	p.experts[expertRidge] = f
 }
 
 // reach returns the smallest and the largest available forecast.
@@ -146,31 +137,25 @@ func (k *class) settle(at, dt, y float64, idle bool) (p *promise) {
 }
 
 func (k *class) learn(p *promise, y float64, idle bool) {
-	k.learnt++
 	k.mixer.learn(y, p)
 	k.band.learn(y, p, idle)
 	target := min(max(math.Log((y+p.c)/(p.base+p.c)), -logMax), logMax)
-	for _, r := range k.ridges {
-		x := p.x[:r.p]
-		e := math.Abs(target - r.predict(x))
+	r, w := k.ridge, 1.0
+	e := math.Abs(target - r.predict(p.x[:]))
+	if r.n > 20 {
 		size := math.Sqrt(r.err/max(r.n, 1)) + 1e-9
-		w := 1.0
-		if r.n > 20 {
-			w = min(1, robustAt*size/max(e, 1e-12))
-		}
-		r.learn(x, target, w*p.heft)
+		w = min(1, robustAt*size/max(e, 1e-12))
 	}
-	e := math.Abs(y - p.point)
+	r.learn(p.x[:], target, w*p.heft)
+	e = math.Abs(y - p.point)
 	k.errs.abs = k.errs.abs*errsKeep + e
 	k.errs.truth = k.errs.truth*errsKeep + y
 	k.errs.n++
 }
 
-// solve solves the regressions.
+// solve solves the regression and the weights of the mixture.
 func (k *class) solve() {
-	for _, r := range k.ridges {
-		r.solve()
-	}
+	k.ridge.solve()
 	k.mixer.stack.solve(stackSteps, k.now.experts[:])
 }
 
@@ -186,15 +171,12 @@ func (p *promise) walk(c *codec.Codec) {
 func (k *class) walkLearnt(c *codec.Codec) {
 	k.mixer.walk(c)
 	k.band.walk(c)
-	for _, r := range k.ridges {
-		r.walk(c)
-	}
+	k.ridge.walk(c)
 	c.Float(&k.errs.abs, &k.errs.truth, &k.errs.n)
 }
 
 func (k *class) walk(c *codec.Codec) {
 	k.walkLearnt(c)
-	c.Int(&k.learnt)
 	k.now.walk(c)
 	if c.Reading {
 		k.first = 0

@@ -9,7 +9,7 @@
 //	calendar     the same time yesterday and last week; profiles of day, week and hour;
 //	             a few waves fitted by regression; announced events
 //	experts      forecasts made of these, each with its formula in one table
-//	regressions  on all of these, each horizon by itself, with a long and a short memory
+//	regression   on all of these, each horizon by itself
 //	mixer        combines the available forecasts: by recent losses, by losses over a long
 //	             time, by constrained least squares, and by how well these three did
 //	band         quantiles around it that track their own coverage, but while idle

@@ -26,7 +26,7 @@ type engine struct {
 	levels  levels
 	seasons seasons
 	moment  moment // scratch of predict
-	turn    int    // index of the class whose regressions are solved next
+	turn    int    // index of the class whose regression is solved next
 	odd     int    // consecutive intervals that differ from dt
 	oddDt   float64
 }
@@ -42,7 +42,7 @@ func newEngine(dt float64) *engine {
 	return e
 }
 
-// solve solves the regressions and mixtures of some classes, in turn.
+// solve solves the regression and the mixture of some classes, in turn.
 func (e *engine) solve() {
 	n := 1
 	if e.dt >= solvedAllFrom {

@@ -52,7 +52,7 @@ type expert struct {
 	ask           func(*moment) float64
 }
 
-// experts are all experts except the regressions. In the formulas y is the newest rate, h
+// experts are all experts except the regression. In the formulas y is the newest rate, h
 // the slots ahead and s a season of the calendar, as z.
 //
 // All but last, which stands in where the others are silent, are worth at least half a
@@ -76,28 +76,16 @@ var experts = [...]expert{
 
 const (
 	expertLast  = 0
-	expertRidge = len(experts) // index of the first regression
-	expertsN    = expertRidge + len(regressions)
+	expertRidge = len(experts) // index of the regression
+	expertsN    = expertRidge + 1
 )
-
-// regressions are experts that learn separately for every horizon: z ahead minus z of the
-// base level, from the features that they use.
-var regressions = [...]struct {
-	name, formula string
-	features      int
-	long          bool // remembers weeks, not hours
-}{
-	{"regression_long", "(base + c) exp(θ·x) - c, all x, memory of weeks", featuresN, true},
-	{"regression", "(base + c) exp(θ·x) - c, all x, memory of hours", featuresN, false},
-	{"regression_levels", "(base + c) exp(θ·x) - c, x without calendar", featuresLevel, false},
-}
 
 // expertName returns the name of expert i.
 func expertName(i int) string {
-	if i < expertRidge {
-		return experts[i].name
+	if i == expertRidge {
+		return "regression"
 	}
-	return regressions[i-expertRidge].name
+	return experts[i].name
 }
 
 // levelFeatures are the features of the last slots, the same for every horizon, as

@@ -12,7 +12,7 @@ import (
 // with every change of a walk.
 const (
 	stateWord    = "weir forecast"
-	stateVersion = 9
+	stateVersion = 10
 )
 
 // Encode encodes everything except the settings and the history.
