@@ -234,6 +234,13 @@ func (x *Exchange) answersLong(now time.Time) bool {
 	return now.Sub(x.outcome.Answered) >= x.env.Settings.TargetTimeout
 }
 
+// OutcomeSoFar returns the outcome of an exchange whose answer has begun, as if it ended now.
+func (x *Exchange) OutcomeSoFar() Outcome {
+	o := x.outcome
+	o.Status = x.status
+	return o
+}
+
 // HandleStream reports whether the current answer may be streamed. While no more streams are
 // allowed it is collected, as far as time and BufferBytesMax permit.
 func (x *Exchange) HandleStream(now time.Time, ok bool) {

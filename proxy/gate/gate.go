@@ -157,7 +157,7 @@ type Answer struct {
 }
 
 // Answered records an answer, when it comes or later. It reports whether the limit and the Look
-// may have changed. Uploads, streams and tunnels must not be recorded, since their duration
+// may have changed. Streamed uploads and tunnels must not be recorded, since their duration
 // depends on the client.
 func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	w, took := &g.window, now.Sub(a.Sent)-a.Ago

@@ -290,9 +290,13 @@ func (c *client) unavailable(now time.Time, why exchange.Fault) {
 
 // stream reports whether the answer on the held connection may be streamed.
 func (c *client) stream(now time.Time) bool {
-	t := c.upstream.target
+	t, long := c.upstream.target, c.wait.Streams()
 	if !t.pool.Stream(&c.wait) {
 		return false
+	}
+	if !long {
+		o := c.s.OutcomeSoFar()
+		t.learnt(now, c, &o)
 	}
 	c.side.line.Give(now, &c.wait)
 	t.note(now)
@@ -334,7 +338,9 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 		c.cancel(now)
 		return
 	}
-	c.at.Value.learnt(now, c, o)
+	if !c.wait.Streams() {
+		c.at.Value.learnt(now, c, o)
+	}
 	switch {
 	case o.Sent.IsZero() || o.Fault == exchange.FaultStreams: // the target is not to blame
 		c.leave()

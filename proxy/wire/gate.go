@@ -40,14 +40,15 @@ func (t *target) admitted(c *client) {
 	c.answer.Full = c.answer.Full || free <= 0
 }
 
-// learnt passes the outcome of an exchange of c to the gate, except for streams and tunnels,
-// whose duration depends on the client.
+// learnt passes to the gate when the answer to an exchange of c began, or why there is none. An
+// answer that is streamed must be passed when that begins and not at its end, uploads and tunnels
+// never: the client determines how long they take.
 func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
-	if !t.gated() || c.wait.Streams() || o.Complete.IsZero() {
+	if !t.gated() || o.Complete.IsZero() {
 		return
 	}
-	if o.Answered.IsZero() && o.Fault == exchange.FaultNone {
-		return // the client disconnected before the answer
+	if o.Answered.IsZero() && (o.Fault == exchange.FaultNone || o.Fault == exchange.FaultStreams) {
+		return // the client disconnected before the answer, or nothing was sent
 	}
 	a := &c.answer
 	a.Sent, a.Ago, a.Refused, a.Class = o.Complete, 0, unable(o), t.side.routes.Class(c.route, o.Method, o.Status)
@@ -59,6 +60,9 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 
 // unable reports whether the target was unable to serve the request.
 func unable(o *exchange.Outcome) bool {
+	if o.Fault == exchange.FaultStreams {
+		return false // it answered, but could not be streamed
+	}
 	switch o.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true

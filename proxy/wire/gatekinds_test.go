@@ -1,9 +1,13 @@
 package wire
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,16 +103,15 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 	}
 }
 
-// However long streams and tunnels last, and their answers take to begin, the gate learns nothing
-// from them: their clients set the pace.
-func TestGateLearnsNothingFromStreams(t *testing.T) {
+// Of streams and tunnels the gate learns nothing at their end: their clients set the pace.
+func TestGateLearnsNothingFromTheEndOfStreams(t *testing.T) {
 	_, tg := newGated(2, 64, 0)
 	now, c := time.Unix(1_700_000_000, 0), new(client)
 	answer := func(n int, took time.Duration) {
 		for range n {
 			now = now.Add(time.Millisecond)
-			c.answer = gate.Answer{InFlight: tg.gate.Limit(), Full: true}
-			tg.learnt(now, c, &exchange.Outcome{Method: http1.GET, Status: 200, Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
+			c.at, c.answer = tg.at, gate.Answer{InFlight: tg.gate.Limit(), Full: true}
+			c.learn(now, &exchange.Outcome{Method: http1.GET, Status: 200, Relayed: true, Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
 		}
 	}
 	answer(5000, 10*time.Millisecond)
@@ -121,6 +124,48 @@ func TestGateLearnsNothingFromStreams(t *testing.T) {
 	tg.pool.EndStream(&c.wait)
 	if answer(5000, time.Minute); tg.gate.Look().Median == before.Median {
 		t.Error("the gate learns nothing from other answers either")
+	}
+}
+
+// The gate learns when an answer begins that is streamed because its length is not known, long
+// before it ends.
+func TestGateLearnsWhenStreamsBegin(t *testing.T) {
+	over := make(chan struct{})
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-over
+	}))
+	t.Cleanup(target.Close)
+	t.Cleanup(func() { close(over) })
+	r := startWith(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Min: 2} }, target.URL, "TARGET_STREAM_SHARE", "1", "EVENT_LOOPS", "1")
+	for range 40 {
+		c := r.dial()
+		c.Send(get)
+		if line, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 200") {
+			t.Fatal(line, err)
+		}
+	}
+	look := (*r.sides[0].seen.Load())[r.Targets.All()[0]].gate.Look()
+	if look.Median == 0 || look.Limit == r.connsPerTarget {
+		t.Errorf("after 40 answers that have begun the gate is %+v", look)
+	}
+}
+
+// An answer that could not be streamed is no refusal by the target, and none at all if nothing was
+// sent.
+func TestGateBlamesNoTargetForStreams(t *testing.T) {
+	_, tg := newGated(2, 64, 0)
+	now := time.Unix(1_700_000_000, 0)
+	for i := range 5000 {
+		now = now.Add(time.Millisecond)
+		o := exchange.Outcome{Method: http1.GET, Status: 503, Fault: exchange.FaultStreams, Sent: now.Add(-10 * time.Millisecond), Complete: now.Add(-10 * time.Millisecond), Answered: now}
+		if i%2 == 0 {
+			o.Answered = time.Time{}
+		}
+		tg.learnt(now, &client{answer: gate.Answer{InFlight: 10}}, &o)
+	}
+	if look := tg.gate.Look(); look.Cuts != [gate.Reasons]uint64{} || look.Down || look.Median == 0 {
+		t.Errorf("the gate is %+v", look)
 	}
 }
 
