@@ -2,6 +2,8 @@
 package route
 
 import (
+	"sync"
+
 	"weir/internal/http1"
 	"weir/proxy/gate"
 	"weir/proxy/rule"
@@ -12,14 +14,31 @@ import (
 // classes, so frequent combinations get a class of their own and the rest share the last
 // one. Clients cannot add classes: only rules do, which are configuration.
 //
-// Owned by its loop.
+// Safe for concurrent use by Loops. They share it because they share the gates, which learn by
+// class.
 type Table struct {
+	mu     sync.Mutex
+	byID   map[string]uint16             // numbers of routes, from 1
+	pairs  [(routesMax + 1) * kinds]pair // by number and operation
+	owners [gate.Classes - 1]*pair
+	seen   int // answers since all counts were halved
+}
+
+// A Loop is what one loop knows of a Table.
+//
+// Owned by its loop.
+type Loop struct {
+	table   *Table
 	set     *rule.Set                     // the set that byIndex belongs to
 	byIndex []route                       // by index of its rules
-	byID    map[string]uint16             // numbers, from 1
-	pairs   [(routesMax + 1) * kinds]pair // by number and operation
-	owners  [gate.Classes - 1]*pair
-	seen    int // answers since all counts were halved
+	told    [(routesMax + 1) * kinds]told // by number and operation
+}
+
+// A told is the class of a pair, as the Table last said.
+type told struct {
+	known bool
+	class uint8
+	seen  uint8 // answers since then
 }
 
 // A route is the part of a rule that determines where requests go.
@@ -48,59 +67,85 @@ const (
 	routesMax = 255
 	// forgetAfter is the number of answers after which all counts are halved.
 	forgetAfter = 1 << 20
+	// askAfter is the number of answers of a pair after which a loop asks for its class again, so
+	// that it seldom needs the lock.
+	askAfter = 64
 
 	notModified = 304
 )
 
+// NewLoop returns a Loop of t.
+func (t *Table) NewLoop() *Loop { return &Loop{table: t} }
+
 // Of returns the route number of a request to which the given rules of a set apply.
-func (t *Table) Of(set *rule.Set, hits []rule.Hit) uint16 {
+func (l *Loop) Of(set *rule.Set, hits []rule.Hit) uint16 {
 	if len(hits) == 0 {
 		return 0
 	}
-	if t.set != set {
-		t.follow(set)
+	if l.set != set {
+		l.set, l.byIndex, l.told = set, l.table.follow(set), [len(l.told)]told{}
 	}
 	best := route{}
 	for i := range hits {
-		if to := t.byIndex[hits[i].Index]; to.weight > best.weight {
+		if to := l.byIndex[hits[i].Index]; to.weight > best.weight {
 			best = to
 		}
 	}
 	return best.number
 }
 
-// follow takes over the rules of a new set. Rules that had a number keep it, so that
-// their requests stay in their classes.
-func (t *Table) follow(set *rule.Set) {
-	before := t.byID
-	t.set, t.byIndex, t.byID = set, t.byIndex[:0], make(map[string]uint16)
-	taken := make([]bool, routesMax+1)
-	for i := range set.Len() {
-		if n := before[set.Rule(i).ID]; n > 0 && weight(&set.Rule(i).Match) > 0 {
-			t.byID[set.Rule(i).ID], taken[n] = n, true
+// follow returns the routes of a set's rules, by index. Rules that had a number keep it, so that
+// their requests stay in their classes. Those that have gone keep theirs until all are used: a loop
+// may still follow the set before.
+func (t *Table) follow(set *rule.Set) []route {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list, ids := make([]route, set.Len()), make(map[string]bool)
+	missing := 0
+	for i := range list {
+		rl := set.Rule(i)
+		if list[i].weight = weight(&rl.Match); list[i].weight > 0 {
+			ids[rl.ID] = true
+			if t.byID[rl.ID] == 0 {
+				missing++
+			}
 		}
 	}
-	free := uint16(1)
-	for i := range set.Len() {
-		rl := set.Rule(i)
-		to := route{weight: weight(&rl.Match)}
-		if to.number = t.byID[rl.ID]; to.number == 0 && to.weight > 0 {
+	var taken [routesMax + 1]bool
+	full := len(t.byID)+missing > routesMax
+	for id, n := range t.byID {
+		if taken[n] = ids[id] || !full; !ids[id] {
+			t.drop(n)
+			if full {
+				delete(t.byID, id)
+			}
+		}
+	}
+	if t.byID == nil {
+		t.byID = make(map[string]uint16)
+	}
+	free := 1
+	for i := range list {
+		if list[i].weight == 0 {
+			continue
+		}
+		id := set.Rule(i).ID
+		if t.byID[id] == 0 {
 			for free <= routesMax && taken[free] {
 				free++
 			}
 			if free > routesMax {
-				to = route{}
-			} else {
-				to.number, taken[free] = free, true
-				t.byID[rl.ID] = free
-				t.drop(free)
+				list[i] = route{}
+				continue
 			}
+			t.byID[id], taken[free] = uint16(free), true
 		}
-		t.byIndex = append(t.byIndex, to)
+		list[i].number = t.byID[id]
 	}
+	return list
 }
 
-// drop removes a route whose number is reused.
+// drop takes the classes of a route whose rule has gone.
 func (t *Table) drop(number uint16) {
 	for kind := range kinds {
 		p := &t.pairs[int(number)*kinds+kind]
@@ -126,16 +171,29 @@ func weight(m *rule.Match) uint16 {
 }
 
 // Class returns the class of an answer on a route.
-func (t *Table) Class(number uint16, m http1.Method, status int) int {
-	p := &t.pairs[int(number)*kinds+kindOf(m, status)]
+func (l *Loop) Class(number uint16, m http1.Method, status int) int {
+	i := int(number)*kinds + kindOf(m, status)
+	p := &l.told[i]
 	p.seen++
-	if t.seen++; t.seen >= forgetAfter {
-		t.forget()
-	}
-	if !p.known || p.class == gate.Classes-1 && p.seen&(p.seen-1) == 0 {
-		t.assign(p)
+	if !p.known || p.seen >= askAfter {
+		*p = told{known: true, class: l.table.class(i, uint32(p.seen))}
 	}
 	return int(p.class)
+}
+
+// class returns the class of a pair of which a number of answers more were seen.
+func (t *Table) class(i int, more uint32) uint8 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := &t.pairs[i]
+	p.seen += more
+	if t.seen += int(more); t.seen >= forgetAfter {
+		t.forget()
+	}
+	if !p.known || p.class == gate.Classes-1 {
+		t.assign(p)
+	}
+	return p.class
 }
 
 // assign gives p a class of its own: a free one, or that of the pair seen least if p has

@@ -8,6 +8,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/gate"
+	"weir/proxy/rule"
 	"weir/proxy/rule/ruletest"
 )
 
@@ -17,7 +18,7 @@ func TestRoutes(t *testing.T) {
 	const plain, plan, host, api, report = "id: plain", "id: plan, match: {headers: {X-Plan: free}}", "id: host, match: {host: a.example}",
 		"id: api, match: {path: /api/**}", "id: report, match: {path: /api/report}"
 	set := ruletest.Set(t, plain, plan, host, api, report)
-	var r Table
+	r := new(Table).NewLoop()
 	for _, test := range []struct {
 		ids  string
 		same string // the one that names the route
@@ -46,7 +47,7 @@ func TestRouteClasses(t *testing.T) {
 	}
 	set := ruletest.Set(t, lines...)
 	for seed := range uint64(20) {
-		var r Table
+		r := new(Table).NewLoop()
 		rng := rand.New(rand.NewPCG(seed, 1))
 		numbers := make([]uint16, len(ids))
 		for i, id := range ids {
@@ -76,7 +77,7 @@ func TestRouteClasses(t *testing.T) {
 
 // Queries about a resource, and changes of it, are in other classes than reading it.
 func TestRouteKinds(t *testing.T) {
-	var r Table
+	r := new(Table).NewLoop()
 	reads, writes, asks := r.Class(0, http1.GET, 200), r.Class(0, http1.POST, 200), r.Class(0, http1.HEAD, 200)
 	if reads == writes || writes == asks || reads == asks {
 		t.Errorf("GET, POST and HEAD have the classes %d, %d, %d", reads, writes, asks)
@@ -97,7 +98,7 @@ func TestRouteKinds(t *testing.T) {
 
 // Rules that come and go leave no class behind that can no longer be used.
 func TestRoutesOfNewRules(t *testing.T) {
-	var r Table
+	r := new(Table).NewLoop()
 	for round := range 100 {
 		var lines []string
 		for i := range 300 {
@@ -114,10 +115,51 @@ func TestRoutesOfNewRules(t *testing.T) {
 	}
 }
 
+// Loops agree about routes and classes, in whichever order they see requests and new rules.
+func TestLoopsAgree(t *testing.T) {
+	before := ruletest.Set(t, "id: a, match: {path: /a}", "id: b, match: {path: /b}")
+	after := ruletest.Set(t, "id: c, match: {path: /c}", "id: b, match: {path: /b}")
+	var table Table
+	first, second := table.NewLoop(), table.NewLoop()
+	classes := func(l *Loop, set *rule.Set, ids ...string) (list []int) {
+		for _, id := range ids {
+			list = append(list, l.Class(l.Of(set, ruletest.Hits(set, id)), http1.GET, 200))
+		}
+		return list
+	}
+	a := classes(first, before, "a", "b")
+	if b := classes(second, before, "b", "a"); a[0] == a[1] || b[0] != a[1] || b[1] != a[0] {
+		t.Errorf("a and b have the classes %d on one loop, b and a %d on the other", a, b)
+	}
+	c := classes(first, after, "c", "b")
+	_ = classes(second, before, "a", "b") // as it does until its next request
+	if d := classes(second, after, "c", "b"); c[0] != d[0] || c[1] != d[1] || c[0] == c[1] || c[1] != a[1] {
+		t.Errorf("c and b have the classes %d on one loop, %d on the other, after %d for a and b", c, d, a)
+	}
+	// What one loop is asked often takes the class of what another was asked once.
+	var table2 Table
+	first, second = table2.NewLoop(), table2.NewLoop()
+	for n := range uint16(gate.Classes) {
+		first.Class(n, http1.GET, 200)
+	}
+	if c := first.Class(gate.Classes-1, http1.GET, 200); c != gate.Classes-1 {
+		t.Fatalf("the last has class %d", c)
+	}
+	for range 10 * askAfter {
+		second.Class(gate.Classes-1, http1.GET, 200)
+	}
+	for range askAfter {
+		first.Class(gate.Classes-1, http1.GET, 200)
+	}
+	if a, b := first.Class(gate.Classes-1, http1.GET, 200), second.Class(gate.Classes-1, http1.GET, 200); a != b || a == gate.Classes-1 {
+		t.Errorf("the busiest has the classes %d and %d", a, b)
+	}
+}
+
 func TestRoutesDoNotAllocate(t *testing.T) {
 	set := ruletest.Set(t, "id: a, match: {path: /a}", "id: b, match: {path: /b}")
 	hits := ruletest.Hits(set, "a", "b")
-	var r Table
+	r := new(Table).NewLoop()
 	r.Class(r.Of(set, hits), http1.GET, 200)
 	if n := testing.AllocsPerRun(1000, func() { r.Class(r.Of(set, hits), http1.GET, 200) }); n != 0 {
 		t.Errorf("%v allocations", n)

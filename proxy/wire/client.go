@@ -32,7 +32,7 @@ type client struct {
 	closed   bool                      // the client connection has closed
 	duplex   bool                      // the connection is read and written at the same time
 
-	route    uint16        // route of the exchange; see route.Table
+	route    uint16        // route of the exchange; see route.Loop
 	class    uint8         // its priority class; see gates.Classes
 	answer   gate.Answer   // what is known about the target's answer
 	from     netip.Addr    // address under which the last request was counted

@@ -101,6 +101,7 @@ type Front struct {
 	claims     claimsWarning
 	seed       maphash.Seed // of the hashes by which waiting clients are distinguished
 	classes    gates.Classes
+	routes     route.Table
 }
 
 // micros returns how long the proxy has run at now, in microseconds, plus one: never 0.
@@ -239,7 +240,7 @@ type side struct {
 	draining  bool
 	tally     *tally.Shard
 	counts    *counts.Loop
-	routes    route.Table        // routes of requests, for gates
+	routes    *route.Loop        // routes of requests, for gates
 	classes   *gates.LoopClasses // priority classes of requests, for metrics
 	refusals  *recall.Memory[recall.Refused]
 	sheds     *recall.Memory[recall.Shed] // nil if no gate sheds
@@ -253,7 +254,7 @@ type side struct {
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, classes: f.classes.NewLoop(), loop: l, counts: counts.New(), refusals: recall.New[recall.Refused](f.cfg.DecisionsPerLoop),
+	s := &side{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l, counts: counts.New(), refusals: recall.New[recall.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
 	if f.cfg.Gate.Mode == gate.On {

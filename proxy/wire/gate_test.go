@@ -13,6 +13,7 @@ import (
 	"weir/proxy/gates"
 	"weir/proxy/recall"
 	"weir/proxy/roster"
+	"weir/proxy/route"
 )
 
 // withGate starts a proxy with one loop and gates that let one request in.
@@ -73,7 +74,7 @@ func TestGateWaits(t *testing.T) {
 // A client that leaves before the answer says nothing about the target: however long it
 // has waited, its patience is no answer time.
 func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
-	tg := &target{side: &side{front: &Front{}}, gate: new(gates.Gate)}
+	tg := &target{side: &side{front: new(Front), routes: new(route.Table).NewLoop()}, gate: new(gates.Gate)}
 	tg.begin()
 	for i := range 1000 {
 		now := time.Unix(1, 0).Add(time.Duration(i) * 10 * time.Millisecond)

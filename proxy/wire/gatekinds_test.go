@@ -29,7 +29,7 @@ func crowd() *Front {
 	f.Targets.Set([]*roster.Target{spec})
 	g := new(gates.Gate)
 	for range 2 {
-		s := &side{front: f, loop: new(loop.Loop), connsPerTarget: 100}
+		s := &side{front: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoop()}
 		t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, *client](100, 100, 100)}
 		t.at = upstream.NewGroup[*target](upstream.P2C, upstream.Ejection{}, inFlightOf, nil).Add(t)
 		s.seen.Store(&map[*roster.Target]*target{spec: t})
