@@ -8,7 +8,8 @@ import (
 	"weir/proxy/refusal"
 )
 
-// keepAccept keeps the form in which the client wants a refusal, until forward has the field.
+// keepAccept keeps the form in which the client wants a refusal, where forward is not a head for a
+// target that has the field.
 func (x *Exchange) keepAccept(h *http1.Head) {
 	value, _ := h.Value(http1.FieldAccept)
 	x.wants = refusal.ParseAccept(value)
@@ -16,7 +17,7 @@ func (x *Exchange) keepAccept(h *http1.Head) {
 
 // accept returns the form in which the client wants a refusal.
 func (x *Exchange) accept() refusal.Accept {
-	if x.forward == nil {
+	if x.forward == nil || x.outcome.Own { // an own endpoint's body follows its head without an empty line
 		return x.wants
 	}
 	for value := range values(x.forward, "accept") {
@@ -25,7 +26,7 @@ func (x *Exchange) accept() refusal.Accept {
 	return refusal.Accept{}
 }
 
-// values yields the values of the fields of a name in the head that b begins with.
+// values yields the values of the fields of a name in a head, which an empty line may follow.
 func values(b []byte, name string) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for {

@@ -101,9 +101,13 @@ func (x *Exchange) beginDeferring(now time.Time) {
 	x.awaitBody(now)
 }
 
+// keptHead returns the length of the head in kept. The body follows without an empty line.
+func (x *Exchange) keptHead() int { return len(x.kept) - int(x.collected) }
+
 // wishes returns what the client wants for the stored request, and what is wrong with it.
 func (x *Exchange) wishes() (terms.Wishes, string) {
-	return x.verdict.Rule.Defer.Wishes(x.env.Settings.Callbacks, func(name string) iter.Seq[[]byte] { return values(x.kept, name) })
+	head := x.kept[:x.keptHead()]
+	return x.verdict.Rule.Defer.Wishes(x.env.Settings.Callbacks, func(name string) iter.Seq[[]byte] { return values(head, name) })
 }
 
 // keepBody keeps a piece of the body.
@@ -120,7 +124,7 @@ func (x *Exchange) keepBody(now time.Time, p []byte) {
 func (x *Exchange) store() {
 	x.request.become(requestStoring)
 	x.bodyPaused()
-	head := len(x.kept) - int(x.collected)
+	head := x.keptHead()
 	k := &x.env.kept
 	*k = Kept{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client, RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
 	k.Wishes, _ = x.wishes()

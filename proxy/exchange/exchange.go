@@ -72,7 +72,7 @@ type progress struct {
 	rateBytes int64
 
 	forward    []byte         // the request as sent to the target or to an own endpoint
-	wants      refusal.Accept // the form of a refusal, without forward
+	wants      refusal.Accept // the form of a refusal, see keepAccept
 	hostAt     int            // where the target's Host is inserted; 0: nowhere
 	replay     replay
 	failed     Fault // why the previous target could not be reached

@@ -18,6 +18,7 @@ type Reply struct {
 // the body is added when that is known.
 func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 	x.request.become(requestCollecting)
+	x.keepAccept(h)
 	if h.Length > x.bodyMax() {
 		x.fail(now, 413, bodyTooLarge)
 		return

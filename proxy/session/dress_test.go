@@ -2,6 +2,7 @@ package session
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,19 @@ func TestShedHasForms(t *testing.T) {
 		if got := string(b.s.Effects().Client); !strings.HasPrefix(got, want) || !strings.Contains(got, "d-1") || strings.Contains(got, "text/html") != strings.Contains(got, "\r\nVary: Accept\r\n") {
 			t.Errorf("%q: %s", accept, got)
 		}
+	}
+}
+
+// The body of a request to an own endpoint says nothing about the form of a refusal.
+func TestOwnBodyHasNoForm(t *testing.T) {
+	b := newBench(t, 10)
+	b.env.Settings.BufferBytesMax, b.env.Overloaded = 32, new(atomic.Bool)
+	b.s.HandleClient(b.now, []byte("POST /config/limits HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nAccept: text/html\r\n"))
+	b.s.Effects()
+	b.env.Overloaded.Store(true)
+	b.s.HandleClient(b.now, []byte("0123456789abcdef"))
+	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "application/json") {
+		t.Errorf("%s", got)
 	}
 }
 
