@@ -21,6 +21,9 @@ const (
 	// settleTimes is for how many median answer times after a fall of the limit answers are
 	// ignored whose requests were sent with more in flight than the new limit.
 	settleTimes = 4
+	// seenMost is the number of answers of a class at which the numbers of all are halved, so that
+	// the usual class is that of the latest traffic.
+	seenMost = 1 << 16
 )
 
 // A Gate bounds what is in flight to one target.
@@ -36,7 +39,8 @@ type Gate struct {
 
 	scale [Classes]float64 // the usual class's answer time ÷ the class's; 0: unknown
 	seen  [Classes]int
-	usual int // the class with the most answers, whose scale is 1
+	usual int     // the class with the most answers, whose scale is 1
+	unit  float64 // answer times ÷ what they are on that scale, in the last window
 
 	window window
 	last   float64    // median of the previous window
@@ -108,7 +112,7 @@ func New(cfg Config) *Gate {
 		cfg.Max = math.MaxInt32
 	}
 	cfg.Max = max(cfg.Max, cfg.Min)
-	g := &Gate{cfg: cfg, brisk: brisk, first: true, slower: 1, refused: refusals{ceiling: float64(cfg.Max)}}
+	g := &Gate{cfg: cfg, brisk: brisk, first: true, unit: 1, slower: 1, refused: refusals{ceiling: float64(cfg.Max)}}
 	if cfg.SLO > 0 {
 		g.brisk = min(brisk, cfg.SLO/2)
 	}
@@ -200,7 +204,8 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if a.Refused {
 		w.refused += a.InFlight
 	} else {
-		w.add(g.scaled(a.Class, float64(max(took, time.Microsecond))))
+		ns := float64(max(took, time.Microsecond))
+		w.add(g.scaled(a.Class, ns), ns)
 	}
 	if w.n < w.next {
 		return false
@@ -219,14 +224,14 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 
 // settle begins a new window once the new limit is in effect, which may have fallen.
 func (g *Gate) settle(now time.Time, fallen bool) {
-	w, takes := &g.window, min(time.Duration(g.last), settleMax)
+	w, takes := &g.window, min(g.real(g.last), settleMax)
 	if !fallen {
 		w.reset(now.Add(takes))
 		return
 	}
 	w.reset(now)
 	w.few, w.until = int(math.Ceil(g.limit)), now.Add(settleTimes*takes)
-	w.settle = min(takes, time.Duration(2*g.slower*g.calm.mid))
+	w.settle = min(takes, g.real(2*g.slower*g.calm.mid))
 }
 
 // setBack is called for an answer from before the window. If now is long before it as well,
@@ -249,13 +254,13 @@ func (g *Gate) early(span time.Duration) bool {
 			return w.n-w.goods < windowMin
 		}
 		if w.takes == 0 {
-			w.takes = min(time.Duration(firstTimes*w.sum)/time.Duration(w.goods), 2*settleMax)
+			w.takes = min(time.Duration(firstTimes*w.took)/time.Duration(w.goods), 2*settleMax)
 		}
 		return w.takes > firstMax && span < w.takes
 	case span < spanShort:
 		return true
 	case g.probe.limit > 0:
-		return w.goods < probeAnswers && w.goods > w.n/2 || span < time.Duration(g.slower*g.calm.mid)
+		return w.goods < probeAnswers && w.goods > w.n/2 || span < g.real(g.slower*g.calm.mid)
 	}
 	return span < spanMin
 }
@@ -263,7 +268,11 @@ func (g *Gate) early(span time.Duration) bool {
 // scaled converts an answer time to what a request of the usual class would have taken. It
 // learns how long the answer's own class takes: the scale follows the medians in small steps.
 func (g *Gate) scaled(class int, ns float64) float64 {
-	g.seen[class]++
+	if g.seen[class]++; g.seen[class] >= seenMost {
+		for i := range g.seen {
+			g.seen[i] /= 2
+		}
+	}
 	if class != g.usual && g.seen[class] > g.seen[g.usual] {
 		g.change(class)
 	}
@@ -287,6 +296,9 @@ func (g *Gate) scaled(class int, ns float64) float64 {
 	return ns * *s
 }
 
+// real converts from the scale of the usual class to what answers take at present.
+func (g *Gate) real(ns float64) time.Duration { return time.Duration(ns * g.unit) }
+
 // change makes class the usual one, and converts everything that was learned to its scale.
 func (g *Gate) change(class int) {
 	by := g.scale[class]
@@ -297,6 +309,7 @@ func (g *Gate) change(class int) {
 	for i := range g.scale {
 		g.scale[i] /= by
 	}
+	g.unit *= by
 	g.last /= by
 	g.before.mid /= by
 	g.calm.low /= by

@@ -45,12 +45,13 @@ type reading struct {
 	waiting float64 // share of the answer time, as far as it counts; see brisk
 	noise   float64 // standard deviation of waiting
 	rate    float64 // good answers per second
+	takes   float64 // mean answer time, ns, of all classes as they are
 	span    time.Duration
 }
 
 // little returns how many answers come per second by Little's law. Unlike the rate, it does not
 // depend on when the window began.
-func (r *reading) little() float64 { return r.mean / r.shape.mean * float64(time.Second) }
+func (r *reading) little() float64 { return r.mean / r.takes * float64(time.Second) }
 
 // judge moves the limit if the window is conclusive, and reports whether it did.
 func (g *Gate) judge(now time.Time, span time.Duration) bool {
@@ -69,8 +70,7 @@ func (g *Gate) judge(now time.Time, span time.Duration) bool {
 	if !r.full {
 		g.bound = now
 	}
-	g.look.Median = time.Duration(r.mid)
-	g.look.Baseline = time.Duration(g.slower * g.calm.mid)
+	g.look.Median, g.look.Baseline = g.real(r.mid), g.real(g.slower*g.calm.mid)
 	if g.judgeRefusals(now, span) || g.judgeCut(&r) {
 		return true
 	}
@@ -95,10 +95,12 @@ func (g *Gate) judge(now time.Time, span time.Duration) bool {
 // read compares the window with the answer times when calm.
 func (g *Gate) read(span time.Duration) reading {
 	w := &g.window
+	g.unit = w.took / w.sum
 	r := reading{
 		shape: w.shape(), full: 2*w.full >= w.n, span: span,
 		long: w.goods >= longMin || w.lost+span >= spanMax,
 		mean: float64(w.inFlight) / float64(w.n), rate: float64(w.goods) / span.Seconds(),
+		takes: w.took / float64(w.goods),
 	}
 	if g.calm.known == 0 {
 		g.calm.shape, g.calm.few = r.shape, r.mean
@@ -118,7 +120,7 @@ func (g *Gate) read(span time.Duration) reading {
 	}
 	wait = max(0, wait)
 	g.look.Waiting = wait / max(r.shape.mean, wait)
-	wait *= max(0, min(r.mid/float64(g.brisk)-1, 1))
+	wait *= max(0, min(float64(g.real(r.mid))/float64(g.brisk)-1, 1))
 	r.waiting = wait / max(r.shape.mean, wait)
 	w.mark()
 	r.noise = min(1, (r.high-r.low)/r.shape.mean) / math.Sqrt(float64(w.goods))
@@ -197,7 +199,7 @@ func (g *Gate) judgeCut(r *reading) bool {
 // note records the rate at which requests were worked on.
 func (g *Gate) note(r *reading) {
 	most := r.mean * (1 - max(0, r.waiting-2*r.noise))
-	g.rates[g.turn] = min(most, r.rate*g.slower*g.calm.mean/float64(time.Second))
+	g.rates[g.turn] = min(most, r.rate*g.real(g.slower*g.calm.mean).Seconds())
 	g.turn = (g.turn + 1) % len(g.rates)
 }
 

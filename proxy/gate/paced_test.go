@@ -102,3 +102,18 @@ func TestHeadsAtOverload(t *testing.T) {
 		}
 	}
 }
+
+// A target that was mostly asked for heads is protected when only whole answers are asked for,
+// although these are few among all answers so far: what a request waits is real time, not time
+// in the scale of heads.
+func TestAfterHeads(t *testing.T) {
+	for seed := range seeds {
+		w := usual()
+		w.Seed, w.CV, w.InTime, w.Length = seed, .3, 150*ms, 40*sec
+		w.Sources = []gatetest.Source{{SlowBy: 5}, {SlowBy: headShare, Class: 1}}
+		w.Stages = []gatetest.Stage{{Load: 1000, Parts: []float64{.05, .95}}, {From: 20 * sec, Load: 450, Parts: []float64{1, 0}}}
+		if got := gatetest.Play(w).Ratio(22*sec, 40*sec); got < .9 {
+			t.Errorf("seed %d: %.3f of what is possible is answered in time, want .9", seed, got)
+		}
+	}
+}

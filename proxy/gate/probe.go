@@ -65,7 +65,7 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	p.all = !now.Truncate(probeMax).Equal(p.last.Truncate(probeMax))
 	p.last = now
 	to := max(float64(g.cfg.Min), min(g.limit/2, .6*max(r.atWork, g.atWork)))
-	if (probeAnswers/to+3)*min(g.slower, slowerMost)*g.calm.mean > probePart*float64(p.period) {
+	if (probeAnswers/to+3)*float64(g.real(min(g.slower, slowerMost)*g.calm.mean)) > probePart*float64(p.period) {
 		p.period = min(2*p.period, probeMax)
 		return false
 	}

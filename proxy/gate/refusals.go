@@ -92,7 +92,7 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	if span < spanMin {
 		return false
 	}
-	atWork := float64(w.goods) / span.Seconds() * g.slower * g.calm.mean / float64(time.Second)
+	atWork := float64(w.goods) / span.Seconds() * g.real(g.slower*g.calm.mean).Seconds()
 	fallen := g.limit <= math.Ceil(leastPart*f.from)
 	if f.from > 0 && fallen && !crowded && share > helpedMost*f.share && atWork <= .9*f.atWork {
 		// As many fail with fewer in flight: a fault.

@@ -92,7 +92,7 @@ func (g *Gate) slumps(now time.Time, a *Answer) bool {
 		g.room.relief = a.Sent // a target with nothing to do has no queue, unless of another proxy
 	}
 	s.note(now.Sub(s.began), a)
-	if !a.Crowded || a.Refused || !g.room.open || g.probe.limit > 0 || g.last < 2*float64(g.brisk) {
+	if !a.Crowded || a.Refused || !g.room.open || g.probe.limit > 0 || g.real(g.last) < 2*g.brisk {
 		return false
 	}
 	rate, ok := s.slumped()

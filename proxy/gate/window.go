@@ -55,7 +55,8 @@ type window struct {
 	peak     int           // most in flight
 	inFlight int           // sum over the answers
 	refused  int           // sum of the same over refusals
-	sum      float64       // of the answer times, ns
+	sum      float64       // of the answer times, ns on the scale of the usual class
+	took     float64       // of the same as they were
 	counts   [buckets]uint32
 	least    int           // lowest bucket that is not empty
 	next     int           // number of answers at which to judge
@@ -91,9 +92,10 @@ func (w *window) crowded() bool {
 	return more > 3*math.Sqrt(float64(w.inFlight)/float64(w.n)*(1/refused+1/goods))
 }
 
-// add counts an answer time in ns.
-func (w *window) add(ns float64) {
+// add counts an answer time in ns, on the scale of the usual class, and as it was.
+func (w *window) add(ns, took float64) {
 	w.goods++
+	w.took += took
 	w.sum += ns
 	i := max(0, min(int(math.Float64bits(ns)>>bucketBits)-bucketMin, buckets-1))
 	if i > w.mid {

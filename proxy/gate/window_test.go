@@ -17,7 +17,7 @@ func fill(n int, draw func() float64) (*window, []float64) {
 		ns := draw()
 		w.n++
 		w.inFlight += 10
-		w.add(ns)
+		w.add(ns, ns)
 		times = append(times, ns)
 	}
 	slices.Sort(times)
@@ -133,7 +133,8 @@ func TestChanged(t *testing.T) {
 				}
 				w.mark()
 				for range 30 {
-					w.add(c.adds + c.times*draw())
+					ns := c.adds + c.times*draw()
+					w.add(ns, ns)
 				}
 				if w.changed() {
 					changed++
