@@ -18,8 +18,9 @@ import (
 // Safe for concurrent use.
 type Queue interface {
 	// Put stores an entry. Done is called once, before Put returns or later; the outcome is
-	// Accepted only if the entry is durable. State, Attempts, Last and Result of the entry are
-	// ignored.
+	// Accepted only if the entry is durable. When the queue cannot be written, it is Unstored of all
+	// puts, also of those that wait already: nobody waits for the end of an outage. State, Attempts,
+	// Last and Result of the entry are ignored.
 	Put(now time.Time, p *Put)
 
 	// Claim returns at most n entries that are due, as [Delivering] with a lease of LeaseFor. next

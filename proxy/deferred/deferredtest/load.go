@@ -87,6 +87,30 @@ func (f *Flood) Stop() int {
 	return len(f.accepted)
 }
 
+// PutsWhileAway wants all puts to be answered Unstored when the store leaves, also those that wait
+// for one that the store does not answer; and none of them to be stored when it is back.
+func PutsWhileAway(t *testing.T, q deferred.Queue, leave, back func()) {
+	t.Helper()
+	var entries []deferred.Entry
+	for i := range 3000 { // more than any queue writes at a time
+		entries = append(entries, WithKey(Order(fmt.Sprint("shop", i))))
+	}
+	leave()
+	stored := PutAll(q, entries...)
+	for range entries {
+		if s := testkit.Receive(t, stored, "the end of a put while the store is away"); s.Outcome != deferred.Unstored || s.Err == nil {
+			t.Fatalf("put while the store is away: %s, %v", s.Outcome, s.Err)
+		}
+	}
+	back()
+	e := entries[len(entries)-1] // its client tries again
+	testkit.Eventually(t, "an entry is accepted", func() bool { return Put(q, e).Outcome == deferred.Accepted })
+	page, err := q.List(t.Context(), deferred.Query{Limit: 10})
+	if err != nil || len(page.Entries) != 1 || page.Entries[0].ID != e.ID {
+		t.Errorf("%d are listed, want the one that was accepted: %v", len(page.Entries), err)
+	}
+}
+
 // deliveries is what targets saw of several proxies.
 //
 // Safe for concurrent use: mu guards all.

@@ -203,6 +203,19 @@ func diskFails(t *testing.T, after bool) {
 	}
 }
 
+// TestPutsWhileAway plays what every queue promises while its store is away.
+func TestPutsWhileAway(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	q := opened(t, Config{Path: queuePath(t), hooks: hooks{retry: 5 * time.Millisecond, committing: func() error {
+		if away.Load() {
+			return unix.EROFS
+		}
+		return nil
+	}}})
+	deferredtest.PutsWhileAway(t, q, func() { away.Store(true) }, func() { away.Store(false) })
+}
+
 // Two proxies do not share a file.
 func TestInUse(t *testing.T) {
 	t.Parallel()

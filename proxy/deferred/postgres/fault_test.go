@@ -69,6 +69,14 @@ func TestOutages(t *testing.T) {
 	}
 }
 
+// TestPutsWhileAway plays what every queue promises while its store is away.
+func TestPutsWhileAway(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: 2 * time.Second})
+	deferredtest.PutsWhileAway(t, q, func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) })
+}
+
 // What is settled while PostgreSQL is away is written when it is back.
 func TestSettledLater(t *testing.T) {
 	t.Parallel()

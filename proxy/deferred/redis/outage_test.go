@@ -145,6 +145,14 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// TestPutsWhileAway plays what every queue promises while its store is away.
+func TestPutsWhileAway(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	q := openedAs(t, Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, patience: answerWithin})
+	deferredtest.PutsWhileAway(t, q, func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) })
+}
+
 // A server that has forgotten the scripts is given them again; one that was emptied is said to
 // have lost entries, once, and goes on.
 func TestFlush(t *testing.T) {

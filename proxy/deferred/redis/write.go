@@ -38,12 +38,27 @@ func (q *Queue) write() {
 	q.giveUp()
 }
 
-// drain writes what is pending, unless the server is unavailable.
+// drain writes what is pending, unless the server is unavailable. While the queue cannot be
+// written it refuses puts: they may have been added before that was known.
 func (q *Queue) drain() {
 	for q.ctx.Err() == nil && (q.unavailable() == nil || q.box.Closed()) {
 		group := q.box.Take(groupMax, groupBytesMax)
 		if len(group) == 0 || !q.writeGroup(group) {
-			return
+			break
+		}
+	}
+	if why := q.box.Broken(); why != nil && !q.box.Closed() { // then giveUp answers all
+		q.refuse(q.box.All(), why)
+	}
+}
+
+// refuse answers puts with Unstored, and keeps settlements.
+func (q *Queue) refuse(ops []*op, why error) {
+	for _, o := range ops {
+		if o.put == nil {
+			q.box.Return(o, o.bytes)
+		} else {
+			q.box.Stored(o.put, inbox.Unstored(why))
 		}
 	}
 }
@@ -179,15 +194,11 @@ func (q *Queue) failed(p *part) {
 		q.broken(f)
 	}
 	for _, o := range p.ops {
-		if o.put == nil {
-			q.box.Return(o, o.bytes)
-			continue
-		}
-		if f.code == "" && !errors.Is(p.err, errLate) && len(q.doubtful) < doubtfulMax {
+		if o.put != nil && f.code == "" && !errors.Is(p.err, errLate) && len(q.doubtful) < doubtfulMax {
 			q.doubtful = append(q.doubtful, o.put.Entry.ID)
 		}
-		q.box.Stored(o.put, inbox.Unstored(why))
 	}
+	q.refuse(p.ops, why)
 }
 
 // giveUp answers pending puts and settlements when the queue is closed.
