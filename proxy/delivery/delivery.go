@@ -89,15 +89,15 @@ type Dispatcher struct {
 
 	mu       sync.Mutex
 	closed   bool
-	underWay map[deferred.ID]*parcel
-	busy     map[string]int // number of underWay by rule
-	empty    chan struct{}  // closed when Close waits and no delivery is in progress
+	underWay map[deferred.Lease]*parcel // an entry whose lease was lost may be claimed again meanwhile
+	busy     map[string]int             // number of underWay by rule
+	empty    chan struct{}              // closed when Close waits and no delivery is in progress
 }
 
 // New returns a Dispatcher. Its queue is open, unless a predecessor still uses it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
-		underWay: make(map[deferred.ID]*parcel), busy: make(map[string]int)}
+		underWay: make(map[deferred.Lease]*parcel), busy: make(map[string]int)}
 	if d.cfg.callbacks == nil {
 		usual := terms.Callbacks()
 		d.cfg.callbacks = &usual
@@ -257,7 +257,7 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 	e, t := c.Entry, d.termsOf(c.Entry.Rule)
 	p := &parcel{d: d, queue: q, lease: c.Lease, e: e, terms: t}
 	d.mu.Lock()
-	d.underWay[e.ID] = p
+	d.underWay[p.lease] = p
 	d.busy[e.Rule]++
 	d.mu.Unlock()
 	if now := time.Now(); !e.Expires.After(now) {
@@ -278,18 +278,18 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 	d.deliver(p.delivery)
 }
 
-// left records that an entry is settled.
-func (d *Dispatcher) left(e *deferred.Entry) {
+// left records that a delivery is settled.
+func (d *Dispatcher) left(p *parcel) {
+	defer d.ring()
 	d.mu.Lock()
-	delete(d.underWay, e.ID)
-	if d.busy[e.Rule]--; d.busy[e.Rule] == 0 {
-		delete(d.busy, e.Rule)
+	defer d.mu.Unlock()
+	delete(d.underWay, p.lease)
+	if d.busy[p.e.Rule]--; d.busy[p.e.Rule] == 0 {
+		delete(d.busy, p.e.Rule)
 	}
 	if d.empty != nil && len(d.underWay) == 0 {
 		close(d.empty)
 	}
-	d.mu.Unlock()
-	d.ring()
 }
 
 // renew renews the leases until the queue is closed. A delivery whose lease is lost continues,
@@ -297,10 +297,7 @@ func (d *Dispatcher) left(e *deferred.Entry) {
 func (d *Dispatcher) renew() {
 	every.Pause(d.life.Done(), renewEvery, func(now time.Time) {
 		d.mu.Lock()
-		leases := make([]deferred.Lease, 0, len(d.underWay))
-		for _, p := range d.underWay {
-			leases = append(leases, p.lease)
-		}
+		leases := slices.Collect(maps.Keys(d.underWay))
 		d.mu.Unlock()
 		if q := d.opened(); q != nil && len(leases) > 0 {
 			_, _ = q.Renew(d.life, now, leases) // the queue logs its failures

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,86 @@ func TestLeaseLastsAsLongAsADelivery(t *testing.T) {
 				}
 			default:
 				t.Errorf("closed after %v: the lease was lost", closes)
+			}
+		})
+	}
+}
+
+// An again is a queue whose entry is claimed again, because the first lease is lost.
+type again struct {
+	oneEntry
+	claims  uint64
+	leases  []deferred.Lease // of the last renewal
+	closed  bool
+	settled []uint64 // tokens, until it is closed
+}
+
+func (q *again) Claim(context.Context, time.Time, int, ...string) (c []deferred.Claimed, next time.Time, err error) {
+	if q.claims < 2 {
+		q.claims++
+		c = append(c, deferred.Claimed{Lease: deferred.Lease{Token: q.claims}, Entry: q.entry})
+	}
+	return c, next, nil
+}
+
+func (q *again) Renew(_ context.Context, _ time.Time, leases []deferred.Lease) ([]deferred.Lease, error) {
+	q.leases = leases
+	return nil, nil
+}
+
+func (q *again) Settle(_ time.Time, s *deferred.Settlement) {
+	if !q.closed {
+		q.settled = append(q.settled, s.Lease.Token)
+	}
+	if s.Lease.Token < q.claims {
+		s.Done(deferred.ErrLease)
+	} else {
+		s.Done(nil)
+	}
+}
+
+func (q *again) Close() error {
+	q.closed = true
+	return nil
+}
+
+// An entry that is claimed again while its first delivery is still under way, because its lease was
+// lost, has two deliveries: the end of one is not that of the other.
+func TestClaimedAgain(t *testing.T) {
+	for _, closesFirst := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q := &again{oneEntry: oneEntry{entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}}
+			p := policy(t, "rules: []\n")
+			d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
+			var deliveries []*wire.Delivery
+			d.Start(func(w *wire.Delivery) {
+				w.Fate.GoesOn()
+				deliveries = append(deliveries, w)
+			})
+			synctest.Wait()
+			ends := func(i int) {
+				deliveries[i].Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
+			}
+			closing := func() {
+				go func() { _ = d.Close(t.Context()) }()
+				synctest.Wait()
+			}
+			if closesFirst {
+				closing()
+			}
+			ends(0)
+			time.Sleep(renewEvery)
+			synctest.Wait()
+			if want := (deferred.Lease{Token: 2}); !slices.Equal(q.leases, []deferred.Lease{want}) {
+				t.Errorf("renewed %v, want %v", q.leases, want)
+			}
+			if !closesFirst {
+				closing()
+			}
+			ends(1)
+			synctest.Wait()
+			if !slices.Equal(q.settled, []uint64{1, 2}) || !q.closed {
+				t.Errorf("closed %v after %v were settled, want both", q.closed, q.settled)
 			}
 		})
 	}

@@ -97,7 +97,7 @@ func (p *parcel) settle(now time.Time, s *deferred.Settlement) {
 		if err == nil {
 			p.d.counts.delivered(p.e, s, now)
 		}
-		p.d.left(p.e)
+		p.d.left(p)
 	}
 	if p.e.Callback == "" || p.e.Rule == CallbackRule || !s.To.Final() {
 		p.queue.Settle(now, s)
