@@ -47,7 +47,10 @@
 // When as many requests fail with fewer in flight, it is a fault, which no limit cures: the gate
 // restores the limit and ignores refusals for a while. When all answers are refusals, they do
 // not count at all, and the first good answers find the limit as it was. It is no fault if more
-// requests were in flight when the refused ones were sent than with the others.
+// requests were in flight when the refused ones were sent than with the others. A few per cent of
+// refusals that remain may have nothing to do with the limit either. After some seconds, and then
+// ever more rarely, the gate raises the limit for one window to where refusals began. If there are
+// no more of them, it no longer keeps the limit down.
 //
 // # Bursts
 //

@@ -71,3 +71,22 @@ func TestClockJumps(t *testing.T) {
 		})
 	}
 }
+
+// A few per cent of refusals that do not depend on how many requests are in flight, such as those of
+// a limit that the application has for each user, do not keep the limit down that more of them
+// brought about.
+func TestLastingRefusals(t *testing.T) {
+	for _, workers := range []int{40, 100} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			t.Parallel()
+			for seed := range 4 * seeds {
+				w := usual()
+				w.Seed, w.Workers, w.Length = seed, workers, 40*sec
+				w.Stages = []gatetest.Stage{{Load: 90 * float64(workers), Errors: .03}, {From: 10 * sec, Errors: .3}, {From: 12 * sec, Errors: .03}}
+				if got := gatetest.Play(w).Ratio(25*sec, 40*sec); got < .87 {
+					t.Errorf("seed %d: %.3f of what is possible is answered in time, want .87", seed, got)
+				}
+			}
+		})
+	}
+}

@@ -27,6 +27,11 @@ const (
 	// outage is the share of refusals above which the target is down. Any good answer means
 	// that the outage is over.
 	outage = .9
+	// refusedFew is the share of refusals up to which they are forgotten.
+	refusedFew = .01
+	// tryMin and tryMax bound the time after which a limit that a few refusals keep down is raised
+	// to where they began, for one window. The time doubles with each try.
+	tryMin, tryMax = 5 * time.Second, 5 * time.Minute
 )
 
 // refusals has what is known about a target that refuses requests.
@@ -40,7 +45,10 @@ type refusals struct {
 	atWork       float64 // how many of those in flight were worked on then
 	ignoredUntil time.Time
 	ignoredFor   time.Duration
-	clean        int // windows in a row with hardly any refusal
+	clean        int           // windows in a row with hardly any refusal
+	kept         float64       // ceiling to be restored after a try; 0: none is under way
+	tried        time.Time     // when the last try, or the fall of the limit, began
+	tryAfter     time.Duration // from tried to the next; 0: tryMin
 }
 
 // follow moves the ceiling after an answer of a target that refuses requests: down by one
@@ -49,6 +57,7 @@ type refusals struct {
 func (g *Gate) follow(now time.Time, a *Answer) {
 	f := &g.refused
 	switch {
+	case f.kept > 0:
 	case a.Refused && !a.Sent.Before(f.lowered):
 		if to := math.Ceil(max(leastPart*f.from, float64(g.cfg.Min), f.ceiling-1)); to < f.ceiling {
 			f.ceiling, f.good, f.lowered = to, 0, now
@@ -86,11 +95,15 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 		f.ignoredUntil = now // it was no fault, or is over: refusals are informative again
 	}
 	if share <= refusedMost || now.Before(f.ignoredUntil) {
-		f.settle(share)
-		return false
+		return g.judgeFew(now, share)
 	}
 	if span < spanMin {
 		return false
+	}
+	if f.kept > 0 { // the limit is what keeps them few
+		f.ceiling, f.kept = f.kept, 0
+		g.set(g.limit)
+		return true
 	}
 	atWork := float64(w.goods) / span.Seconds() * g.real(g.slower*g.calm.mean).Seconds()
 	fallen := g.limit <= math.Ceil(leastPart*f.from)
@@ -116,21 +129,37 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 		f.before = g.limit
 	}
 	from := min(g.limit, float64(w.peak))
-	f.from, f.share, f.atWork = from, share, atWork
+	f.from, f.share, f.atWork, f.tried = from, share, atWork, now
 	f.ceiling = max(float64(g.cfg.Min), math.Ceil(max(leastPart*from, min(from-1, 1.3*atWork))))
 	g.fall(now, f.ceiling, Errors)
 	return true
 }
 
-// settle forgets refusals slowly.
-func (f *refusals) settle(share float64) {
-	if share > .01 {
-		f.clean = 0
-		return
+// judgeFew forgets refusals slowly when there are hardly any. A few may be those of an overload, kept
+// few by the limit, or have nothing to do with it, such as those of a limit that the application has
+// for each of its users: now and then it tries which. It reports whether it has moved the limit.
+func (g *Gate) judgeFew(now time.Time, share float64) bool {
+	f := &g.refused
+	if f.kept > 0 { // they are no more with the limit at which there were many
+		f.from, f.kept, f.ceiling = 0, 0, float64(g.cfg.Max)
 	}
-	f.clean++
-	f.ceiling += max(.1, .005*f.ceiling)
-	if f.clean > 100 {
-		f.from, f.ignoredFor = 0, 0
+	if share <= refusedFew {
+		if f.clean++; f.clean > 100 {
+			f.from, f.ignoredFor, f.tryAfter = 0, 0, 0
+		}
+		f.ceiling = min(f.ceiling+max(.1, .005*f.ceiling), float64(g.cfg.Max))
+		return false
 	}
+	f.clean = 0
+	if f.from == 0 {
+		f.ceiling = float64(g.cfg.Max)
+		return false
+	}
+	f.tryAfter = max(f.tryAfter, tryMin)
+	if now.Sub(f.tried) < f.tryAfter || f.ceiling >= f.from {
+		return false
+	}
+	f.kept, f.ceiling, f.tried, f.tryAfter = f.ceiling, f.from, now, min(2*f.tryAfter, tryMax)
+	g.set(f.from)
+	return true
 }
