@@ -1,7 +1,9 @@
 package exchange
 
 import (
+	"bytes"
 	"iter"
+	"math"
 	"net/netip"
 	"time"
 
@@ -48,7 +50,8 @@ func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
 	case http1.GET, http1.HEAD, http1.OPTIONS:
 		return
 	}
-	if h.Upgrade || h.Length > x.env.Settings.DeferBodyMax {
+	// A request older than HTTP/1.1 may have no host, but is stored as one in HTTP/1.1.
+	if h.Upgrade || h.Length > x.env.Settings.DeferBodyMax || len(h.Host) == 0 {
 		return
 	}
 	may, wanted := deferralAllowed, terms.Prefers(h)
@@ -71,21 +74,54 @@ func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 	x.verdict.By = &x.asked[ans.Tightest]
 }
 
-// keepHead keeps the head of a request that may be stored. Fields that Connection names are
-// kept too: rules match them again, and the delivery does not forward them. A trusted proxy
-// that sent the request is added to X-Forwarded-For, since the delivery's Remote is the
-// client.
+// keepHead keeps the head of a request that may be stored. A trusted proxy that sent the request
+// is added to X-Forwarded-For, since the delivery's Remote is the client.
 func (x *Exchange) keepHead(h *http1.Head) {
-	x.kept = appendReceived(x.env.take(), h)
-	for i := range h.Fields {
-		if f := &h.Fields[i]; f.Hop && forOwn(f.ID) {
-			x.kept = http1.AppendField(x.kept, "Connection", f.Name)
-		}
-	}
+	x.kept = appendNamed(appendReceived(x.env.take(), h), h)
 	if x.Trusted {
 		x.kept = append(appendAddr(append(x.kept, "X-Forwarded-For: "...), x.Remote), "\r\n"...)
 	}
 	x.kept = x.appendRequestID(x.kept)
+}
+
+// appendNamed appends a Connection field that names the fields that h's own ones name. These are
+// kept too: rules match them again, and the delivery does not forward them. Each name is listed
+// once, so the list is not longer than what was received.
+func appendNamed(dst []byte, h *http1.Head) []byte {
+	const connection = "Connection: "
+	list := len(dst) + len(connection)
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		switch {
+		case !f.Hop || !forOwn(f.ID):
+		case len(dst) < list:
+			dst = append(append(dst, connection...), f.Name...)
+		case !isListed(dst[list:], f.Name):
+			dst = append(append(dst, ','), f.Name...)
+		}
+	}
+	if len(dst) < list {
+		return dst
+	}
+	return append(dst, "\r\n"...)
+}
+
+// isListed reports whether a name is an element of a list that commas separate.
+func isListed(list, name []byte) bool {
+	for len(list) > 0 {
+		var one []byte
+		if one, list, _ = bytes.Cut(list, []byte(",")); http1.EqualFold(one, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// StoredHead returns the limits for reading the head of a stored request again: none. Its size was
+// checked when it was received, perhaps by another proxy with other limits, and since then it has
+// got fields.
+func StoredHead() http1.Limits {
+	return http1.Limits{HeadBytes: math.MaxInt32, Fields: math.MaxUint16}
 }
 
 // beginDeferring continues with a request that will be delivered later.

@@ -58,7 +58,9 @@ func (s *side) setDeferring() {
 	if cfg.Defer == nil {
 		return
 	}
-	s.deliveries = session.Env{Settings: s.env.Settings, Env: s.env.Env}
+	settings := *s.env.Settings
+	settings.Head = exchange.StoredHead()
+	s.deliveries = session.Env{Settings: &settings, Env: s.env.Env}
 	s.deliveries.Delivery, s.deliveries.Ask = true, s.askForDelivery
 	s.deliveries.Refused = func(time.Time, *decide.Refusal) []byte { return nil }
 	s.env.Defers = true

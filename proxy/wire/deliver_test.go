@@ -182,3 +182,15 @@ func TestDeliveryOnceIsFresh(t *testing.T) {
 		t.Errorf("4 requests were sent over %d connections", opened)
 	}
 }
+
+// A stored request is delivered although its head has more fields than the proxy takes from clients:
+// it may have been stored with other settings, and with fields of the proxy.
+func TestDeliveryOfLargeHead(t *testing.T) {
+	r := startWith(t, delivers, newTarget(t, func(c *targetConn) { c.echo(c.next()) }).url(), "FIELDS_MAX", "1")
+	d, told := delivery("/later")
+	d.Request = []byte("POST /later HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-A: b\r\n", 30) + "Content-Length: 0\r\n\r\n")
+	r.Deliver(d)
+	if got := testkit.Receive(t, told, "the end of a delivery"); got.Result.Status != 200 {
+		t.Errorf("a delivery: %+v", got)
+	}
+}

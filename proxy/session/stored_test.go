@@ -1,0 +1,100 @@
+package session
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/http1/http1test"
+	"weir/proxy/deferred"
+	"weir/proxy/exchange"
+	"weir/proxy/rule"
+	"weir/proxy/store"
+)
+
+// storedLimits are small, so that short requests reach them.
+var storedLimits = http1.Limits{HeadBytes: 1 << 10, Fields: 40}
+
+// FuzzStored plays the bytes of a client all of whose requests are refused and may be stored, and
+// delivers what is stored. The delivery must be able to read each stored request, counts it for
+// the same key, and wants a target for it.
+func FuzzStored(f *testing.F) {
+	for _, in := range []string{
+		"POST /o HTTP/1.0\r\nContent-Length: 2\r\n\r\nab", // without Host
+		"POST http://x/o HTTP/1.0\r\n" + strings.Repeat("a: 1\r\n", 39) + "Content-Length: 2\r\n\r\nab",
+		"POST http://x?q HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /o HTTP/1.1\r\nHost: x\r\nConnection: a\r\n" + strings.Repeat("a: 1\r\n", 33) + "\r\n",
+		"POST /o HTTP/1.1\r\nHost: x\r\nConnection: A, a,, ,b\r\na: 1\r\nb: 1\r\na: 2\r\n\r\n",
+		"POST /o HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a: 1\r\n", 38) + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+		"POST /o HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a: 1\r\n", 39) + "\r\n",
+		"POST /o HTTP/1.1\r\nHost: x\r\na: " + strings.Repeat("1", storedLimits.HeadBytes-len("POST /o HTTP/1.1\r\nHost: x\r\na: \r\n\r\n")) + "\r\n\r\n",
+		"POST /o HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("Via: 1.1 a\r\n", 16) + strings.Repeat("a: 1\r\n", 39) + "\r\n",
+	} {
+		f.Add([]byte(in), false)
+		f.Add([]byte(in), true)
+	}
+	requests := http1test.Requests(f)
+	for i := range requests {
+		if in, err := requests[i].Bytes(); err == nil && len(in) < seedBytesMax {
+			f.Add(bytes.Replace(in, []byte("GET "), []byte("POST "), 1), i%2 == 0)
+		}
+	}
+	f.Fuzz(func(t *testing.T, client []byte, trusted bool) {
+		p := newStoring(t)
+		p.env.Settings.Head, p.env.Defers = storedLimits, true
+		s := New(p.now, &p.env, p.s.Remote, false)
+		s.Trusted = trusted
+		for before := -1; before != len(client); {
+			before = len(client)
+			client = client[s.HandleClient(p.now, client):]
+			if fx := s.Effects(); fx.Store != nil {
+				deliver(t, fx.Store, trusted)
+				s.HandleDeferred(p.now, &deferred.Stored{Outcome: deferred.Accepted})
+				s.Effects()
+			}
+		}
+	})
+}
+
+// newStoring returns a player whose requests are refused by a rule that stores them.
+func newStoring(t *testing.T) *player {
+	p := newPlayer()
+	set, err := rule.Read([]byte(`rules: [{id: all, key: ["header:a", host, path], limit: {algorithm: token, capacity: 10, fillRate: 2}, defer: {when: always}}]`), rule.Options{Defers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.policy, p.limit = p.policy.With(set, "7"), "deny 1"
+	p.env.Settings.RequestID, p.env.Random = true, rand.NewChaCha8([32]byte{})
+	p.env.Settings.DeferPath, p.env.Settings.DeferBodyMax = "/deferred/", 64
+	return p
+}
+
+// deliver delivers a stored request.
+func deliver(t *testing.T, k *exchange.Kept, trusted bool) {
+	p := newStoring(t)
+	p.env.Settings.Head, p.env.Delivery = exchange.StoredHead(), true
+	line := ""
+	p.env.Ask = func(_ time.Time, _ *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
+		line = string(ask.Counters[1].Key)
+		*ans = answerFor("allow", len(ask.Counters))
+		return true
+	}
+	raw := http1.AppendHeadEnd(http1.AppendFieldInt(bytes.Clone(k.Head), "Content-Length", int64(len(k.Body))))
+	raw = append(raw, k.Body...)
+	s := New(p.now, &p.env, k.Client, false)
+	s.Trusted = trusted
+	for in := raw; ; {
+		n := s.HandleClient(p.now, in)
+		fx := s.Effects()
+		in = in[n:]
+		switch {
+		case fx.Acquire == exchange.AcquireAny && line == string(k.Line):
+			return
+		case fx.Acquire != exchange.AcquireNone || n == 0 || fx.Close != CloseNone:
+			t.Fatalf("the delivery of %q for key %q, stored for %q, answers %q", raw, line, k.Line, fx.Client)
+		}
+	}
+}
