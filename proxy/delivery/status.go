@@ -14,6 +14,7 @@ import (
 	"weir/internal/service"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
+	"weir/proxy/exchange"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
 )
@@ -183,7 +184,8 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 		head = e.Result.Head
 	}
 	counts := func(field string) bool { return trusted || !d.cfg.Claims.Has([]byte(field)) }
-	reader := http1.NewRequestReader(&http1.Limits{})
+	bounds := exchange.StoredHead()
+	reader := http1.NewRequestReader(&bounds)
 	if ev, err := reader.Next(asIfSent(r, head, counts), &h); err != nil || ev.Kind != http1.HeadDone {
 		return false
 	}

@@ -61,6 +61,21 @@ func TestMaySee(t *testing.T) {
 	f("shops", "1:a", "POST /orders", "/deferred/1", "192.0.2.1", "b", true)
 }
 
+// A client sees its request although path and fields together are larger than a head of either
+// request could be.
+func TestMaySeeLarge(t *testing.T) {
+	t.Parallel()
+	p := policy(t, "rules:\n- {id: shops, key: [\"header:X-Shop\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
+	d := &Dispatcher{cfg: Config{SameClient: true, Claims: testkit.Must(claims.New(nil))(t), Policy: func() *decide.Policy { return p }, Trusts: netip.Prefix{}.Contains}}
+	r := httptest.NewRequest("GET", "/deferred/1", nil)
+	r.Header.Set("X-Shop", "a")
+	r.Header.Set("Cookie", strings.Repeat("c", 15<<10))
+	head := "POST /" + strings.Repeat("p", 15<<10) + " HTTP/1.1\r\nHost: x\r\nX-Shop: a\r\n"
+	if !d.maySee(r, &deferred.Entry{Rule: "shops", Line: "1:a", Head: []byte(head)}) {
+		t.Error("the client cannot see its request")
+	}
+}
+
 // A proxy whose own URL is not the first in DEFER_ADVERTISE logs that, and redirects no client to
 // itself.
 func TestOwnSiteIsNotFirst(t *testing.T) {

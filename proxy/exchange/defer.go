@@ -118,8 +118,8 @@ func isListed(list, name []byte) bool {
 }
 
 // StoredHead returns the limits for reading the head of a stored request again: none. Its size was
-// checked when it was received, perhaps by another proxy with other limits, and since then it has
-// got fields.
+// checked when it was received, perhaps by another proxy with other limits, and it has got fields
+// since then.
 func StoredHead() http1.Limits {
 	return http1.Limits{HeadBytes: math.MaxInt32, Fields: math.MaxUint16}
 }
