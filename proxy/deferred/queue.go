@@ -32,9 +32,9 @@ type Queue interface {
 	// not count for next.
 	Claim(ctx context.Context, now time.Time, n int, except ...string) (claimed []Claimed, next time.Time, err error)
 	// Renew extends leases to LeaseFor from now. It returns the leases that are lost: the entry
-	// was settled, or the lease expired and was taken back. When a lease expires, a Keyed entry
-	// waits again, with one more attempt; another becomes Unknown. Leases in a queue that belongs
-	// to one proxy do not expire while it is open, because the clock may be set forward.
+	// was settled, or the lease expired and was taken back, which Claim does. A Keyed entry that is
+	// taken back waits again, with one more attempt; another becomes Unknown. Leases in a queue that
+	// belongs to one proxy do not expire while it is open, because the clock may be set forward.
 	Renew(ctx context.Context, now time.Time, leases []Lease) (lost []Lease, err error)
 	// Settle records the outcome of a claimed entry. The line does not change until that is
 	// durable. A failed write is retried, so Done may be called late.

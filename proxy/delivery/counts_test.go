@@ -70,7 +70,7 @@ func (q *lossy) Stats() deferred.Stats {
 
 // lossyDispatcher has such a queue.
 func lossyDispatcher(t *testing.T, q *lossy) *Dispatcher {
-	q.claimed = true
+	q.claims = 1
 	p := policy(t, "rules: []\n")
 	return testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }, Post: new(post.Client)}))(t)
 }

@@ -33,8 +33,9 @@ const (
 	// holdMax bounds how long a delivery that a limit refuses waits on its loop, if its request
 	// has an Idempotency-Key. Others wait in the queue.
 	holdMax = 500 * time.Millisecond
-	// renewEvery is how often leases are renewed.
+	// renewEvery is how often leases are renewed, and renewAgain how often while that fails.
 	renewEvery = deferred.LeaseFor / 3
+	renewAgain = time.Second
 	// retryEvery is the pause after the queue has failed, or while it is not open yet.
 	retryEvery = 100 * time.Millisecond
 )
@@ -78,10 +79,11 @@ type Dispatcher struct {
 	openLog every.Sparse
 	siteLog every.Sparse
 
-	wake chan struct{} // capacity 1
-	stop context.CancelFunc
-	cut  context.CancelFunc // cancels a claim that a server does not answer; one of a file waits for the disk
-	done sync.WaitGroup
+	failed atomic.Bool   // the queue has failed since the leases were renewed
+	wake   chan struct{} // capacity 1
+	stop   context.CancelFunc
+	cut    context.CancelFunc // cancels a claim that a server does not answer; one of a file waits for the disk
+	done   sync.WaitGroup
 
 	life   context.Context // of callbacks and leases; end cancels it
 	end    context.CancelFunc
@@ -218,8 +220,12 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 		if n == 0 {
 			return 0 // a settlement calls ring
 		}
+		if d.failed.Load() && !d.renewed(claims, time.Now()) {
+			return retryEvery
+		}
 		claimed, next, err := q.Claim(claims, time.Now(), n, except...)
 		if err != nil {
+			d.failed.Store(true)
 			return retryEvery
 		}
 		for i := range claimed {
@@ -295,14 +301,27 @@ func (d *Dispatcher) left(p *parcel) {
 // renew renews the leases until the queue is closed. A delivery whose lease is lost continues,
 // because it cannot be undone; its settlement will be refused.
 func (d *Dispatcher) renew() {
-	every.Pause(d.life.Done(), renewEvery, func(now time.Time) {
-		d.mu.Lock()
-		leases := slices.Collect(maps.Keys(d.underWay))
-		d.mu.Unlock()
-		if q := d.opened(); q != nil && len(leases) > 0 {
-			_, _ = q.Renew(d.life, now, leases) // the queue logs its failures
+	last := time.Now()
+	every.Pause(d.life.Done(), renewAgain, func(now time.Time) {
+		if now.Sub(last) >= renewEvery && d.renewed(d.life, now) {
+			last = now
 		}
 	})
+}
+
+// renewed renews the leases, and reports whether the queue could. After an outage that is done
+// before anything is claimed: a claim takes back entries whose leases have passed, and deliveries
+// that have ended meanwhile may not be settled yet.
+func (d *Dispatcher) renewed(ctx context.Context, now time.Time) bool {
+	d.mu.Lock()
+	leases := slices.Collect(maps.Keys(d.underWay))
+	d.mu.Unlock()
+	var err error
+	if q := d.opened(); q != nil && len(leases) > 0 {
+		_, err = q.Renew(ctx, now, leases) // the queue logs its failures
+	}
+	d.failed.Store(err != nil)
+	return err == nil
 }
 
 // A ruleIndex finds the rules of one set by their ids.

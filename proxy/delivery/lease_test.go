@@ -20,35 +20,58 @@ import (
 type oneEntry struct {
 	deferred.Queue
 	entry   *deferred.Entry
+	away    func() bool // whether the store cannot be reached; nil: it always can
 	mu      sync.Mutex
-	claimed bool
-	renewed time.Time // until then the lease lasts
+	claims  uint64    // how often it was claimed; the last one has the lease
+	renewed time.Time // when the lease passes; zero: it is settled
 	settled chan deferred.State
 }
+
+var errAway = errors.New("the store is away")
 
 func (q *oneEntry) Claim(context.Context, time.Time, int, ...string) (c []deferred.Claimed, next time.Time, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.claimed {
-		c = append(c, deferred.Claimed{Entry: q.entry})
-		q.claimed, q.renewed = true, time.Now().Add(deferred.LeaseFor)
+	switch now := time.Now(); {
+	case q.away != nil && q.away():
+		return nil, next, errAway
+	case q.claims == 0 || !q.renewed.IsZero() && !now.Before(q.renewed):
+		q.claims++
+		c = append(c, deferred.Claimed{Lease: deferred.Lease{Token: q.claims}, Entry: q.entry})
+		q.renewed = now.Add(deferred.LeaseFor)
 	}
-	return c, next, nil
+	return c, q.renewed, nil
 }
 
-func (q *oneEntry) Renew(_ context.Context, now time.Time, leases []deferred.Lease) ([]deferred.Lease, error) {
+func (q *oneEntry) Renew(_ context.Context, _ time.Time, leases []deferred.Lease) (lost []deferred.Lease, err error) {
+	time.Sleep(time.Millisecond) // on its way to the server
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if now.After(q.renewed) {
-		return leases, nil
+	if q.away != nil && q.away() {
+		return nil, errAway
 	}
-	q.renewed = now.Add(deferred.LeaseFor)
-	return nil, nil
+	for _, l := range leases {
+		if l.Token == q.claims && !q.renewed.IsZero() { // also if it has passed, and nobody has claimed since
+			q.renewed = time.Now().Add(deferred.LeaseFor)
+		} else {
+			lost = append(lost, l)
+		}
+	}
+	return lost, nil
 }
 
+// Settle writes the settlement, as long as the store is away a second later.
 func (q *oneEntry) Settle(now time.Time, s *deferred.Settlement) {
 	q.mu.Lock()
-	lost := now.After(q.renewed)
+	if q.away != nil && q.away() {
+		q.mu.Unlock()
+		time.AfterFunc(time.Second, func() { q.Settle(now, s) })
+		return
+	}
+	lost := s.Lease.Token != q.claims || q.renewed.IsZero()
+	if !lost {
+		q.renewed = time.Time{}
+	}
 	q.mu.Unlock()
 	if lost {
 		s.Done(deferred.ErrLease)
@@ -92,10 +115,43 @@ func TestLeaseLastsAsLongAsADelivery(t *testing.T) {
 	}
 }
 
+// An outage of the store does not take the leases of a proxy's deliveries away: they are renewed
+// before this proxy claims again, also if they have passed and if the delivery has ended meanwhile.
+func TestLeaseOutlastsAnOutage(t *testing.T) {
+	const from = renewEvery - 5*time.Second
+	for name, test := range map[string]struct{ lasts, until time.Duration }{
+		"a short outage":                         {3 * deferred.LeaseFor, deferred.LeaseFor - 5*time.Second},
+		"a long outage":                          {3 * deferred.LeaseFor, 2*deferred.LeaseFor + 50*time.Millisecond},
+		"a delivery that ends during the outage": {renewEvery, 2*deferred.LeaseFor + 50*time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")},
+					away: func() bool { return time.Since(began) > from && time.Since(began) < test.until }}
+				p := policy(t, "rules: []\n")
+				d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
+				d.Start(func(w *wire.Delivery) {
+					w.Fate.GoesOn()
+					time.AfterFunc(test.lasts, func() {
+						w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
+					})
+				})
+				time.Sleep(4 * deferred.LeaseFor)
+				if err := d.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if q.claims != 1 || len(q.settled) != 1 {
+					t.Errorf("claimed %d times, settled %d times", q.claims, len(q.settled))
+				}
+			})
+		})
+	}
+}
+
 // An again is a queue whose entry is claimed again, because the first lease is lost.
 type again struct {
 	oneEntry
-	claims  uint64
 	leases  []deferred.Lease // of the last renewal
 	closed  bool
 	settled []uint64 // tokens, until it is closed
@@ -176,7 +232,7 @@ func TestClaimedAgain(t *testing.T) {
 func TestOpenFailsAfterTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faults := []error{deferred.ErrInUse, deferred.ErrInUse, errors.New("disk on fire"), errors.New("disk on fire"), nil}
-		q := &oneEntry{claimed: true}
+		q := &oneEntry{claims: 1}
 		open := func() (deferred.Queue, error) {
 			err := faults[0]
 			if len(faults) > 1 {
@@ -213,7 +269,7 @@ func TestLostLeaseDoesNotCount(t *testing.T) {
 			d.Start(func(w *wire.Delivery) {
 				if lost {
 					q.mu.Lock()
-					q.renewed = time.Time{}
+					q.claims++ // by another proxy
 					q.mu.Unlock()
 				}
 				w.Fate.GoesOn()

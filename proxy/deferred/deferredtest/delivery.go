@@ -177,14 +177,17 @@ func leases(t *testing.T, p Place) {
 		w.keepsLeases()
 		return
 	}
-	plain, withKey, renewed := w.accept(w.entry("plain")), w.accept(keyed(w.entry("key"), 1, 1)), w.accept(w.entry("renewed"))
-	claimed := w.claims(plain, withKey, renewed)
+	plain, withKey, renewed, late := w.accept(w.entry("plain")), w.accept(keyed(w.entry("key"), 1, 1)), w.accept(w.entry("renewed")), w.accept(w.entry("late"))
+	claimed := w.claims(plain, withKey, renewed, late)
 	w.pass(deferred.LeaseFor / 2)
 	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[renewed].Lease, {ID: plain, Token: claimed[plain].Lease.Token + 99}}); err != nil || len(lost) != 1 || lost[0].ID != plain {
 		t.Fatalf("renew: lost %v, %v", lost, err)
 	}
 	w.claims()
 	w.pass(deferred.LeaseFor / 2)
+	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[late].Lease}); err != nil || len(lost) > 0 {
+		t.Fatalf("renew a lease that has passed and was not taken back: lost %v, %v", lost, err)
+	}
 	again := w.claims(withKey)[withKey]
 	if again.Entry.Attempts != 1 {
 		t.Errorf("%d attempts after one whose lease has passed", again.Entry.Attempts)
@@ -197,7 +200,9 @@ func leases(t *testing.T, p Place) {
 		}
 	}
 	w.settled(deferred.Settlement{Lease: again.Lease, To: deferred.Done, Keep: time.Hour})
-	w.settled(deferred.Settlement{Lease: claimed[renewed].Lease, To: deferred.Done, Keep: time.Hour})
+	for _, id := range []deferred.ID{renewed, late} {
+		w.settled(deferred.Settlement{Lease: claimed[id].Lease, To: deferred.Done, Keep: time.Hour})
+	}
 }
 
 // keepsLeases expects that leases do not expire while their owner has the queue open: the clock
