@@ -83,9 +83,11 @@ func shownOf(e *deferred.Entry, position int) *shown {
 	return t
 }
 
-// fieldsOf splits field lines into names and values.
+// fieldsOf splits the field lines of a result into names and values. They follow the request
+// line, see firstLine, which may look like one of them.
 func fieldsOf(head []byte) (fields [][2]string) {
-	for line := range strings.SplitSeq(string(head), "\r\n") {
+	_, lines, _ := strings.Cut(string(head), "\r\n")
+	for line := range strings.SplitSeq(lines, "\r\n") {
 		if name, value, ok := strings.Cut(line, ": "); ok {
 			fields = append(fields, [2]string{name, value})
 		}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -59,6 +60,21 @@ func TestMaySee(t *testing.T) {
 	f("hosts", "9:192.0.2.71:v", "POST /h?k=v", "/deferred/1?k=v", "192.0.2.1", "a", false)
 	d.cfg.SameClient = false
 	f("shops", "1:a", "POST /orders", "/deferred/1", "192.0.2.1", "b", true)
+}
+
+// The line of the request that a result begins with is not a field of the answer, whatever is in it.
+func TestResultHasNoRequestLine(t *testing.T) {
+	t.Parallel()
+	head := []byte("POST /orders/a: HTTP/1.1\r\nX-A: b: c\r\n")
+	e := &deferred.Entry{State: deferred.Done, Result: &deferred.Result{Status: 200, Head: head}}
+	w := httptest.NewRecorder()
+	new(Dispatcher).result(t.Context(), w, e, 0)
+	if got := fmt.Sprint(w.Header()); got != "map[X-A:[b: c]]" {
+		t.Errorf("the answer has the fields %q", got)
+	}
+	if got := fmt.Sprint(shownOf(e, 0).Result.Fields); got != "[[X-A b: c]]" {
+		t.Errorf("the fields are shown as %q", got)
+	}
 }
 
 // A client sees its request although path and fields together are larger than a head of either
