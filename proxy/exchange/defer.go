@@ -77,11 +77,10 @@ func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 // keepHead keeps the head of a request that may be stored. A trusted proxy that sent the request
 // is added to X-Forwarded-For, since the delivery's Remote is the client.
 func (x *Exchange) keepHead(h *http1.Head) {
-	x.kept = appendNamed(appendReceived(x.env.take(), h), h)
+	x.kept = appendNamed(x.appendReceived(x.env.take(), h), h)
 	if x.Trusted {
 		x.kept = append(appendAddr(append(x.kept, "X-Forwarded-For: "...), x.Remote), "\r\n"...)
 	}
-	x.kept = x.appendRequestID(x.kept)
 }
 
 // appendNamed appends a Connection field that names the fields that h's own ones name. These are

@@ -27,22 +27,22 @@ func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 		h.Path = append([]byte("/deferred/"), h.Path[len(set.DeferPath):]...)
 		h.Form = http1.FormAbsolute // so that it is written again
 	}
-	x.forward = appendReceived(x.env.take(), h)
+	x.forward = x.appendReceived(x.env.take(), h)
 	x.response = x.env.take()
 	x.admitted(now)
 }
 
 // appendReceived appends a head as it was received, for own endpoints or to be stored, without
-// the empty line and the length of the body.
-func appendReceived(dst []byte, h *http1.Head) []byte {
+// the empty line and the length of the body, but with the id that the request has here.
+func (x *Exchange) appendReceived(dst []byte, h *http1.Head) []byte {
 	dst = http1.AppendForwardLine(dst, h)
 	dst = http1.AppendField(dst, "Host", h.Host)
 	for i := range h.Fields {
-		if f := &h.Fields[i]; forOwn(f.ID) {
+		if f := &h.Fields[i]; forOwn(f.ID) && !x.replacesID(f) {
 			dst = http1.AppendFieldLine(dst, f)
 		}
 	}
-	return dst
+	return x.appendRequestID(dst)
 }
 
 // forOwn reports whether own endpoints get a field: all do except those of the framing and

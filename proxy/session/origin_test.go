@@ -142,3 +142,18 @@ func TestRequestIDIsExposed(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// A request is delivered later with the id that it had when it was stored. Its client does not
+// choose that.
+func TestStoredRequestID(t *testing.T) {
+	for client, trusted := range map[netip.Addr]bool{netip.MustParseAddr("192.0.2.7"): false, friend: true} {
+		p := newStoring(t)
+		p.env.Defers = true
+		s := New(p.now, &p.env, client, false)
+		s.HandleClient(p.now, []byte("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: forged\r\n\r\n"))
+		id := string(s.RequestID())
+		if head := string(s.Effects().Store.Head); strings.Count(head, "X-Request-Id:") != 1 || !strings.Contains(head, "X-Request-Id: "+id) || (id == "forged") != trusted {
+			t.Errorf("%v has the id %s, and is stored as %q", client, id, head)
+		}
+	}
+}

@@ -19,8 +19,8 @@ import (
 var storedLimits = http1.Limits{HeadBytes: 1 << 10, Fields: 40}
 
 // FuzzStored plays the bytes of a client all of whose requests are refused and may be stored, and
-// delivers what is stored. The delivery must be able to read each stored request, counts it for
-// the same key, and wants a target for it.
+// delivers what is stored. The delivery must be able to read each stored request, gives it the same
+// id, counts it for the same key, and wants a target for it.
 func FuzzStored(f *testing.F) {
 	for _, in := range []string{
 		"POST /o HTTP/1.0\r\nContent-Length: 2\r\n\r\nab", // without Host
@@ -32,6 +32,8 @@ func FuzzStored(f *testing.F) {
 		"POST /o HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("a: 1\r\n", 39) + "\r\n",
 		"POST /o HTTP/1.1\r\nHost: x\r\na: " + strings.Repeat("1", storedLimits.HeadBytes-len("POST /o HTTP/1.1\r\nHost: x\r\na: \r\n\r\n")) + "\r\n\r\n",
 		"POST /o HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("Via: 1.1 a\r\n", 16) + strings.Repeat("a: 1\r\n", 39) + "\r\n",
+		"POST /o HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\nX-Request-Id: mine2\r\n\r\n",
+		"POST /o HTTP/1.1\r\nHost: x\r\nConnection: X-Request-Id\r\nX-Request-Id: not valid\r\n\r\n",
 	} {
 		f.Add([]byte(in), false)
 		f.Add([]byte(in), true)
@@ -51,7 +53,7 @@ func FuzzStored(f *testing.F) {
 			before = len(client)
 			client = client[s.HandleClient(p.now, client):]
 			if fx := s.Effects(); fx.Store != nil {
-				deliver(t, fx.Store, trusted)
+				deliver(t, fx.Store, s)
 				s.HandleDeferred(p.now, &deferred.Stored{Outcome: deferred.Accepted})
 				s.Effects()
 			}
@@ -72,9 +74,10 @@ func newStoring(t *testing.T) *player {
 	return p
 }
 
-// deliver delivers a stored request.
-func deliver(t *testing.T, k *exchange.Kept, trusted bool) {
+// deliver delivers the request that a session stores.
+func deliver(t *testing.T, k *exchange.Kept, from *Session) {
 	p := newStoring(t)
+	p.env.Random = rand.NewChaCha8([32]byte{1})
 	p.env.Settings.Head, p.env.Delivery = exchange.StoredHead(), true
 	line := ""
 	p.env.Ask = func(_ time.Time, _ *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
@@ -85,16 +88,16 @@ func deliver(t *testing.T, k *exchange.Kept, trusted bool) {
 	raw := http1.AppendHeadEnd(http1.AppendFieldInt(bytes.Clone(k.Head), "Content-Length", int64(len(k.Body))))
 	raw = append(raw, k.Body...)
 	s := New(p.now, &p.env, k.Client, false)
-	s.Trusted = trusted
+	s.Trusted = from.Trusted
 	for in := raw; ; {
 		n := s.HandleClient(p.now, in)
 		fx := s.Effects()
 		in = in[n:]
 		switch {
-		case fx.Acquire == exchange.AcquireAny && line == string(k.Line):
+		case fx.Acquire == exchange.AcquireAny && line == string(k.Line) && string(s.RequestID()) == string(from.RequestID()):
 			return
 		case fx.Acquire != exchange.AcquireNone || n == 0 || fx.Close != CloseNone:
-			t.Fatalf("the delivery of %q for key %q, stored for %q, answers %q", raw, line, k.Line, fx.Client)
+			t.Fatalf("the delivery of %q for key %q, stored for %q, has the id %q, and answers %q", raw, line, k.Line, s.RequestID(), fx.Client)
 		}
 	}
 }
