@@ -215,6 +215,36 @@ func passLeases(t *testing.T, s *redistest.Server) {
 	s.Do("eval", "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, id) end", "1", name)
 }
 
+// A delivery that ends while the server is unavailable is settled before anything is claimed, which
+// would take it back if its lease has passed meanwhile.
+func TestSettledBeforeClaims(t *testing.T) {
+	t.Parallel()
+	s, q, _ := newWorld(t)
+	accepts(t, q, "a")
+	c := claims(t, q)
+	s.Do("hset", namespace+"about", "version", "2")
+	settled := make(chan error, 1)
+	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour, Done: func(err error) { settled <- err }})
+	testkit.Eventually(t, "the queue is unavailable", func() bool { return q.Stats().Err != nil })
+	passLeases(t, s)
+	claimed := make(chan int, 1)
+	go func() {
+		for {
+			if some, _, err := q.Claim(t.Context(), time.Now(), 1); err == nil || t.Context().Err() != nil {
+				claimed <- len(some)
+				return
+			}
+		}
+	}()
+	s.Do("hset", namespace+"about", "version", "1")
+	if err := testkit.Receive(t, settled, "the end of the settlement"); err != nil {
+		t.Errorf("settled: %v", err)
+	}
+	if n := testkit.Receive(t, claimed, "the end of the claim"); n > 0 {
+		t.Error("it is claimed again")
+	}
+}
+
 // A caller who does not wait for an answer says nothing about the server.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()

@@ -41,15 +41,26 @@ func (q *Queue) write() {
 // drain writes what is pending, unless the server is unavailable. While the queue cannot be
 // written it refuses puts: they may have been added before that was known.
 func (q *Queue) drain() {
-	for q.ctx.Err() == nil && (q.unavailable() == nil || q.box.Closed()) {
-		group := q.box.Take(groupMax, groupBytesMax)
-		if len(group) == 0 || !q.writeGroup(group) {
-			break
-		}
+	if q.unavailable() == nil || q.box.Closed() {
+		q.writeAll()
 	}
 	if why := q.box.Broken(); why != nil && !q.box.Closed() { // then giveUp answers all
 		q.refuse(q.box.All(), why)
 	}
+}
+
+// writeAll writes what is pending, and reports whether all of it is written.
+func (q *Queue) writeAll() bool {
+	for q.ctx.Err() == nil {
+		group := q.box.Take(groupMax, groupBytesMax)
+		if len(group) == 0 {
+			return true
+		}
+		if !q.writeGroup(group) {
+			return false
+		}
+	}
+	return false
 }
 
 // refuse answers puts with Unstored, and keeps settlements.
@@ -225,7 +236,8 @@ func (q *Queue) probe() error {
 }
 
 // retry tries a server that has failed. When it answers again, puts that were answered Unstored
-// but may have been stored are removed.
+// but may have been stored are removed, and waiting settlements are written: a claim could take
+// their entries back.
 func (q *Queue) retry() {
 	if err := q.probe(); err != nil {
 		q.broken(q.faultOf(err))
@@ -235,6 +247,9 @@ func (q *Queue) retry() {
 		return
 	}
 	q.doubtful = nil
+	if !q.writeAll() {
+		return
+	}
 	q.box.Mend()
 	q.log.Info("Queue writes again")
 	q.look(q.ctx)
