@@ -141,6 +141,9 @@ func (g *Gate) Bound(most int) {
 // Limit returns how many requests may be at the target.
 func (g *Gate) Limit() int { return g.places }
 
+// Down reports whether the target refuses nearly everything.
+func (g *Gate) Down() bool { return g.look.Down }
+
 // Look returns what the gate knows.
 func (g *Gate) Look() Look {
 	l := g.look

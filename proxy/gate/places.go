@@ -31,8 +31,9 @@ const Young = time.Minute
 type Places struct {
 	_                       [64]byte // the neighbours change less often
 	limit                   atomic.Int64
+	down                    atomic.Bool
 	short, waiting, streams atomic.Int64 // sums of each Use
-	_                       [32]byte
+	_                       [24]byte
 }
 
 // A Use is a loop's use of a target.
@@ -44,6 +45,23 @@ type Use struct {
 
 // SetLimit sets how many places there are, at least 1.
 func (p *Places) SetLimit(limit int) { p.limit.Store(int64(max(limit, 1))) }
+
+// SetDown sets whether the target refuses nearly everything.
+func (p *Places) SetDown(down bool) {
+	if down != p.down.Load() {
+		p.down.Store(down)
+	}
+}
+
+// Severity returns the status that an answer with the given one has for the health of the target.
+// A target that refuses what it cannot take is not to be taken out of use, or the others would
+// have to take even more: unless it refuses nearly everything, 503 is like any other error, 500.
+func (p *Places) Severity(status int) int {
+	if status == 503 && p.Limit() > 0 && !p.down.Load() {
+		return 500
+	}
+	return status
+}
 
 // Limit returns how many places there are; 0 if it was never set.
 func (p *Places) Limit() int { return int(p.limit.Load()) }

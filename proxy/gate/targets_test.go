@@ -52,3 +52,23 @@ func TestThreeTargets(t *testing.T) {
 		}
 	}
 }
+
+// Three targets that refuse at once what they cannot take, and become slower together, stay in use:
+// if all but one were taken out of use for their refusals, a third of the answers would be left.
+func TestTargetsThatRefuse(t *testing.T) {
+	for _, load := range []float64{1000, 2000} {
+		for _, loops := range []int{1, 2, 4} {
+			t.Run(fmt.Sprintf("%.0f per second, %d loops", load, loops), func(t *testing.T) {
+				t.Parallel()
+				for seed := range seeds {
+					w := usual()
+					w.Seed, w.Length, w.Targets, w.Workers, w.Loops, w.Queue = seed, 20*sec, 3, 5, loops, 0
+					w.Stages = []gatetest.Stage{{Load: load}, {From: 8 * sec, Speed: .5}, {From: 18 * sec, Speed: 1}}
+					if got := gatetest.Play(w).Ratio(2*sec, w.Length); got < .94 {
+						t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .94", seed, got)
+					}
+				}
+			})
+		}
+	}
+}

@@ -81,6 +81,7 @@ func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
 	if limit := g.machine.Limit(); limit != g.Limit() {
 		g.SetLimit(limit)
 	}
+	g.SetDown(g.machine.Down())
 }
 
 // Look returns the state of the gate. It is zero if no request was sent to the target yet.

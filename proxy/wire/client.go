@@ -350,7 +350,7 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	case o.Fault != exchange.FaultNone:
 		c.at.Value.answered(now, c.mark, http.StatusBadGateway, o.Fault)
 	case o.Relayed && o.Status > 0:
-		c.at.Value.answered(now, c.mark, o.Status, o.Fault)
+		c.at.Value.answered(now, c.mark, c.at.Value.gate.Severity(o.Status), o.Fault)
 	default:
 		c.leave()
 		return

@@ -31,7 +31,7 @@ func crowd() *Front {
 	for range 2 {
 		s := &side{front: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoop()}
 		t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, *client](100, 100, 100)}
-		t.at = upstream.NewGroup[*target](upstream.P2C, upstream.Ejection{}, inFlightOf, nil).Add(t)
+		t.at = upstream.NewGroup[*target](upstream.P2C, upstream.Ejection{}, inFlightOf, rand.New(rand.NewPCG(1, 2))).Add(t)
 		s.seen.Store(&map[*roster.Target]*target{spec: t})
 		f.sides = append(f.sides, s)
 		f.connsPerTarget += s.connsPerTarget
@@ -148,6 +148,31 @@ func TestGateLearnsWhenStreamsBegin(t *testing.T) {
 	look := (*r.sides[0].seen.Load())[r.Targets.All()[0]].gate.Look()
 	if look.Median == 0 || look.Limit == r.connsPerTarget {
 		t.Errorf("after 40 answers that have begun the gate is %+v", look)
+	}
+}
+
+// A target that refuses some requests stays in use, one that refuses all of them does not.
+func TestGateTellsRefusalsFromOutages(t *testing.T) {
+	_, tg := newGated(2, 64, 0)
+	now, c := time.Unix(1_700_000_000, 0), new(client)
+	answer := func(n, status int) {
+		for range n {
+			now = now.Add(time.Millisecond)
+			c.at, c.mark, c.answer = tg.at, tg.at.Mark(), gate.Answer{InFlight: 10}
+			sent := now.Add(-10 * time.Millisecond)
+			c.learn(now, &exchange.Outcome{Method: http1.GET, Status: status, Relayed: true, Sent: sent, Complete: sent, Answered: now})
+		}
+	}
+	answer(1000, 200)
+	for range 100 {
+		answer(7, 503)
+		answer(3, 200)
+	}
+	if status := tg.at.Status(now); status != upstream.Up {
+		t.Errorf("a target that refuses seven of ten is %v", status)
+	}
+	if answer(1000, 503); tg.at.Status(now) != upstream.Ejected {
+		t.Errorf("a target that refuses everything is %v", tg.at.Status(now))
 	}
 }
 

@@ -51,6 +51,7 @@ func (p *port) learn(now time.Time, a *gate.Answer) {
 	if p.gate != nil {
 		p.gate.Answered(now, a)
 		p.places.SetLimit(p.gate.Limit())
+		p.places.SetDown(p.gate.Down())
 	}
 }
 
@@ -141,7 +142,7 @@ func (r *run) healthy(q *request) {
 	if q.answer.Refused {
 		status = 503
 	}
-	q.at.Answered(r.clock(), q.mark, status)
+	q.at.Answered(r.clock(), q.mark, q.at.places.Severity(status))
 }
 
 // wakeTime is how long it takes until a loop that another one has called looks at its line.
