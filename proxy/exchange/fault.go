@@ -42,3 +42,6 @@ var faults = [Faults]struct {
 
 // String returns the fault's name in metrics.
 func (f Fault) String() string { return faults[f].name }
+
+// LackOfRoom reports whether the proxy had no place for the request, so that it may find one later.
+func (f Fault) LackOfRoom() bool { return f == FaultBusy || f == FaultGate || f == FaultStreams }

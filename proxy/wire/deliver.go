@@ -189,7 +189,7 @@ func (k *carried) report(now time.Time, o *exchange.Outcome) {
 			t.After = unableFor
 		}
 		k.c.notice.forget()
-	case !t.Sent && (o.Fault == exchange.FaultGate || o.Fault == exchange.FaultBusy || o.Fault == exchange.FaultNone && o.Status == http.StatusServiceUnavailable):
+	case !t.Sent && (o.Fault.LackOfRoom() || o.Fault == exchange.FaultNone && o.Status == http.StatusServiceUnavailable):
 		t.Refused, t.After = true, unableFor
 	case o.Fault != exchange.FaultNone:
 		t.Fault = o.Fault.String()
