@@ -10,9 +10,10 @@ const Classes = 16
 
 // A Config has the bounds of the limit, and the answer time that clients expect.
 type Config struct {
-	Min int           // ≥ 1; 0: 2
-	Max int           // ≥ Min; 0: no bound
-	SLO time.Duration // 95th percentile of answer times that clients expect; 0: unknown
+	Min   int           // ≥ 1; 0: 2
+	Max   int           // ≥ Min; 0: no bound
+	First int           // while nothing is known of the target; 0: Max
+	SLO   time.Duration // 95th percentile of answer times that clients expect; 0: unknown
 }
 
 const (
@@ -35,7 +36,7 @@ type Gate struct {
 	limit  float64
 	places int     // limit as a whole number, whose average is the limit
 	rest   float64 // remainder of the rounding
-	first  bool    // nothing is known yet: there is no limit
+	first  bool    // nothing is known yet: the limit is cfg.First
 
 	scale [Classes]float64 // the usual class's answer time ÷ the class's; 0: unknown
 	seen  [Classes]int
@@ -112,12 +113,15 @@ func New(cfg Config) *Gate {
 		cfg.Max = math.MaxInt32
 	}
 	cfg.Max = max(cfg.Max, cfg.Min)
+	if cfg.First <= 0 {
+		cfg.First = cfg.Max
+	}
 	g := &Gate{cfg: cfg, brisk: brisk, first: true, unit: 1, slower: 1, refused: refusals{ceiling: float64(cfg.Max)}}
 	if cfg.SLO > 0 {
 		g.brisk = min(brisk, cfg.SLO/2)
 	}
 	g.window = window{next: firstMin, few: firstFew, least: buckets - 1}
-	g.set(float64(cfg.Max))
+	g.set(float64(cfg.First))
 	return g
 }
 
@@ -132,7 +136,7 @@ func (g *Gate) Bound(most int) {
 	}
 	g.cfg.Max = most
 	if g.first {
-		g.set(float64(most))
+		g.set(float64(g.cfg.First))
 		return
 	}
 	g.set(g.limit)

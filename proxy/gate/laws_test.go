@@ -413,7 +413,7 @@ func TestLoopsShares(t *testing.T) {
 func TestBounds(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		cfg := gate.Config{Min: 1 + rng.IntN(8), Max: rng.IntN(100)}
+		cfg := gate.Config{Min: 1 + rng.IntN(8), Max: rng.IntN(100), First: rng.IntN(100)}
 		g, now := gate.New(cfg), time.Unix(1, 0)
 		most := max(cfg.Max, cfg.Min)
 		if cfg.Max == 0 {

@@ -20,16 +20,19 @@ type Gate struct {
 	machine *gate.Gate // nil: no request was sent to the target yet
 }
 
-// Begin creates the machine within the bounds of all, if there is none. Targets without requests
-// need none: a name may have more addresses than are ever used.
-func (g *Gate) Begin(all *Gates) {
+// Begin creates the machine within the bounds of all, if there is none. It begins with the limit
+// first, if that is not 0. Targets without requests need none: a name may have more addresses than
+// are ever used.
+func (g *Gate) Begin(all *Gates, first int) {
 	if g.Limit() > 0 {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.machine == nil {
-		g.machine = gate.New(all.Bounds()) // Advise changes it afterwards, or has changed the bounds
+		cfg := all.Bounds() // Advise changes them afterwards, or has changed them
+		cfg.First = first
+		g.machine = gate.New(cfg)
 		g.SetLimit(g.machine.Limit())
 	}
 }

@@ -106,7 +106,7 @@ func heap() int64 {
 
 // learn has a gate learn from answers after 10 ms, and then from refusals.
 func learn(g *Gate) {
-	g.Begin(New(Config{Bounds: gate.Config{Min: 4}}))
+	g.Begin(New(Config{Bounds: gate.Config{Min: 4}}), 0)
 	now, late := time.Unix(7, 0), Late(nil)
 	for i := range 600 {
 		now = now.Add(time.Millisecond)
@@ -125,7 +125,7 @@ func TestGateOfManyLoops(t *testing.T) {
 			var late Late
 			has := gate.Use{}
 			for i := range each {
-				g.Begin(all)
+				g.Begin(all, 0)
 				is := gate.Use{Short: i % 7, Waiting: i % 3, Streams: i % 5}
 				g.Change(has, is)
 				has = is
@@ -160,7 +160,7 @@ func TestAdvisedBound(t *testing.T) {
 	log := new(testkit.Records)
 	g.cfg.Log = log.Logger("Gate")
 	of, other := loops[list.All()[0]], loops[list.All()[1]]
-	of.Begin(g)
+	of.Begin(g, 0)
 	for _, c := range []struct{ advised, limit, most int }{{20, 20, 20}, {20, 20, 20}, {2, 4, 4}, {1000, 50, 50}, {30, 30, 30}, {0, 50, 50}, {30, 30, 30}} {
 		g.Advise(c.advised)
 		st := g.Report("1", 1)
@@ -171,7 +171,7 @@ func TestAdvisedBound(t *testing.T) {
 	if other.Limit() != 0 {
 		t.Error("a gate without requests has begun")
 	}
-	other.Begin(g)
+	other.Begin(g, 0)
 	learn(of)
 	if before := of.Look(); other.Limit() != 30 || before.Limit > 30 {
 		t.Errorf("the limits are %d and %d", other.Limit(), before.Limit)

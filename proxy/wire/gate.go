@@ -18,8 +18,24 @@ func (f *Front) bounds() gate.Config {
 // begin starts learning at the target's gate.
 func (t *target) begin() {
 	if !t.gated() && t.side.front.cfg.Gate.Mode != gate.Off {
-		t.gate.Begin(t.side.front.Gates)
+		t.gate.Begin(t.side.front.Gates, t.side.known())
 	}
+}
+
+// knownOf bounds how many targets known looks at.
+const knownOf = 100
+
+// known returns the largest limit that was learned for a target, or 0 if there is none. A further
+// target begins with it, for example an instance that was just started: the requests that wait for
+// places at the others would otherwise all go to it at once.
+func (s *side) known() (limit int) {
+	most, list := s.front.Gates.Bounds().Max, s.targets.Targets()
+	for _, at := range list[:min(len(list), knownOf)] {
+		if n := at.Value.gate.Limit(); n < most {
+			limit = max(limit, n)
+		}
+	}
+	return limit
 }
 
 // gated reports whether the target has a gate. There is none with GATE=off, and

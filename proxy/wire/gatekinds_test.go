@@ -31,7 +31,8 @@ func crowd() *Front {
 	for range 2 {
 		s := &side{front: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoop()}
 		t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, *client](100, 100, 100)}
-		t.at = upstream.NewGroup[*target](upstream.P2C, upstream.Ejection{}, inFlightOf, rand.New(rand.NewPCG(1, 2))).Add(t)
+		s.targets = upstream.NewGroup[*target](upstream.P2C, upstream.Ejection{}, inFlightOf, rand.New(rand.NewPCG(1, 2)))
+		t.at = s.targets.Add(t)
 		s.seen.Store(&map[*roster.Target]*target{spec: t})
 		f.sides = append(f.sides, s)
 		f.connsPerTarget += s.connsPerTarget
@@ -148,6 +149,26 @@ func TestGateLearnsWhenStreamsBegin(t *testing.T) {
 	look := (*r.sides[0].seen.Load())[r.Targets.All()[0]].gate.Look()
 	if look.Median == 0 || look.Limit == r.connsPerTarget {
 		t.Errorf("after 40 answers that have begun the gate is %+v", look)
+	}
+}
+
+// A target of which nothing is known begins with the largest limit that another has, if one has any.
+func TestGateBeginsLikeOthers(t *testing.T) {
+	_, tg := newGated(2, 64, 0)
+	others := []*target{tg}
+	for range 2 {
+		o := &target{side: tg.side, gate: new(gates.Gate)}
+		o.at = tg.side.targets.Add(o)
+		others = append(others, o)
+	}
+	none := others[0].gate.Limit()
+	if others[1].begin(); others[1].gate.Limit() != none {
+		t.Errorf("beside a target without a limit one begins with %d", others[1].gate.Limit())
+	}
+	others[0].gate.SetLimit(20)
+	others[1].gate.SetLimit(30)
+	if others[2].begin(); others[2].gate.Limit() != 30 {
+		t.Errorf("beside limits of 20 and 30 a target begins with %d", others[2].gate.Limit())
 	}
 }
 
