@@ -56,6 +56,13 @@ func (r *Reader) Under(path string, err error) {
 	}
 }
 
+// Check adds a fault at path if wrong is true.
+func (r *Reader) Check(wrong bool, path, format string, args ...any) {
+	if wrong {
+		r.Fault(path, format, args...)
+	}
+}
+
 // Range adds a fault if v is not from least to most.
 func (r *Reader) Range(path string, v, least, most int64) {
 	if v < least || v > most {

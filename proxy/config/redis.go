@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/internal/strict"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/redis"
@@ -127,11 +128,12 @@ func (r *redisSettings) fault(cfg redis.Config, setting, hosts string) error {
 // faultsOf returns the faults of a store's configuration as faults of the settings that its
 // fields come from. The other fields are not settings, or are checked separately.
 func faultsOf(err error, settings map[string]service.SettingError) error {
-	faults, _ := errors.AsType[lane.Faults](err)
+	faults, _ := errors.AsType[strict.Faults](err)
 	var all []error
 	for _, f := range faults {
-		if s, ok := settings[f.Field]; ok {
-			s.Problem, s.Allowed = f.Problem, cmp.Or(s.Allowed, f.Allowed)
+		if s, ok := settings[f.Path]; ok {
+			problem, allowed, _ := strings.Cut(f.Message, "; allowed: ")
+			s.Problem, s.Allowed = problem, cmp.Or(s.Allowed, allowed)
 			all = append(all, &s)
 		}
 	}

@@ -73,21 +73,12 @@ func (c Config) Plain() bool {
 // Validate returns all faults of c as strict.Faults, with the JSON names of the fields, or nil.
 func (c Config) Validate() error {
 	var faults strict.Reader
-	check := func(ok bool, path, format string, values ...any) {
-		if !ok {
-			faults.Fault(path, format, values...)
-		}
-	}
-	check(c.Delay >= 0 && c.Delay <= DelayMax, "delay",
-		"must be 0 to %g seconds", DelayMax.Seconds())
-	check(int(c.Dist) < len(distNames), "delayDist",
-		"must be one of %s", strings.Join(distNames[:], ", "))
-	check(c.Workers >= 0 && c.Workers <= WorkersMax, "workers",
-		"must be 0 to %d", WorkersMax)
-	check(c.Queue >= 0 && c.Queue <= QueueMax, "queue",
-		"must be 0 to %d", QueueMax)
-	check(c.QueueTimeout >= QueueTimeoutMin && c.QueueTimeout <= QueueTimeoutMax, "queueTimeout",
+	faults.Check(c.Delay < 0 || c.Delay > DelayMax, "delay", "must be 0 to %g seconds", DelayMax.Seconds())
+	faults.Check(int(c.Dist) >= len(distNames), "delayDist", "must be one of %s", strings.Join(distNames[:], ", "))
+	faults.Check(c.Workers < 0 || c.Workers > WorkersMax, "workers", "must be 0 to %d", WorkersMax)
+	faults.Check(c.Queue < 0 || c.Queue > QueueMax, "queue", "must be 0 to %d", QueueMax)
+	faults.Check(c.QueueTimeout < QueueTimeoutMin || c.QueueTimeout > QueueTimeoutMax, "queueTimeout",
 		"must be %g to %g seconds", QueueTimeoutMin.Seconds(), QueueTimeoutMax.Seconds())
-	check(c.ErrorRate >= 0 && c.ErrorRate <= 1, "errorRate", "must be 0 to 1") // false for NaN
+	faults.Check(!(c.ErrorRate >= 0 && c.ErrorRate <= 1), "errorRate", "must be 0 to 1") // true for NaN
 	return faults.Err()
 }

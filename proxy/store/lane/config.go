@@ -2,11 +2,10 @@ package lane
 
 import (
 	"cmp"
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
+	"weir/internal/strict"
 	"weir/proxy/store"
 )
 
@@ -76,50 +75,12 @@ func (cfg Config) WithDefaults() Config {
 	return cfg
 }
 
-// A Fault is one fault of a configuration.
-type Fault struct {
-	Field   string // of Config
-	Problem string // "is empty"
-	Allowed string // allowed values; may be empty
-}
-
-// Faults are all faults of a configuration.
-type Faults []Fault
-
-// Error returns a line for each fault.
-func (f Faults) Error() string {
-	lines := make([]string, len(f))
-	for i, fault := range f {
-		lines[i] = fault.Field + ": " + fault.Problem
-		if fault.Allowed != "" {
-			lines[i] += "; allowed: " + fault.Allowed
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Check adds a fault if wrong is true.
-func (f *Faults) Check(wrong bool, field, allowed, format string, args ...any) {
-	if wrong {
-		*f = append(*f, Fault{field, fmt.Sprintf(format, args...), allowed})
-	}
-}
-
-// Err returns the faults as an error, or nil if there are none.
-func (f Faults) Err() error {
-	if f == nil {
-		return nil
-	}
-	return f
-}
-
-// Faults returns what is wrong with cfg.
-func (cfg Config) Faults() (f Faults) {
+// Check adds the faults of cfg to r, with the names of the fields as paths.
+func (cfg Config) Check(r *strict.Reader) {
 	cfg = cfg.WithDefaults()
-	f.Check(cfg.Timeout < time.Millisecond || cfg.Timeout > timeoutMax, "Timeout", "", "must be 1ms to %v, is %v", timeoutMax, cfg.Timeout)
-	f.Check(cfg.Failure < store.FailOpen || cfg.Failure > store.Closed, "Failure", "", "must be FailOpen, Local or Closed, is %v", cfg.Failure)
-	f.Check(cfg.Failure == store.Local && cfg.Local == nil, "Local", "", "mode local needs a store")
-	f.Check(cfg.InFlight < 1 || cfg.InFlight > inFlightMax, "InFlight", "", "must be 1 to %d, is %d", inFlightMax, cfg.InFlight)
-	f.Check(cfg.WaitingMax < 1, "WaitingMax", "", "must be at least 1, is %d", cfg.WaitingMax)
-	return f
+	r.Check(cfg.Timeout < time.Millisecond || cfg.Timeout > timeoutMax, "Timeout", "must be 1ms to %v, is %v", timeoutMax, cfg.Timeout)
+	r.Check(cfg.Failure < store.FailOpen || cfg.Failure > store.Closed, "Failure", "must be FailOpen, Local or Closed, is %v", cfg.Failure)
+	r.Check(cfg.Failure == store.Local && cfg.Local == nil, "Local", "mode local needs a store")
+	r.Check(cfg.InFlight < 1 || cfg.InFlight > inFlightMax, "InFlight", "must be 1 to %d, is %d", inFlightMax, cfg.InFlight)
+	r.Check(cfg.WaitingMax < 1, "WaitingMax", "must be at least 1, is %d", cfg.WaitingMax)
 }

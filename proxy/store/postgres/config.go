@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"weir/internal/strict"
 	"weir/proxy/store/lane"
 )
 
@@ -66,17 +67,18 @@ func CheckSchema(name string) error {
 
 var schemaForm = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// Validate returns lane.Faults, or nil. Faults never contain the password.
+// Validate returns strict.Faults, or nil. Faults never contain the password.
 func (cfg Config) Validate() error {
 	cfg = cfg.withDefaults()
-	var f lane.Faults
+	var f strict.Reader
 	_, err := cfg.parse()
-	f.Check(err != nil, "URL", urlForm, "%v", err)
-	f.Check(cfg.Connections < 1 || cfg.Connections > connectionsMax, "Connections", "", "must be 1 to %d, is %d", connectionsMax, cfg.Connections)
+	f.Check(err != nil, "URL", "%v; allowed: "+urlForm, err)
+	f.Check(cfg.Connections < 1 || cfg.Connections > connectionsMax, "Connections", "must be 1 to %d, is %d", connectionsMax, cfg.Connections)
 	err = CheckSchema(cfg.Schema)
-	f.Check(err != nil, "Schema", "", "%v", err)
-	f.Check(strings.ContainsRune(cfg.KeyPrefix, 0), "KeyPrefix", "", "must not contain a zero byte")
-	return append(f, cfg.Config.Faults()...).Err()
+	f.Check(err != nil, "Schema", "%v", err)
+	f.Check(strings.ContainsRune(cfg.KeyPrefix, 0), "KeyPrefix", "must not contain a zero byte")
+	cfg.Config.Check(&f)
+	return f.Err()
 }
 
 // urlForm is an example of a URL; unescaped is the advice if the password contains characters

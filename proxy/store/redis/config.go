@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"weir/internal/certs"
+	"weir/internal/strict"
 	"weir/proxy/store/lane"
 )
 
@@ -55,38 +56,39 @@ type Config struct {
 	dialTimeout time.Duration // 200 ms, except in tests
 }
 
-// Validate returns lane.Faults, or nil.
+// Validate returns strict.Faults, or nil.
 func (cfg Config) Validate() error {
-	var f lane.Faults
-	f.Check(len(cfg.Addrs) == 0, "Addrs", "", "is empty")
+	var f strict.Reader
+	f.Check(len(cfg.Addrs) == 0, "Addrs", "is empty")
 	for _, addr := range cfg.Addrs {
 		_, _, err := net.SplitHostPort(addr)
-		f.Check(err != nil, "Addrs", "", "%q is not host:port", addr)
+		f.Check(err != nil, "Addrs", "%q is not host:port", addr)
 	}
 	cfg.checkTopology(&f)
-	f.Check(cfg.DB < 0, "DB", "", "must be at least 0, is %d", cfg.DB)
-	f.Check(cfg.Username != "" && cfg.Password == "", "Password", "that of the user", "is missing")
-	f.Check(!cfg.TLS && cfg.TLSCAFile != "", "TLSCAFile", "nothing", "is of no use without TLS")
-	f.Check(!cfg.TLS && cfg.TLSServerName != "", "TLSServerName", "nothing", "is of no use without TLS")
-	f.Check(strings.ContainsAny(cfg.KeyPrefix, "{}"), "KeyPrefix", "", "must have no braces, which mark hash tags")
-	return append(f, cfg.Config.Faults()...).Err()
+	f.Check(cfg.DB < 0, "DB", "must be at least 0, is %d", cfg.DB)
+	f.Check(cfg.Username != "" && cfg.Password == "", "Password", "is missing; allowed: that of the user")
+	f.Check(!cfg.TLS && cfg.TLSCAFile != "", "TLSCAFile", "is of no use without TLS; allowed: nothing")
+	f.Check(!cfg.TLS && cfg.TLSServerName != "", "TLSServerName", "is of no use without TLS; allowed: nothing")
+	f.Check(strings.ContainsAny(cfg.KeyPrefix, "{}"), "KeyPrefix", "must have no braces, which mark hash tags")
+	cfg.Config.Check(&f)
+	return f.Err()
 }
 
 // checkTopology adds the faults of settings that contradict the topology.
-func (cfg *Config) checkTopology(f *lane.Faults) {
+func (cfg *Config) checkTopology(f *strict.Reader) {
 	t := cfg.declared()
-	f.Check(t > Sentinel, "Topology", "auto, single, cluster, sentinel", "is unknown")
-	f.Check(t == Single && len(cfg.Addrs) > 1, "Addrs", "one address", "cannot be with a single server")
-	f.Check(t == Cluster && cfg.DB != 0, "DB", "0", "cannot be with a Cluster")
-	f.Check(t == Sentinel && cfg.SentinelMaster == "", "SentinelMaster", "the name of the master that the Sentinels watch", "is missing")
+	f.Check(t > Sentinel, "Topology", "is unknown; allowed: auto, single, cluster, sentinel")
+	f.Check(t == Single && len(cfg.Addrs) > 1, "Addrs", "cannot be with a single server; allowed: one address")
+	f.Check(t == Cluster && cfg.DB != 0, "DB", "cannot be with a Cluster; allowed: 0")
+	f.Check(t == Sentinel && cfg.SentinelMaster == "", "SentinelMaster", "is missing; allowed: the name of the master that the Sentinels watch")
 	if t == Sentinel {
-		f.Check(cfg.SentinelUsername != "" && cfg.SentinelPassword == "", "SentinelPassword", "that of the user of the Sentinels", "is missing")
+		f.Check(cfg.SentinelUsername != "" && cfg.SentinelPassword == "", "SentinelPassword", "is missing; allowed: that of the user of the Sentinels")
 		return
 	}
-	const useless = "cannot be without Sentinels"
-	f.Check(cfg.SentinelMaster != "", "SentinelMaster", "nothing", useless)
-	f.Check(cfg.SentinelUsername != "", "SentinelUsername", "nothing", useless)
-	f.Check(cfg.SentinelPassword != "", "SentinelPassword", "nothing", useless)
+	const useless = "cannot be without Sentinels; allowed: nothing"
+	f.Check(cfg.SentinelMaster != "", "SentinelMaster", useless)
+	f.Check(cfg.SentinelUsername != "", "SentinelUsername", useless)
+	f.Check(cfg.SentinelPassword != "", "SentinelPassword", useless)
 }
 
 // tlsConfig returns nil for a connection without TLS.

@@ -69,7 +69,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	bad := Config{DB: -1, Config: lane.Config{InFlight: -1}}
-	if n := strings.Count(bad.Validate().Error(), "\n"); n != 2 {
+	if n := strings.Count(bad.Validate().Error(), "; "); n != 2 {
 		t.Errorf("not all faults: %v", bad.Validate())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/strict"
 	"weir/proxy/store/lane"
 )
 
@@ -68,12 +69,13 @@ func checkURL(text string) error {
 	return nil
 }
 
-// Validate returns all faults as lane.Faults, or nil.
+// Validate returns all faults as strict.Faults, or nil.
 func (cfg Config) Validate() error {
 	cfg = cfg.withDefaults()
-	var f lane.Faults
+	var f strict.Reader
 	_, err := ParseURLs(strings.Join(cfg.URLs, ","))
-	f.Check(err != nil, "URLs", "http://host:port, comma separated", "%v", err)
-	f.Check(strings.ContainsAny(cfg.Token, "\r\n"), "Token", "", "must be one line")
-	return append(f, cfg.Config.Faults()...).Err()
+	f.Check(err != nil, "URLs", "%v; allowed: http://host:port, comma separated", err)
+	f.Check(strings.ContainsAny(cfg.Token, "\r\n"), "Token", "must be one line")
+	cfg.Config.Check(&f)
+	return f.Err()
 }
