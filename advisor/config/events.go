@@ -99,13 +99,9 @@ func (r *reader) event(path string, text *eventText) forecast.Event {
 		name string
 		text strict.Word
 	}{{"name", text.Name}, {"start", text.Start}, {"end", text.End}} {
-		if need.text == "" {
-			r.Fault(path+"."+need.name, "is missing")
-		}
+		r.Check(need.text == "", path+"."+need.name, "is missing")
 	}
-	if len(text.Name) > nameBytesMax {
-		r.Fault(path+".name", "is longer than %d bytes", nameBytesMax)
-	}
+	r.Check(len(text.Name) > nameBytesMax, path+".name", "is longer than %d bytes", nameBytesMax)
 	e := forecast.Event{Name: string(text.Name), Start: r.time(text.Start, path+".start"), End: r.time(text.End, path+".end")}
 	if text.Ramp != "" {
 		var err error
@@ -114,9 +110,7 @@ func (r *reader) event(path string, text *eventText) forecast.Event {
 			r.Fault(path+".ramp", "must be a duration such as 30m, at most %s, is %q", "168h", text.Ramp)
 		}
 	}
-	if r.Count() == before && !e.End.After(e.Start) {
-		r.Fault(path+".end", "must be after start")
-	}
+	r.Check(r.Count() == before && !e.End.After(e.Start), path+".end", "must be after start")
 	return e
 }
 

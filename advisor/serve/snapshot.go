@@ -138,9 +138,7 @@ func (r *request) snapshot() (core.Snapshot, error) {
 	s.P95 = c.number("latencyP95", r.Latency, 0, latencyMax)
 	s.Errors = c.number("errors5xx", r.Errors, 0, 1)
 	s.Limit = r.limit(&c)
-	if len(r.Instance) > nameBytesMax {
-		c.Fault("instance", "is longer than %d bytes", nameBytesMax)
-	}
+	c.Check(len(r.Instance) > nameBytesMax, "instance", "is longer than %d bytes", nameBytesMax)
 	r.gates(&c, &s)
 	return s, c.Err()
 }
@@ -169,15 +167,9 @@ func (r *request) limit(c *check) policy.Limit {
 	l := r.Limit
 	for _, f := range l.Numbers() {
 		c.number(f.Name, &f.Value, 0, numberMax)
-		if f.Needed && f.Value == 0 {
-			c.Fault(f.Name, "is missing or 0; algorithm %s needs it", l.Algorithm)
-		}
+		c.Check(f.Needed && f.Value == 0, f.Name, "is missing or 0; algorithm %s needs it", l.Algorithm)
 	}
-	if l.Algorithm == "" {
-		c.Fault("algorithm", "is missing")
-	}
-	if len(l.Algorithm) > nameBytesMax {
-		c.Fault("algorithm", "is longer than %d bytes", nameBytesMax)
-	}
+	c.Check(l.Algorithm == "", "algorithm", "is missing")
+	c.Check(len(l.Algorithm) > nameBytesMax, "algorithm", "is longer than %d bytes", nameBytesMax)
 	return l
 }

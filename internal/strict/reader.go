@@ -51,9 +51,7 @@ func (r *Reader) Under(path string, err error) {
 			r.Fault(join(path, f.Path), "%s", f.Message)
 		}
 	}
-	if err != nil && !ok {
-		r.Fault(path, "%v", err)
-	}
+	r.Check(err != nil && !ok, path, "%v", err)
 }
 
 // Check adds a fault at path if wrong is true.

@@ -21,9 +21,7 @@ func (b *builder) options(o *RequestOptions) {
 	if m == http1.MethodOther || m == http1.CONNECT {
 		b.Fault("requestOptions.method", "must be GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or TRACE, is %q", o.Method)
 	}
-	if m == http1.TRACE && o.Body != "" {
-		b.Fault("requestOptions.body", "must be empty: TRACE has none")
-	}
+	b.Check(m == http1.TRACE && o.Body != "", "requestOptions.body", "must be empty: TRACE has none")
 	b.plan.Method = m
 }
 
@@ -54,9 +52,7 @@ func (b *builder) request(host string, target []segment) Request {
 // compile reads the text at path, which may have templates.
 func (b *builder) compile(path, text string) []segment {
 	segments, err := b.compiler.compile(text)
-	if err != nil {
-		b.Fault(path, "%v", err)
-	}
+	b.Check(err != nil, path, "%v", err)
 	return segments
 }
 
@@ -209,9 +205,7 @@ func (b *builder) plainPath(text string) string {
 
 // plainQuery returns a literal part of a query as it is sent.
 func (b *builder) plainQuery(text string) string {
-	if strings.ContainsFunc(text, notInTarget) {
-		b.Fault("limiterUrl", "must not have spaces or control characters in its query, has %q", text)
-	}
+	b.Check(strings.ContainsFunc(text, notInTarget), "limiterUrl", "must not have spaces or control characters in its query, has %q", text)
 	return text
 }
 

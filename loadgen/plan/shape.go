@@ -111,16 +111,12 @@ func (b *builder) numbers(w *ProfileConfig, names []string) []float64 {
 	}
 	before := b.Count()
 	for _, name := range sortedKeys(given) {
-		if !slices.Contains(names, name) {
-			b.Fault(strict.Member("profile.params", name), "unknown parameter; %s has %s", w.Type, strings.Join(names, ", "))
-		}
+		b.Check(!slices.Contains(names, name), strict.Member("profile.params", name), "unknown parameter; %s has %s", w.Type, strings.Join(names, ", "))
 	}
 	values := make([]float64, len(names))
 	for i, name := range names {
 		v, ok := given[name]
-		if !ok {
-			b.Fault("profile.params."+name, missing)
-		}
+		b.Check(!ok, "profile.params."+name, missing)
 		values[i] = v
 	}
 	if b.Count() > before {
@@ -164,12 +160,8 @@ func (b *builder) steps(raw *ProfileConfig, length time.Duration) (*profile.Prof
 	before := b.Count()
 	for i, s := range w.Steps {
 		path := fmt.Sprintf("profile.params.steps[%d].", i)
-		if s.Rps == nil {
-			b.Fault(path+"rps", missing)
-		}
-		if s.Duration == nil {
-			b.Fault(path+"duration", missing)
-		}
+		b.Check(s.Rps == nil, path+"rps", missing)
+		b.Check(s.Duration == nil, path+"duration", missing)
 		if s.Rps != nil && s.Duration != nil {
 			steps[i] = profile.Step{Rps: *s.Rps, Duration: *s.Duration}
 		}

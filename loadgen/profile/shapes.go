@@ -114,9 +114,7 @@ func NewBurst(s Burst) (*Profile, error) {
 	var c checker
 	base, spike := c.restingRate("baseRps", s.BaseRps), c.rate("spikeRps", s.SpikeRps)
 	length, period := c.span("spikeDuration", s.SpikeDuration), c.span("spikePeriod", s.SpikePeriod)
-	if c.Count() == 0 && length >= period {
-		c.Fault("spikeDuration", "must be less than spikePeriod (%g), is %g", s.SpikePeriod, s.SpikeDuration)
-	}
+	c.Check(c.Count() == 0 && length >= period, "spikeDuration", "must be less than spikePeriod (%g), is %g", s.SpikePeriod, s.SpikeDuration)
 	var b builder
 	b.slope(period-length, base, base)
 	b.slope(length, spike, spike)
@@ -132,9 +130,7 @@ func NewBurst(s Burst) (*Profile, error) {
 func NewRamp(startRps, endRps float64, length time.Duration) (*Profile, error) {
 	var c checker
 	from, to := c.restingRate("startRps", startRps), c.restingRate("endRps", endRps)
-	if c.Count() == 0 && from|to == 0 {
-		c.Fault("endRps", "must not be 0 when startRps is")
-	}
+	c.Check(c.Count() == 0 && from|to == 0, "endRps", "must not be 0 when startRps is")
 	var b builder
 	b.slope(length, from, to)
 	return c.done(&Profile{
@@ -164,9 +160,7 @@ func NewSteps(steps []Step) (p *Profile, length time.Duration, err error) {
 		tail = c.restingRate(fmt.Sprintf("steps[%d].rps", i), s.Rps)
 		b.slope(c.span(fmt.Sprintf("steps[%d].duration", i), s.Duration), tail, tail)
 	}
-	if c.Count() == 0 && most == 0 {
-		c.Fault("steps", "must have one with rps above 0")
-	}
+	c.Check(c.Count() == 0 && most == 0, "steps", "must have one with rps above 0")
 	p = &Profile{
 		text:   fmt.Sprintf("steps (steps=%d, rps=%s to %s)", len(steps), number(least), number(most)),
 		pieces: b.finish(), tail: tail, most: most,

@@ -36,9 +36,7 @@ func NewSinusoid(s Sinusoid) (*Profile, error) {
 	var c checker
 	low, high := c.restingRate("minRps", s.MinRps), c.rate("maxRps", s.MaxRps)
 	period := c.span("period", s.Period)
-	if c.Count() == 0 && low > high {
-		c.Fault("minRps", "must not be above maxRps (%g), is %g", s.MaxRps, s.MinRps)
-	}
+	c.Check(c.Count() == 0 && low > high, "minRps", "must not be above maxRps (%g), is %g", s.MaxRps, s.MinRps)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}

@@ -27,12 +27,8 @@ func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
 	low, high := c.restingRate("minRps", f.MinRps), c.rate("maxRps", f.MaxRps)
 	spike := c.span("maxSpikeDuration", f.MaxSpikeDuration)
 	idleMin, idleMax := c.restingSpan("minIdleTime", f.MinIdleTime), c.restingSpan("maxIdleTime", f.MaxIdleTime)
-	if c.Count() == 0 && low > high {
-		c.Fault("minRps", "must not be above maxRps (%g), is %g", f.MaxRps, f.MinRps)
-	}
-	if c.Count() == 0 && idleMin > idleMax {
-		c.Fault("minIdleTime", "must not be above maxIdleTime (%g), is %g", f.MaxIdleTime, f.MinIdleTime)
-	}
+	c.Check(c.Count() == 0 && low > high, "minRps", "must not be above maxRps (%g), is %g", f.MaxRps, f.MinRps)
+	c.Check(c.Count() == 0 && idleMin > idleMax, "minIdleTime", "must not be above maxIdleTime (%g), is %g", f.MaxIdleTime, f.MinIdleTime)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -50,9 +46,7 @@ func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
 		b.slope(time.Duration(draw(uint64(spike)/10, uint64(spike))), rate, rate)
 		p.peaks = append(p.peaks, Peak{start, b.at, float64(rate) / micros})
 	}
-	if b.at < length {
-		c.Fault("maxSpikeDuration", "is too short for the run, with so little idle time: there would be more than %d spikes", spikesMax)
-	}
+	c.Check(b.at < length, "maxSpikeDuration", "is too short for the run, with so little idle time: there would be more than %d spikes", spikesMax)
 	p.pieces = b.finish()
 	return c.done(p)
 }

@@ -88,9 +88,7 @@ func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err e
 }
 
 func (c *checker) factor(param string, v float64) {
-	if !(v >= factorMin && v <= factorMax) {
-		c.Fault(param, "must be a number from %g to %g, is %g", factorMin, float64(factorMax), v)
-	}
+	c.Check(!(v >= factorMin && v <= factorMax), param, "must be a number from %g to %g, is %g", factorMin, float64(factorMax), v)
 }
 
 // A player makes the pieces of a trace.

@@ -78,9 +78,7 @@ func Decode(r *strict.Reader) *Document {
 	if r.Root.Kind != strict.Object {
 		return f
 	}
-	if r.Root.Member("domain") == nil {
-		r.Fault("domain", "is missing; must be the name of the domain")
-	}
+	r.Check(r.Root.Member("domain") == nil, "domain", "is missing; must be the name of the domain")
 	j := judge{r}
 	j.list(r.Root.Member("descriptors"), "descriptors", f.Descriptors)
 	return f
@@ -105,21 +103,13 @@ func (r *judge) list(n *strict.Node, path string, entries []Entry) {
 // entry judges an entry without those below it.
 func (r *judge) entry(n *strict.Node, e *Entry) {
 	r.Filled(n, e.Path, "key")
-	if n.Member("key") == nil {
-		r.Fault(e.Path+".key", "is missing")
-	}
+	r.Check(n.Member("key") == nil, e.Path+".key", "is missing")
 	if n.Member("Value") != nil {
-		if n.Member("value") != nil {
-			r.Fault(e.Path+".Value", "given twice, as value too")
-		}
+		r.Check(n.Member("value") != nil, e.Path+".Value", "given twice, as value too")
 		e.Value, e.ValueToo = e.ValueToo, ""
 	}
-	if wildcardOf(e.Key) != nil {
-		r.Fault(e.Path+".key", "must be one key without *, which only values may have, is %q", e.Key)
-	}
-	if e.ShareThreshold && wildcardOf(string(e.Value)) == nil {
-		r.Fault(e.Path+".share_threshold", "must be false without a value that has a *")
-	}
+	r.Check(wildcardOf(e.Key) != nil, e.Path+".key", "must be one key without *, which only values may have, is %q", e.Key)
+	r.Check(e.ShareThreshold && wildcardOf(string(e.Value)) == nil, e.Path+".share_threshold", "must be false without a value that has a *")
 	switch l := n.Member("rate_limit"); {
 	case l != nil && e.RateLimit != nil:
 		e.Limit = r.limit(l, e.Path+".rate_limit", e.RateLimit)
@@ -155,9 +145,7 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 		r.without(n, path, "with algorithm", "unit", "requests_per_unit")
 		made.Limit, err = limit.New(l.Config)
 		r.Under(path, err)
-		if l.Algorithm == limit.Leaky {
-			r.Fault(path+".algorithm", "must be another one: leaky lets requests wait, and Envoy does not")
-		}
+		r.Check(l.Algorithm == limit.Leaky, path+".algorithm", "must be another one: leaky lets requests wait, and Envoy does not")
 		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.Count(made.Limit.Permits()), rls.UnitOf(made.Limit.Window())
 		return made
 	}
@@ -173,9 +161,7 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 // theirs judges the form of envoyproxy/ratelimit.
 func (r *judge) theirs(n *strict.Node, path string, l *RateLimit) {
 	r.without(n, path, "without algorithm", limit.Fields()...)
-	if n.Member("unit") == nil {
-		r.Fault(path+".unit", "is missing; must be one of %s", rls.UnitNames)
-	}
+	r.Check(n.Member("unit") == nil, path+".unit", "is missing; must be one of %s", rls.UnitNames)
 	if l.RequestsPerUnit == nil {
 		r.Fault(path+".requests_per_unit", "is missing; must be a whole number, 0 refuses all")
 	} else {
@@ -186,8 +172,6 @@ func (r *judge) theirs(n *strict.Node, path string, l *RateLimit) {
 // without reports the members of n that are not allowed, and when they are not.
 func (r *judge) without(n *strict.Node, path, when string, names ...string) {
 	for _, name := range names {
-		if n.Member(name) != nil {
-			r.Fault(strict.Member(path, name), "is not allowed %s", when)
-		}
+		r.Check(n.Member(name) != nil, strict.Member(path, name), "is not allowed %s", when)
 	}
 }

@@ -90,9 +90,7 @@ func (r *reader) list(at place, entries []Entry, into levels) {
 			continue
 		}
 		if *r.entries++; *r.entries > entriesMax {
-			if *r.entries == entriesMax+1 {
-				r.Fault(at.path, "is too much: all files together must have at most %d descriptors", entriesMax)
-			}
+			r.Check(*r.entries == entriesMax+1, at.path, "is too much: all files together must have at most %d descriptors", entriesMax)
 			return
 		}
 		rule := at.rule + "/" + url.PathEscape(e.Key)

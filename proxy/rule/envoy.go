@@ -29,9 +29,7 @@ import (
 func (j *judge) descriptors() (*descriptor.Document, []compiled) {
 	file := descriptor.Decode(j.Reader)
 	rules := j.list(nil, file.Descriptors, trail{id: idWord(file.Domain)})
-	if len(rules) > rulesMax {
-		j.Fault("descriptors", "must be at most %d limits, is %d", rulesMax, len(rules))
-	}
+	j.Check(len(rules) > rulesMax, "descriptors", "must be at most %d limits, is %d", rulesMax, len(rules))
 	return file, rules
 }
 
@@ -53,9 +51,7 @@ func (j *judge) list(rules []compiled, entries []descriptor.Entry, above trail) 
 			continue
 		}
 		parts[i] = j.entry(d)
-		if seen[[2]string{d.Key, string(d.Value)}] {
-			j.Fault(d.Path, descriptor.Twice)
-		}
+		j.Check(seen[[2]string{d.Key, string(d.Value)}], d.Path, descriptor.Twice)
 		seen[[2]string{d.Key, string(d.Value)}] = true
 		if values[d.Key] == nil {
 			values[d.Key] = &overlap.Words{Values: make(map[string]bool)}
@@ -123,12 +119,8 @@ func (j *judge) entry(d *descriptor.Entry) (part keys.Part) {
 		d.Value = strict.Word(value)
 		j.Under(d.Path+".value", err)
 	}
-	if d.QuotaMode {
-		j.Fault(d.Path+".quota_mode", "must be false: true is not supported")
-	}
-	if d.Limit != nil && len(d.Limit.Replaces) > 0 {
-		j.Fault(d.Path+".rate_limit.replaces", "is not supported: all limits that match apply")
-	}
+	j.Check(d.QuotaMode, d.Path+".quota_mode", "must be false: true is not supported")
+	j.Check(d.Limit != nil && len(d.Limit.Replaces) > 0, d.Path+".rate_limit.replaces", "is not supported: all limits that match apply")
 	d.DetailedMetric, d.ValueToMetric, d.Metadata = false, false, nil
 	return part
 }

@@ -112,9 +112,7 @@ func (j *judge) exempt(n *strict.Node, c *compiled) {
 		switch word := string(name.Word); word {
 		case "id", "exempt", "match":
 		case "mode":
-			if c.Mode == Shadow {
-				j.Fault(c.path+".mode", "must not be shadow with exempt: nothing is refused")
-			}
+			j.Check(c.Mode == Shadow, c.path+".mode", "must not be shadow with exempt: nothing is refused")
 		default:
 			j.Fault(strict.Member(c.path, word), "is not allowed with exempt, since no limit applies; allowed: id, match")
 		}
@@ -123,9 +121,7 @@ func (j *judge) exempt(n *strict.Node, c *compiled) {
 	if m.Host != "" || m.Headers != nil {
 		j.Fault(c.path+".match", "must not have host or headers with exempt, since clients can send any; allowed: methods, path, addresses")
 	}
-	if m.Path == "" && m.Addresses == nil {
-		j.Fault(c.path+".match", "must have a path or addresses with exempt: otherwise too many requests are exempt")
-	}
+	j.Check(m.Path == "" && m.Addresses == nil, c.path+".match", "must have a path or addresses with exempt: otherwise too many requests are exempt")
 }
 
 // splitExempt separates the rules that exempt from the others, which keep their order.
@@ -145,9 +141,7 @@ func (j *judge) splitExempt(s *Set) {
 			s.rules = append(s.rules, c)
 		}
 	}
-	if len(s.exempt) > exemptMax {
-		j.Fault("rules", "must have at most %d rules with exempt, has %d", exemptMax, len(s.exempt))
-	}
+	j.Check(len(s.exempt) > exemptMax, "rules", "must have at most %d rules with exempt, has %d", exemptMax, len(s.exempt))
 	for _, one := range j.o.Exempt {
 		one.of = len(s.exempting)
 		s.exempt = append(s.exempt, one)

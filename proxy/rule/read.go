@@ -203,9 +203,7 @@ func (j *judge) match(of *strict.Node, c *compiled) {
 		name  string
 		count int
 	}{{"methods", len(m.Methods)}, {"addresses", len(m.Addresses)}} {
-		if given(n, list.name) && list.count == 0 {
-			j.Fault(path+"."+list.name, "must not be empty; leave %s out to match all", list.name)
-		}
+		j.Check(given(n, list.name) && list.count == 0, path+"."+list.name, "must not be empty; leave %s out to match all", list.name)
 		j.atMost(path+"."+list.name, list.count)
 	}
 	for i, word := range m.Methods {
@@ -221,18 +219,14 @@ func (j *judge) match(of *strict.Node, c *compiled) {
 
 // atMost reports whether n is at most listMax, and adds a fault if not.
 func (j *judge) atMost(path string, n int) bool {
-	if n > listMax {
-		j.Fault(path, "must be at most %d, is %d", listMax, n)
-	}
+	j.Check(n > listMax, path, "must be at most %d, is %d", listMax, n)
 	return n <= listMax
 }
 
 // method checks the name of a method. Methods are case-sensitive (RFC 9110 section 9.1),
 // so get would never match.
 func (j *judge) method(word, path string) {
-	if !keys.IsToken(word) || word != strings.ToUpper(word) {
-		j.Fault(path, "must be a method in upper case, such as GET, is %q", word)
-	}
+	j.Check(!keys.IsToken(word) || word != strings.ToUpper(word), path, "must be a method in upper case, such as GET, is %q", word)
 }
 
 // headers makes conditions from the fields of a match, in the order of the file.
@@ -249,9 +243,7 @@ func (j *judge) headers(n *strict.Node, path string, c *compiled) {
 }
 
 func (j *judge) fieldName(path, name string) {
-	if !keys.IsToken(name) {
-		j.Fault(path, "must be a field name, is %q", name)
-	}
+	j.Check(!keys.IsToken(name), path, "must be a field name, is %q", name)
 }
 
 // ReadNode reads a cost, which is a number or an object.
@@ -270,19 +262,13 @@ func (c *Cost) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	j.Range(path+".default", c.Default, 1, costMax)
 	if given(n, "max") {
 		j.Range(path+".max", c.Max, max(1, c.Default), costMax)
-		if c.Header == "" {
-			j.Fault(path+".max", "is allowed only with header")
-		}
+		j.Check(c.Header == "", path+".max", "is allowed only with header")
 	}
-	if given(n, "methods") == given(n, "header") {
-		j.Fault(path, "must be a number, or have one of header and methods")
-	}
+	j.Check(given(n, "methods") == given(n, "header"), path, "must be a number, or have one of header and methods")
 	if c.Header != "" {
 		j.fieldName(path+".header", c.Header)
 	}
-	if given(n, "methods") && len(c.Methods) == 0 {
-		j.Fault(path+".methods", "must not be empty")
-	}
+	j.Check(given(n, "methods") && len(c.Methods) == 0, path+".methods", "must not be empty")
 	for _, method := range slices.Sorted(maps.Keys(c.Methods)) {
 		at := strict.Member(path+".methods", method)
 		j.method(method, at)

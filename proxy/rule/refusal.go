@@ -53,9 +53,7 @@ func (j *judge) refusal(n *strict.Node, c *compiled) {
 		name := string(field.Word)
 		lower := strings.ToLower(name)
 		j.Under(strict.Member(path, name), refusal.CheckField(name, string(r.Fields[name])))
-		if seen[lower] {
-			j.Fault(strict.Member(path, name), "given twice, since field names are case-insensitive")
-		}
+		j.Check(seen[lower], strict.Member(path, name), "given twice, since field names are case-insensitive")
 		seen[lower] = true
 	}
 	r.lines = refusal.Lines(r.Fields)

@@ -78,18 +78,14 @@ func (d *Defer) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	case d.Order == None:
 		r.Range(path+".parallel", int64(d.Parallel), 1, parallelMax)
 	}
-	if d.Reserve < 0 || d.Reserve > 0.9 {
-		r.Fault(path+".reserve", "must be from 0 to 0.9, is %v", d.Reserve)
-	}
+	r.Check(d.Reserve < 0 || d.Reserve > 0.9, path+".reserve", "must be from 0 to 0.9, is %v", d.Reserve)
 	r.Range(path+".attempts", int64(d.Attempts), 1, attemptsMax)
 	seconds(r, path+".backoff.first", d.Backoff.First, backoffMax)
 	seconds(r, path+".backoff.max", d.Backoff.Max, backoffMax)
 	if f := d.Backoff.Factor; f < 1 || f > factorMax {
 		r.Fault(path+".backoff.factor", "must be from 1 to %d, is %v", factorMax, f)
 	}
-	if d.Backoff.Max < d.Backoff.First {
-		r.Fault(path+".backoff.max", "must not be less than first, which is %v, is %v", d.Backoff.First, d.Backoff.Max)
-	}
+	r.Check(d.Backoff.Max < d.Backoff.First, path+".backoff.max", "must not be less than first, which is %v, is %v", d.Backoff.First, d.Backoff.Max)
 	for i, status := range d.RetryOn {
 		at := strict.Element(path+".retryOn", i)
 		if r.Range(at, int64(status), 400, 599); slices.Contains(d.RetryOn[:i], status) {
@@ -102,9 +98,7 @@ func (d *Defer) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 
 // seconds checks a duration.
 func seconds(r *strict.Reader, path string, v, most float64) {
-	if v < 0.001 || v > most {
-		r.Fault(path, "must be from 0.001 to %v seconds, is %v", most, v)
-	}
+	r.Check(v < 0.001 || v > most, path, "must be from 0.001 to %v seconds, is %v", most, v)
 }
 
 // Wait returns how long a request may wait.
