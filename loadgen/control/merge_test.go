@@ -70,7 +70,7 @@ func TestMergeRefused(t *testing.T) {
 	}{
 		"one file":           {[]string{good}, "at least two are needed, there are 1"},
 		"no file":            {nil, "at least two are needed, there are 0"},
-		"the same twice":     {[]string{good, good}, "of shard 0, which another one is of already"},
+		"the same twice":     {[]string{good, good}, "shard 0, which another result contains too"},
 		"another schedule":   {[]string{good, shard(t, 1, "beef")}, "its hash is beef"},
 		"absent":             {[]string{good, good + ".absent"}, "no such file"},
 		"not JSON":           {[]string{good, file(t, "PK")}, "result.json: "},

@@ -93,7 +93,7 @@ func TestAllowedConnections(t *testing.T) {
 		}
 		_, err := ask(most + 1)
 		if e, ok := errors.AsType[strict.Fault](err); !ok || e.Path != "concurrency" ||
-			!strings.Contains(e.Message, fmt.Sprintf("must be at most %d, as this process may open %d files (ulimit -Hn)", most, lim.Cur)) {
+			!strings.Contains(e.Message, fmt.Sprintf("must be at most %d, because this process may open %d files (ulimit -Hn)", most, lim.Cur)) {
 			t.Errorf("secure %v, beyond the bound: %v", secure, err)
 		}
 	}

@@ -223,7 +223,7 @@ func allowedConnections(p *plan.Plan) (int, error) {
 	}
 	if p.Connections > allowed {
 		return 0, strict.Fault{Path: "concurrency", Message: fmt.Sprintf(
-			"must be at most %d, as this process may open %d files (ulimit -Hn)%s, is %d", allowed, lim.Cur, kind, p.Connections)}
+			"must be at most %d, because this process may open %d files (ulimit -Hn)%s, is %d", allowed, lim.Cur, kind, p.Connections)}
 	}
 	return p.Connections, nil
 }

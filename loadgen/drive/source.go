@@ -20,7 +20,7 @@ const (
 )
 
 // SourcesAllowed describes what ParseSources accepts.
-const SourcesAllowed = "addresses of this machine or networks of such, like 10.0.0.1, 127.0.0.0/28"
+const SourcesAllowed = "addresses or networks of this machine, like 10.0.0.1, 127.0.0.0/28"
 
 // ParseSources parses a comma-separated list of addresses and networks, all of whose
 // addresses are used. Each must belong to this machine.
@@ -32,7 +32,7 @@ func ParseSources(text string) ([]netip.Addr, error) {
 		if err != nil {
 			addr, err := netip.ParseAddr(part)
 			if err != nil {
-				return nil, fmt.Errorf("%q is no address", part)
+				return nil, fmt.Errorf("%q is not an address", part)
 			}
 			network = netip.PrefixFrom(addr, addr.BitLen())
 		}

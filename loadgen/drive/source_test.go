@@ -39,10 +39,10 @@ func TestParseSources(t *testing.T) {
 		t.Errorf("at the bound: %d addresses, %v", len(got), err)
 	}
 	for text, want := range map[string]string{
-		"":                       `"" is no address`,
-		"localhost":              `"localhost" is no address`,
-		"127.0.0.1,":             `"" is no address`,
-		"127.0.0.1/33":           `"127.0.0.1/33" is no address`,
+		"":                       `"" is not an address`,
+		"localhost":              `"localhost" is not an address`,
+		"127.0.0.1,":             `"" is not an address`,
+		"127.0.0.1/33":           `"127.0.0.1/33" is not an address`,
 		"127.0.0.0/22,127.0.9.1": "has more than 1024 addresses",
 		"127.0.0.1,192.0.2.1":    "has 192.0.2.1, from which this machine cannot connect: ",
 	} {

@@ -106,7 +106,7 @@ func readNamed(from *document, folder string) (*document, error) {
 	}
 	d, err := read(named)
 	if err == nil && d.Name != nil {
-		return refuse("must not be used in a configuration that was itself named so")
+		return refuse("must not be used in a configuration that config names")
 	}
 	return d, err
 }

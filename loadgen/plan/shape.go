@@ -171,7 +171,7 @@ func (b *builder) steps(raw *ProfileConfig, length time.Duration) (*profile.Prof
 	}
 	p, last, err := profile.NewSteps(steps)
 	if err == nil && last < length {
-		b.warn("the steps last %g s, the test %g s: the last step goes on until the end", last.Seconds(), length.Seconds())
+		b.warn("the steps last %g s, the test %g s: the last step continues until the end", last.Seconds(), length.Seconds())
 	}
 	return p, err
 }

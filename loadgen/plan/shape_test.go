@@ -112,7 +112,7 @@ func TestShapeWarnings(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "short.csv", []byte("1\n2\n"))
 	for _, c := range []struct{ config, want string }{
-		{shaped("steps", `{"steps":[{"rps":1,"duration":59}]}`), "the steps last 59 s, the test 60 s: the last step goes on until the end"},
+		{shaped("steps", `{"steps":[{"rps":1,"duration":59}]}`), "the steps last 59 s, the test 60 s: the last step continues until the end"},
 		{shaped("trace", `{"file":"short.csv"}`), "the trace lasts 2 s, the test 60 s: nothing is sent after its end"},
 	} {
 		p, err := Parse(now, []byte(c.config), dir)

@@ -94,9 +94,9 @@ func (c *compiler) template() error {
 	case "pick":
 		s, err = c.pick()
 	case "":
-		err = c.fail(at, `there must be counter, random or pick behind {{; {{ itself is written {{pick "{{"}}`)
+		err = c.fail(at, `{{ must be followed by counter, random or pick; {{ itself is written {{pick "{{"}}`)
 	default:
-		err = c.fail(at, "there is no template %q; there are counter, random and pick", word)
+		err = c.fail(at, "unknown template %q; allowed: counter, random and pick", word)
 	}
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (c *compiler) template() error {
 		if c.pos == len(c.text) {
 			return c.fail(start, "the template is not closed by }}")
 		}
-		return c.fail(c.pos, "there must be }} behind %s", usage(word))
+		return c.fail(c.pos, "%s must be followed by }}", usage(word))
 	}
 	c.pos += len("}}")
 	c.out = append(c.out, s)
@@ -175,7 +175,7 @@ func (c *compiler) pick() (segment, error) {
 		s.options = append(s.options, option)
 	}
 	if len(s.options) == 0 {
-		return s, c.fail(c.pos, `there must be a text in quotes, as in {{pick "a" "b"}}`)
+		return s, c.fail(c.pos, `pick must be followed by a text in quotes, as in {{pick "a" "b"}}`)
 	}
 	return s, nil
 }

@@ -75,24 +75,24 @@ func TestTemplates(t *testing.T) {
 // A template that is wrong is refused with its path and the column.
 func TestTemplatesRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"{{", `column 3: there must be counter, random or pick behind {{; {{ itself is written {{pick "{{"}}`},
-		{"ab{{}}", "column 5: there must be counter"},
-		{"ä{{count}}", `column 4: there is no template "count"; there are counter, random and pick`},
-		{"{{Counter}}", `column 3: there is no template "Counter"`},
+		{"{{", `column 3: {{ must be followed by counter, random or pick; {{ itself is written {{pick "{{"}}`},
+		{"ab{{}}", "column 5: {{ must be followed by counter"},
+		{"ä{{count}}", `column 4: unknown template "count"; allowed: counter, random and pick`},
+		{"{{Counter}}", `column 3: unknown template "Counter"`},
 		{"{{counter", "column 1: the template is not closed by }}"},
-		{"x{{counter }", "column 12: there must be }} behind counter"},
-		{"{{counter 5}}", "column 11: there must be }} behind counter"},
+		{"x{{counter }", "column 12: counter must be followed by }}"},
+		{"{{counter 5}}", "column 11: counter must be followed by }}"},
 		{"{{random}}", "column 9: the lowest number must be a whole number"},
 		{"{{random 1}}", "column 11: the highest number must be a whole number"},
-		{"{{random 1 2 3}}", "column 14: there must be }} behind random LOW HIGH"},
+		{"{{random 1 2 3}}", "column 14: random LOW HIGH must be followed by }}"},
 		{"{{random 2 1}}", "column 12: the highest number must not be below the lowest, 2"},
 		{"{{random 0.5 1}}", "column 10: the lowest number"},
 		{"{{random 1 9223372036854775808}}", "column 12: the highest number"},
-		{"{{pick}}", `column 7: there must be a text in quotes, as in {{pick "a" "b"}}`},
-		{"{{pick a b}}", "column 8: there must be a text in quotes"},
+		{"{{pick}}", `column 7: pick must be followed by a text in quotes, as in {{pick "a" "b"}}`},
+		{"{{pick a b}}", "column 8: pick must be followed by a text in quotes"},
 		{`{{pick "a}}`, "column 8: the text is not closed by a quote"},
 		{`{{pick "a\n"}}`, `column 10: a backslash must be followed by " or \`},
-		{`{{pick "a" b}}`, `column 12: there must be }} behind pick "A" "B"`},
+		{`{{pick "a" b}}`, `column 12: pick "A" "B" must be followed by }}`},
 	} {
 		for path, config := range map[string]string{
 			"requestOptions.body":        `"body":` + strconv.Quote(c.text),
@@ -130,7 +130,7 @@ func TestTemplatesInURL(t *testing.T) {
 	}
 	for _, c := range []struct{ url, want string }{
 		{`http://{{counter}}/`, "templates are allowed in the path and the query only"},
-		{`http://a/{{count}}`, `column 12: there is no template "count"`},
+		{`http://a/{{count}}`, `column 12: unknown template "count"`},
 		{`http://a/{{counter}}#x`, "must not have a fragment"},
 		{`http://a/?x={{counter}} y`, "must not have spaces or control characters in its query"},
 		{`http://a/%zz{{counter}}`, "must have a well-formed path"},

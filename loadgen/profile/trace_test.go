@@ -133,7 +133,7 @@ func TestTraceRefused(t *testing.T) {
 		{"t,rps\n0,1\n1,2,3\n", "line 3: wrong number of fields"},
 		{"t,rps\n0,1\n1,\"2\n", "line 3: "},
 		{"1,2,3\n", "line 1: there are 3 columns without names"},
-		{"a,b\n1,2\n", "line 1: no column is known: there must be a time (timestamp, time,"},
+		{"a,b\n1,2\n", "line 1: no known column: a time (timestamp, time,"},
 		{log(1, 2) + "garbage\n", "line 3: is not a line of an access log"},
 		{log(1) + "\n" + strings.Replace(log(2), "Jan", "Jam", 1), "line 3: is not a line of an access log"},
 		{log(1) + strings.Repeat("x", lineBytesMax+1), "line 2: "},

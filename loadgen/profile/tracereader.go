@@ -44,7 +44,7 @@ const accessLogTime = "02/Jan/2006:15:04:05 -0700"
 // so the times need not be in order.
 //
 // CSV, with commas, semicolons or tabs; lines that begin with # and empty ones
-// are passed over. The columns are found by the names in the first line:
+// are skipped. The columns are found by the names in the first line:
 //
 //   - the time: timestamp, time, datetime, date, ts, t, ds, period, minute,
 //     second, seconds, second_of_day or elapsed. It is a number of seconds or
@@ -130,7 +130,7 @@ func readAccessLog(in io.Reader) (*Trace, error) {
 		}
 		requests[at.Unix()]++
 		if len(requests) > rowsMax {
-			return nil, fmt.Errorf("line %d: there must be at most %d different seconds", n, rowsMax)
+			return nil, fmt.Errorf("line %d: there are more than %d different seconds", n, rowsMax)
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -234,7 +234,7 @@ func tableOf(fields []string) (t *table, header bool, err error) {
 	case t.time >= 0:
 		t.trace.kind = kindArrivals
 	default:
-		return nil, false, fmt.Errorf("no column is known: there must be a time (%s), a rate (%s) or a count (%s)",
+		return nil, false, fmt.Errorf("no known column: a time (%s), a rate (%s) or a count (%s) is required",
 			strings.Join(timeColumns, ", "), strings.Join(rateColumns, ", "), strings.Join(countColumns, ", "))
 	}
 	return t, true, nil
@@ -243,7 +243,7 @@ func tableOf(fields []string) (t *table, header bool, err error) {
 func (t *table) add(fields []string, line int) error {
 	rows := t.trace.rows
 	if len(rows) == rowsMax {
-		return fmt.Errorf("there must be at most %d lines", rowsMax)
+		return fmt.Errorf("there are more than %d lines", rowsMax)
 	}
 	r := row{at: time.Duration(len(rows)) * time.Second, line: line}
 	if t.time >= 0 {

@@ -37,13 +37,13 @@ func TestJudge(t *testing.T) {
 // The reason says what the requests waited for.
 func TestJudgeNamesTheCause(t *testing.T) {
 	for want, e := range map[string]Evidence{
-		"the generator was late while connections were idle: pacer lag p99 20.0 ms":                                                                    {Due: 1, Sent: 1, PacerLagP99: 0.02, LagP99: 0.02},
-		"the generator was a little late while connections were idle: pacer lag p99 2.00 ms":                                                           {Due: 1, Sent: 1, PacerLagP99: 0.002, LagP99: 0.002},
-		"all connections were busy (lag p99 50.0 ms): the target saw requests later than planned":                                                      {Due: 1, Sent: 1, LagP99: 0.05},
-		"connections had to be opened first (lag p99 50.0 ms): the target saw requests later than planned":                                             {Due: 1, Sent: 1, LagP99: 0.05, Dialled: true},
-		"the generator stalled: 5 requests missed their time by more than 10 ms":                                                                       {Due: 100, Sent: 100, Late: 5},
-		"0.50 % of the requests that were due did not leave in time":                                                                                   {Due: 1000, Sent: 995},
-		"only 50.00 % of the requests that were due left in time: the target was too slow for the connections there are, or this machine for the rate": {Due: 10, Sent: 5},
+		"the generator was late while connections were idle: pacer lag p99 20.0 ms":                                                               {Due: 1, Sent: 1, PacerLagP99: 0.02, LagP99: 0.02},
+		"the generator was a little late while connections were idle: pacer lag p99 2.00 ms":                                                      {Due: 1, Sent: 1, PacerLagP99: 0.002, LagP99: 0.002},
+		"all connections were busy (lag p99 50.0 ms): the target saw requests later than planned":                                                 {Due: 1, Sent: 1, LagP99: 0.05},
+		"connections had to be opened first (lag p99 50.0 ms): the target saw requests later than planned":                                        {Due: 1, Sent: 1, LagP99: 0.05, Dialled: true},
+		"the generator stalled: 5 requests missed their time by more than 10 ms":                                                                  {Due: 100, Sent: 100, Late: 5},
+		"0.50 % of the due requests were not sent in time":                                                                                        {Due: 1000, Sent: 995},
+		"only 50.00 % of the due requests were sent in time: the target was too slow for the available connections, or this machine for the rate": {Due: 10, Sent: 5},
 	} {
 		if _, reasons := e.Judge(); len(reasons) != 1 || reasons[0] != want {
 			t.Errorf("%+v: %q, want %q", e, reasons, want)

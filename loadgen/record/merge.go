@@ -52,16 +52,16 @@ func mergeable(results []*Result) error {
 		case len(r.Shards) == 0 || r.ScheduleHash == "" || !r.Histograms.present():
 			return fmt.Errorf("result %d (test %s) has no schedule hash, shard or histograms: an older program wrote it", i+1, r.TestID)
 		case r.ScheduleHash != first.ScheduleHash:
-			return fmt.Errorf("result %d (test %s) is of another schedule: its hash is %s, that of result 1 is %s", i+1, r.TestID, r.ScheduleHash, first.ScheduleHash)
+			return fmt.Errorf("result %d (test %s) has another schedule: its hash is %s, that of result 1 is %s", i+1, r.TestID, r.ScheduleHash, first.ScheduleHash)
 		case r.Duration != first.Duration || r.Profile != first.Profile:
-			return fmt.Errorf("result %d (test %s) is of %s for %v s, result 1 of %s for %v s", i+1, r.TestID, r.Profile, r.Duration, first.Profile, first.Duration)
+			return fmt.Errorf("result %d (test %s) ran %s for %v s, result 1 ran %s for %v s", i+1, r.TestID, r.Profile, r.Duration, first.Profile, first.Duration)
 		}
 		for _, s := range r.Shards {
 			switch {
 			case s.Of != first.Shards[0].Of || s.Index < 0 || s.Index >= s.Of:
-				return fmt.Errorf("result %d (test %s) is of shard %d of %d, result 1 of %d shards", i+1, r.TestID, s.Index, s.Of, first.Shards[0].Of)
+				return fmt.Errorf("result %d (test %s) contains shard %d of %d, result 1 one of %d shards", i+1, r.TestID, s.Index, s.Of, first.Shards[0].Of)
 			case seen[s.Index]:
-				return fmt.Errorf("result %d (test %s) is of shard %d, which another one is of already", i+1, r.TestID, s.Index)
+				return fmt.Errorf("result %d (test %s) contains shard %d, which another result contains too", i+1, r.TestID, s.Index)
 			}
 			seen[s.Index] = true
 		}
@@ -126,8 +126,12 @@ func (sum *Result) judge(results []*Result) {
 	sum.Verdict = Valid
 	if missing := sum.missing(); len(missing) > 0 {
 		sum.Verdict = Invalid
-		own = append(own, fmt.Sprintf("of %d shards the results of %s are not here: the target saw more than this, or less than planned",
-			sum.Shards[0].Of, strings.Join(missing, ", ")))
+		shards := "shards"
+		if len(missing) == 1 {
+			shards = "shard"
+		}
+		own = append(own, fmt.Sprintf("the results of %s %s of %d are missing: the target saw more than this, or less than planned",
+			shards, strings.Join(missing, ", "), sum.Shards[0].Of))
 	}
 	last := sum.StartedAt
 	for _, r := range results {

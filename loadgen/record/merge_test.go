@@ -20,7 +20,7 @@ func ExampleMerge() {
 	fmt.Println(err)
 	// Output:
 	// 2 100 ms 300 ms VALID <nil>
-	// merge results: result 2 (test t0) is of shard 0, which another one is of already
+	// merge results: result 2 (test t0) contains shard 0, which another result contains too
 }
 
 // shardResult is the result of a shard that sent one request.
@@ -125,10 +125,10 @@ func TestMergeRefused(t *testing.T) {
 		"one":              {func(r []*Result) []*Result { return r[:1] }, "at least two are needed, there are 1"},
 		"none":             {func([]*Result) []*Result { return nil }, "at least two are needed, there are 0"},
 		"another schedule": {func(r []*Result) []*Result { r[1].ScheduleHash = "beef"; return r }, "its hash is beef, that of result 1 is 5a7e"},
-		"another length":   {func(r []*Result) []*Result { r[1].Duration = 9; return r }, "for 9 s, result 1 of constant (rps=2) for 1 s"},
-		"another number":   {func(r []*Result) []*Result { r[1].Shards[0].Of = 3; return r }, "shard 1 of 3, result 1 of 2 shards"},
+		"another length":   {func(r []*Result) []*Result { r[1].Duration = 9; return r }, "for 9 s, result 1 ran constant (rps=2) for 1 s"},
+		"another number":   {func(r []*Result) []*Result { r[1].Shards[0].Of = 3; return r }, "shard 1 of 3, result 1 one of 2 shards"},
 		"no such shard":    {func(r []*Result) []*Result { r[1].Shards[0].Index = 2; return r }, "shard 2 of 2"},
-		"twice the same":   {func(r []*Result) []*Result { r[1].Shards[0].Index = 0; return r }, "of shard 0, which another one is of already"},
+		"twice the same":   {func(r []*Result) []*Result { r[1].Shards[0].Index = 0; return r }, "shard 0, which another result contains too"},
 		"another schema":   {func(r []*Result) []*Result { r[1].Schema = 2; return r }, "result 2 has the schema 2, this program writes 1"},
 		"no histogram":     {func(r []*Result) []*Result { r[1].Histograms.DialLag = Histogram{}; return r }, "an older program wrote it"},
 		"no hash":          {func(r []*Result) []*Result { r[0].ScheduleHash = ""; return r }, "result 1 (test t0) has no schedule hash"},
@@ -153,7 +153,7 @@ func TestMergeVerdict(t *testing.T) {
 			return r
 		}, Degraded, "shard 1: it stalled"},
 		"one invalid": {func(r []*Result) []*Result { r[2].Verdict = Invalid; return r }, Invalid, ""},
-		"one missing": {func(r []*Result) []*Result { return r[1:] }, Invalid, "of 3 shards the results of 0 are not here"},
+		"one missing": {func(r []*Result) []*Result { return r[1:] }, Invalid, "the results of shard 0 of 3 are missing"},
 		"together":    {func(r []*Result) []*Result { r[1].StartedAt = t0.Add(startSkewMax); return r }, Valid, ""},
 		"apart": {func(r []*Result) []*Result { r[1].StartedAt = t0.Add(startSkewMax + 1); return r }, Degraded,
 			"the generators started 100 ms apart"},

@@ -42,7 +42,7 @@ type Status struct {
 		P99 float64 `json:"p99"`
 	} `json:"lag"`
 	Verdict Verdict  `json:"verdict"`
-	Reasons []string `json:"reasons,omitempty"` // for the verdict, the weightiest first
+	Reasons []string `json:"reasons,omitempty"` // for the verdict, the most important first
 
 	// InFlight and Connections are for the metrics and the progress line.
 	InFlight    int `json:"-"`

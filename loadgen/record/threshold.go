@@ -48,7 +48,7 @@ func figureNames() (names []string) {
 
 // The errors of ParseThreshold.
 var (
-	ErrThresholdName   = errors.New("is no threshold; there are " + strings.Join(figureNames(), ", "))
+	ErrThresholdName   = errors.New("is not a threshold; allowed: " + strings.Join(figureNames(), ", "))
 	ErrThresholdDemand = errors.New(`must be <, <=, > or >= and a number, like "<0.05", or for a time "<50ms"`)
 )
 

@@ -28,9 +28,9 @@ func Worse(a, b Verdict) Verdict {
 }
 
 // The rules, with their reasons. Lag is judged by its 99th percentile because
-// the latency percentiles that one looks at are 95 and 99: a lag that only the
-// last percent sees moves neither. A single long pause hides from that, so
-// late requests are counted as well.
+// people look at the 95th and 99th percentiles of latency: a lag that only the
+// last percent sees changes neither. A single long pause does not show in
+// these, so late requests are counted as well.
 const (
 	// Latencies worth measuring over a network are milliseconds, and include the lag.
 	lagValid         = 0.001
@@ -69,8 +69,7 @@ func (e Evidence) RateError() float64 {
 	return float64(e.Due-e.Sent) / float64(e.Due)
 }
 
-// Judge returns the verdict with all reasons that speak for it, the weightiest
-// first.
+// Judge returns the verdict with all reasons for it, the most important first.
 func (e Evidence) Judge() (Verdict, []string) {
 	invalid, degraded := e.invalid(), e.degraded()
 	switch {
@@ -85,7 +84,7 @@ func (e Evidence) Judge() (Verdict, []string) {
 func (e Evidence) invalid() (reasons []string) {
 	if e.RateError() > rateErrorInvalid {
 		reasons = append(reasons, fmt.Sprintf(
-			"only %.2f %% of the requests that were due left in time: the target was too slow for the connections there are, or this machine for the rate",
+			"only %.2f %% of the due requests were sent in time: the target was too slow for the available connections, or this machine for the rate",
 			100*(1-e.RateError())))
 	}
 	if e.PacerLagP99 > lagInvalid {
@@ -96,7 +95,7 @@ func (e Evidence) invalid() (reasons []string) {
 
 func (e Evidence) degraded() (reasons []string) {
 	if r := e.RateError(); r > rateErrorValid && r <= rateErrorInvalid {
-		reasons = append(reasons, fmt.Sprintf("%.2f %% of the requests that were due did not leave in time", 100*r))
+		reasons = append(reasons, fmt.Sprintf("%.2f %% of the due requests were not sent in time", 100*r))
 	}
 	if e.PacerLagP99 > lagValid && e.PacerLagP99 <= lagInvalid {
 		reasons = append(reasons, fmt.Sprintf("the generator was a little late while connections were idle: pacer lag p99 %s", Span(e.PacerLagP99)))

@@ -112,7 +112,7 @@ func figures(r *record.Result) []figure {
 	share := func(n uint64) string { return fmt.Sprintf("%.1f %%", 100*r.Share(n)) }
 	lag := figure{"Lag p99", record.Span(r.Lag.P99), Thousands(r.SentLate) + " requests missed their time", "violet"}
 	if r.Lag.Count == 0 {
-		lag.Value, lag.Note = "–", "no connection was there to send on"
+		lag.Value, lag.Note = "–", "no connection was available"
 	}
 	return []figure{
 		{"Sent", decimal(r.SentRps) + "/s", "of " + decimal(r.TargetRps) + "/s asked", "blue"},

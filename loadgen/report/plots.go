@@ -138,7 +138,7 @@ func (c *course) line(name string, tone chart.Tone, values []float64) chart.Seri
 }
 
 func (c *course) rate() chart.Chart {
-	p := c.over("Rate", "requests per second, asked of the generator and sent by it")
+	p := c.over("Rate", "requests per second, planned and sent")
 	asked := c.line("asked", chart.Grey, c.asked(func(r *record.Row) uint64 { return r.Due }))
 	asked.Dashed = true
 	p.Lines = []chart.Series{c.line("sent", chart.Blue, c.asked(func(r *record.Row) uint64 { return r.Sent })), asked}
@@ -191,7 +191,7 @@ func (c *course) latency() chart.Chart {
 }
 
 func (c *course) lag() chart.Chart {
-	p := c.over("Lag", "how late requests left, p99 of each "+c.every)
+	p := c.over("Lag", "how late requests were sent, p99 of each "+c.every)
 	p.Y.Unit, p.Y.Scale = chart.Seconds, chart.Log
 	p.Lines = []chart.Series{c.line("lag p99", chart.Violet, c.measured(func(r *record.Row) float64 { return r.LagP99 }))}
 	for i := range c.rows {
@@ -313,7 +313,7 @@ func percentiles(r *record.Result) chart.Chart {
 	h := &r.Histograms
 	p := chart.Chart{
 		Title: "Latency by percentile", X: chart.Axis{Unit: chart.Share, Scale: chart.Nines, Label: "share of the requests that took no longer"},
-		Y: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "with and without the wait for being sent"},
+		Y: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "with and without the wait before sending"},
 	}
 	for _, c := range []part{{"latency, from due", chart.Blue, h.Latency()}, {"service time, from sending", chart.Green, h.ServiceTime}} {
 		count := c.spans.Spread().Count

@@ -45,7 +45,7 @@ func refused() *record.Result {
 func troubled() *record.Result {
 	r := steady()
 	r.Verdict, r.End, r.Elapsed = record.Invalid, record.EndStopped, 45.25
-	r.Reasons = []string{"only 90.00 % of the requests that were due left in time", "the generator was a little late while connections were idle: pacer lag p99 2.00 ms"}
+	r.Reasons = []string{"only 90.00 % of the due requests were sent in time", "the generator was a little late while connections were idle: pacer lag p99 2.00 ms"}
 	r.Shards, r.Peaks = []record.Shard{{Index: 0, Of: 3}, {Index: 2, Of: 3}}, []record.Peak{{Start: 10, End: 12.5, Rps: 3000}}
 	r.PacerLag, r.BusyLag, r.DialLag = spread(40_000, 0.5), spread(30_000, 20), spread(70, 3)
 	r.Due, r.Sent, r.Dropped, r.Unsent, r.Abandoned = 45_250, 40_000, 5_000, 250, 12

@@ -96,7 +96,7 @@ func extras(r *record.Result) (sentences []string) {
 		count uint64
 		text  string
 	}{
-		{r.Retried, "sent again on another connection, as the target had closed an idle one"},
+		{r.Retried, "sent again on another connection, because the target had closed an idle one"},
 		{r.SentLate, missed},
 		{r.Unsent, "due when the test was stopped, not sent"},
 		{r.Abandoned, "without an answer when the test was stopped"},
@@ -131,7 +131,7 @@ func times(b *strings.Builder, r *record.Result) {
 		line("  dial", r.DialLag)
 	}
 	b.WriteString("\n")
-	row(b, "", "latency counts from when a request was due, service time from when it left; lag is between")
+	row(b, "", "latency counts from when a request was due, service time from when it was sent; lag is the difference")
 }
 
 // mixed reports whether there are outcomes of several classes.
