@@ -32,7 +32,7 @@ func (s *sockets) decide(ctx context.Context, e *service.Env, c *config.Config, 
 		Socket: s.decision, Secure: secure, Loop: c.Loop(), Store: cfg.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: cfg.memory() != nil,
 		Access: decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open,
 			Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
-		Policy: cfg.policies.Policy, TrustedProxies: set.TrustedProxies, PreflightsApart: set.PreflightsApart, Style: set.Style, Pages: cfg.templates.Pages(),
+		Policy: cfg.policies.Policy, Trusts: set.Trusts, PreflightsApart: set.PreflightsApart, Style: set.Style, Pages: cfg.templates.Pages(),
 		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families),
 		Healthy: e.Health.Ready, EditTimeout: c.StoreTimeout(), DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})

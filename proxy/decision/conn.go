@@ -34,7 +34,7 @@ func newSide(p *Port, l *loop.Loop) *side {
 		Access:    &p.cfg.Access, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
 		Ask: r.lane.Ask, Release: r.lane.Release, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
-		Policy:  p.cfg.Policy, Trusted: p.trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
+		Policy:  p.cfg.Policy, Trusted: p.cfg.Trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
 		DrainGrace: p.cfg.DrainGrace,
 		Answered:   func(_ time.Time, s *check.Session) { s.Owner.(*conn).answered() },
 	}

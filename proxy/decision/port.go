@@ -13,7 +13,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -50,9 +49,9 @@ type Config struct {
 	// is 2 s.
 	EditTimeout time.Duration
 
-	// Policy returns the policy for described requests, which TrustedProxies may send.
+	// Policy returns the policy for described requests, which trusted proxies may send.
 	Policy          func() *decide.Policy
-	TrustedProxies  []netip.Prefix
+	Trusts          func(netip.Addr) bool
 	PreflightsApart bool
 	Style           decide.Style
 	Pages           *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
@@ -105,11 +104,6 @@ func Start(cfg Config) (*Port, error) {
 
 // Addr returns the listening address.
 func (p *Port) Addr() net.Addr { return p.listener.Addr() }
-
-// trusts reports whether an address is that of a trusted proxy.
-func (p *Port) trusts(a netip.Addr) bool {
-	return slices.ContainsFunc(p.cfg.TrustedProxies, func(one netip.Prefix) bool { return one.Contains(a.Unmap()) })
-}
 
 // Socket returns the listening socket, for a successor.
 func (p *Port) Socket() syscall.Conn { return p.listener }
