@@ -1,10 +1,10 @@
 package core
 
 import (
-	"encoding/binary"
-	"errors"
 	"slices"
 	"time"
+
+	"weir/advisor/codec"
 )
 
 // A Mark has values of a slot of time for display. NaN is unknown.
@@ -90,44 +90,30 @@ func (t *track) since(at time.Time) []Mark {
 	return fine
 }
 
-const trackVersion = 1
+const trackVersion = 2
 
-// encode encodes the track.
-func (t *track) encode() []byte {
-	out := []byte{trackVersion}
+// walk passes the marks to c.
+func (t *track) walk(c *codec.Codec) {
 	for _, r := range []*row{&t.minutes, &t.quarters} {
-		out = binary.LittleEndian.AppendUint32(out, uint32(len(r.marks)))
-		out, _ = binary.Append(out, binary.LittleEndian, r.marks) // marks have a fixed size
+		if n := c.Count(len(r.marks), r.size); c.Reading {
+			r.marks = make([]Mark, n)
+		}
+		for i := range r.marks {
+			m := &r.marks[i]
+			c.Int64(&m.At)
+			c.Float32(&m.N)
+			for j := range m.Values {
+				c.Float32(&m.Values[j])
+			}
+		}
 	}
-	return out
 }
 
-var errTrack = errors.New("not a track of this version")
+// encode encodes the track.
+func (t *track) encode() []byte { return codec.Marshal(partTrack, trackVersion, t.walk) }
 
 // decodeTrack decodes the bytes of encode.
 func decodeTrack(b []byte) (*track, error) {
 	t := newTrack()
-	if len(b) == 0 || b[0] != trackVersion {
-		return nil, errTrack
-	}
-	b = b[1:]
-	for _, r := range []*row{&t.minutes, &t.quarters} {
-		if len(b) < 4 {
-			return nil, errTrack
-		}
-		n := binary.LittleEndian.Uint32(b)
-		if n > uint32(r.size) {
-			return nil, errTrack
-		}
-		r.marks = make([]Mark, n)
-		read, err := binary.Decode(b[4:], binary.LittleEndian, r.marks)
-		if err != nil {
-			return nil, errTrack
-		}
-		b = b[4+read:]
-	}
-	if len(b) > 0 {
-		return nil, errTrack
-	}
-	return t, nil
+	return t, codec.Unmarshal(b, partTrack, trackVersion, t.walk)
 }
