@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weir/internal/strict"
@@ -47,4 +48,17 @@ func (e Endpoint) queryFault(raw string) error {
 		return strict.Fault{Path: name, Message: message}
 	}
 	return nil
+}
+
+// IntQuery returns a parameter of the query, a number from 1 to most, or def without it.
+func IntQuery(r *http.Request, name string, def, most int) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return def, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, strict.Fault{Path: name, Message: fmt.Sprintf("must be a whole number from 1 to %d, is %q", most, text)}
+	}
+	return n, nil
 }

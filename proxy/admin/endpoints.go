@@ -82,8 +82,10 @@ func (l *Limits) post(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := strict.DecodeIgnoringUnknown(body, &ch.Config); err != nil {
 		return nil, err
 	}
-	if ch.Pin, err = boolQuery(r, "pin"); err != nil {
-		return nil, err
+	if pin := r.URL.Query().Get("pin"); pin != "" {
+		if ch.Pin, err = strconv.ParseBool(pin); err != nil {
+			return nil, strict.Fault{Path: "pin", Message: "must be true or false, is " + strconv.Quote(pin)}
+		}
 	}
 	if ch.IfMatch, err = ifMatch(r); err != nil {
 		return nil, err
@@ -125,18 +127,6 @@ func (l *Limits) delete(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	a, err := l.Delete(time.Now(), version)
 	return l.answer(w, a, err)
-}
-
-func boolQuery(r *http.Request, name string) (bool, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return false, nil
-	}
-	v, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, strict.Fault{Path: name, Message: "must be true or false, is " + strconv.Quote(text)}
-	}
-	return v, nil
 }
 
 func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) (any, error) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -98,7 +97,7 @@ func (k *Keys) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := intQuery(r, "limit", keysDefault, keysMax)
+	n, err := service.IntQuery(r, "limit", keysDefault, keysMax)
 	if err != nil {
 		return nil, err
 	}
@@ -131,18 +130,6 @@ func listOf(v sketch.View, n int) keyList {
 		l.Keys = append(l.Keys, keySeen{Key: valuesOf(e.Key), Cut: e.Bytes > len(e.Key), Count: e.Count, Error: e.Error})
 	}
 	return l
-}
-
-func intQuery(r *http.Request, name string, def, most int) (int, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return def, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		return 0, strict.Fault{Path: name, Message: fmt.Sprintf("must be a whole number from 1 to %d, is %q", most, text)}
-	}
-	return n, nil
 }
 
 // parts returns the parts of a rule's key. The error says that there is no such rule.

@@ -38,7 +38,7 @@ func (t *Targets) Register(own *service.Endpoints) {
 	own.HandleJSON("GET /config/targets", func(http.ResponseWriter, *http.Request) (any, error) { return t.answer(), nil })
 	own.HandleJSON("POST /config/targets", t.post)
 	own.HandleJSON("GET /config/gate", func(_ http.ResponseWriter, r *http.Request) (any, error) {
-		n, err := intQuery(r, "limit", gatesDefault, gatesMax)
+		n, err := service.IntQuery(r, "limit", gatesDefault, gatesMax)
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"weir/internal/service"
@@ -38,17 +37,15 @@ type shownRule struct {
 // those that wait.
 func (d *Dispatcher) list(w http.ResponseWriter, r *http.Request) (any, error) {
 	values := r.URL.Query()
-	query := deferred.Query{Rule: values.Get("rule"), After: values.Get("after"), Limit: pageUsual}
+	query := deferred.Query{Rule: values.Get("rule"), After: values.Get("after")}
 	var err error
 	if values.Has("state") {
 		if query.State, err = deferred.ParseState(values.Get("state")); err != nil {
 			return nil, strict.At("state", err)
 		}
 	}
-	if text := values.Get("limit"); text != "" {
-		if query.Limit, err = strconv.Atoi(text); err != nil || query.Limit < 1 || query.Limit > deferred.ListMax {
-			return nil, strict.At("limit", fmt.Errorf("must be a whole number from 1 to %d, is %q", deferred.ListMax, text))
-		}
+	if query.Limit, err = service.IntQuery(r, "limit", pageUsual, deferred.ListMax); err != nil {
+		return nil, err
 	}
 	q := d.opened()
 	if q == nil {
