@@ -1,7 +1,5 @@
 package postgres
 
-import "encoding/binary"
-
 // Args are the arguments of a function, in PostgreSQL's binary format.
 //
 // Owned by its caller.
@@ -129,15 +127,7 @@ func (f *Fields) Int8() int64 { return int64(f.number(8)) }
 func (f *Fields) Int4() int32 { return int32(f.number(4)) }
 
 // Int8s reads an int8[]; a null is empty.
-func (f *Fields) Int8s() (values []int64) {
-	if b := f.Bytes(); len(b) > 0 {
-		var err error
-		if values, err = parseInt8Array(b); err != nil {
-			f.Err = err
-		}
-	}
-	return values
-}
+func (f *Fields) Int8s() []int64 { return elements(f, parseInt8) }
 
 // Bool reads a bool; a null is false.
 func (f *Fields) Bool() bool { b := f.Bytes(); return len(b) == 1 && b[0] == 1 }
@@ -151,30 +141,9 @@ func (f *Fields) Place() (p Place) {
 }
 
 // Records reads an array of composite values; a null has none.
-func (f *Fields) Records() (records []*Fields) {
-	b := f.Bytes()
-	if f.Err != nil || len(b) == 0 || len(b) == 12 && binary.BigEndian.Uint32(b) == 0 {
-		return nil
-	}
-	if len(b) < arrayHead || binary.BigEndian.Uint32(b) != 1 {
-		f.Err = errForm
-		return nil
-	}
-	n := int(binary.BigEndian.Uint32(b[12:]))
-	for b = b[arrayHead:]; len(b) >= 4; {
-		size := int(binary.BigEndian.Uint32(b))
-		if size > len(b)-4 {
-			break
-		}
-		fields, err := parseRecord(b[4 : 4+size])
-		if err != nil {
-			break
-		}
-		records, b = append(records, NewFields(fields)), b[4+size:]
-	}
-	if len(b) > 0 || len(records) != n {
-		f.Err = errForm
-		return nil
-	}
-	return records
+func (f *Fields) Records() []*Fields {
+	return elements(f, func(b []byte) (*Fields, error) {
+		fields, err := parseRecord(b)
+		return NewFields(fields), err
+	})
 }

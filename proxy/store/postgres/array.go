@@ -79,25 +79,41 @@ func parseRecord(b []byte) (fields [][]byte, err error) {
 	return fields, nil
 }
 
-// parseInt8Array reads an int8[] without nulls of at most one dimension.
-func parseInt8Array(b []byte) ([]int64, error) {
-	if len(b) == 12 && binary.BigEndian.Uint32(b) == 0 {
-		return nil, nil
+// elements reads an array without nulls of at most one dimension; a null has none. parse converts
+// one element.
+func elements[T any](f *Fields, parse func(b []byte) (T, error)) []T {
+	b := f.Bytes()
+	if len(b) == 0 || len(b) == 12 && binary.BigEndian.Uint32(b) == 0 {
+		return nil
 	}
-	if len(b) < arrayHead || binary.BigEndian.Uint32(b) != 1 || (len(b)-arrayHead)%12 != 0 {
-		return nil, errForm
+	if len(b) < arrayHead || binary.BigEndian.Uint32(b) != 1 {
+		f.Err = errForm
+		return nil
 	}
 	n := int(binary.BigEndian.Uint32(b[12:]))
 	b = b[arrayHead:]
-	if len(b) != 12*n {
-		return nil, errForm
-	}
-	values := make([]int64, n)
-	for i := range values {
-		if binary.BigEndian.Uint32(b[12*i:]) != 8 {
-			return nil, errForm
+	values := make([]T, 0, min(n, len(b)/4))
+	for len(b) >= 4 {
+		size := int(binary.BigEndian.Uint32(b))
+		if size > len(b)-4 {
+			break
 		}
-		values[i] = int64(binary.BigEndian.Uint64(b[12*i+4:]))
+		v, err := parse(b[4 : 4+size])
+		if err != nil {
+			break
+		}
+		values, b = append(values, v), b[4+size:]
 	}
-	return values, nil
+	if len(b) > 0 || len(values) != n {
+		f.Err = errForm
+		return nil
+	}
+	return values
+}
+
+func parseInt8(b []byte) (int64, error) {
+	if len(b) != 8 {
+		return 0, errForm
+	}
+	return int64(binary.BigEndian.Uint64(b)), nil
 }

@@ -104,9 +104,10 @@ func takeAsBefore(t *testing.T, conn *pgconn.PgConn, g *store.Group) int64 {
 		t.Error(result.Err)
 		return 0
 	}
-	n, err := parseInt8Array(result.Rows[0][0])
-	if err != nil || len(n) != 1 {
-		t.Errorf("granted %v, %v", n, err)
+	row := NewFields(result.Rows[0])
+	n := row.Int8s()
+	if len(n) != 1 {
+		t.Errorf("granted %v, %v", n, row.Err)
 		return 0
 	}
 	return n[0]
