@@ -54,7 +54,7 @@ func (c *Config) Remote() (remote.Config, error) {
 		all = append(all, &service.SettingError{Name: "REMOTE_URL", Value: value, Problem: "excludes REDIS_HOST and POSTGRES_URL", Allowed: "one of them"})
 	}
 	if c.Adaptive.Mode != "false" {
-		all = append(all, &service.SettingError{Name: "ADAPTIVE_MODE", Value: c.Adaptive.Mode, Problem: "cannot be with REMOTE_URL: the master follows the advisor", Allowed: "false"})
+		all = append(all, &service.SettingError{Name: "ADAPTIVE_MODE", Value: c.Adaptive.Mode, Problem: "cannot be used with REMOTE_URL: the master follows the advisor", Allowed: "false"})
 	}
 	all = append(all, faultsOf(cfg.Validate(), map[string]service.SettingError{"Token": {Name: "REMOTE_TOKEN"}}))
 	return cfg, errors.Join(all...)

@@ -142,7 +142,7 @@ func (q *Queue) stored(puts []*putting) (results []deferred.Stored, err error) {
 }
 
 // errAnswer is the error of an answer that does not have the form of the function's.
-var errAnswer = errors.New("the answer of PostgreSQL has another form")
+var errAnswer = errors.New("the answer of PostgreSQL has an unexpected form")
 
 // insist calls a function that writes, and repeats the call after conflicts with other statements.
 func (q *Queue) insist(ctx context.Context, function string, args *postgres.Args) (f *postgres.Fields, err error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // errReply is the error of an answer that does not have the form of the script's.
-var errReply = errors.New("the script's reply has another form")
+var errReply = errors.New("the script's reply has an unexpected form")
 
 // A codec encodes entries for Redis, and decodes them.
 //

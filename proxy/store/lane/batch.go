@@ -20,16 +20,16 @@ type batch struct {
 	waiters     []waiter // in the order of their arrival
 	next        int      // the first waiter without an answer
 
-	sentOff bool
-	aloft   bool   // in flight
-	epoch   uint64 // of the store when it was sent
-	behind  *batch // the batch that it waits for; see Config.Locking
-	done    atomic.Bool
-	sent    time.Time                       // by the clock of the sender
-	landed  time.Time                       // likewise, when its answer arrived
-	until   time.Time                       // when a helper's time is over; zero: the timeout after sent
-	land    func(now time.Time)             // handles the answer from a helper
-	carried func(now time.Time, again bool) // likewise from the courier
+	started  bool   // taken from the queue by Lane.start
+	inFlight bool   // sent, and its answer has not been handled
+	epoch    uint64 // of the store when it was sent
+	behind   *batch // the batch that it waits for; see Config.Locking
+	done     atomic.Bool
+	sent     time.Time                       // by the clock of the sender
+	landed   time.Time                       // likewise, when its answer arrived
+	until    time.Time                       // when a helper's time is over; zero: the timeout after sent
+	land     func(now time.Time)             // handles the answer from a helper
+	carried  func(now time.Time, again bool) // likewise from the courier
 }
 
 // pending returns how many asks have no answer yet.
@@ -44,7 +44,7 @@ func (b *batch) clear() {
 	clear(b.Releases)
 	b.Groups, b.Releases = b.Groups[:0], b.Releases[:0]
 	b.groups, b.waiters, b.next = b.groups[:0], b.waiters[:0], 0
-	b.sentOff, b.aloft, b.behind, b.until = false, false, nil, time.Time{}
+	b.started, b.inFlight, b.behind, b.until = false, false, nil, time.Time{}
 	b.done.Store(false)
 }
 

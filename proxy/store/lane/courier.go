@@ -64,7 +64,7 @@ func (l *Lane) ring(now time.Time) {
 func (l *Lane) carried(now time.Time, b *batch, again bool) {
 	if again {
 		b.until = b.sent.Add(l.store.cfg.Timeout) // the deadline that the courier had
-		l.work <- b                               // it is aloft, so there is room
+		l.work <- b                               // it is in flight, so there is room
 		return
 	}
 	b.landed = now

@@ -30,10 +30,10 @@ type Lane struct {
 	refusals refusals
 	answer   store.Answer
 
-	queue   []*batch // not sent yet; the last one gathers
-	flying  []*batch // sent and not processed, in order
-	aloft   int      // those of flying without an answer
-	waiting int      // asks without an answer
+	queue       []*batch // not sent yet; the last one gathers
+	unprocessed []*batch // sent and not processed, in order
+	inFlight    int      // those of unprocessed whose answer has not been handled
+	waiting     int      // asks without an answer
 
 	lastSize int // asks of the batch sent last
 
@@ -134,7 +134,7 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 // Lanes made by On call Expire themselves.
 func (l *Lane) Next() time.Time {
 	var first time.Time
-	for _, b := range l.flying {
+	for _, b := range l.unprocessed {
 		if b.pending() > 0 && (first.IsZero() || b.due().Before(first)) {
 			first = b.due()
 		}
@@ -157,14 +157,14 @@ func (l *Lane) Expire(now time.Time) {
 	if at := l.Next(); l.courier != nil && !at.IsZero() && !at.After(now) {
 		l.courier.Fetch(now)
 	}
-	for i := 0; i < len(l.flying); {
-		if b := l.flying[i]; b.done.Load() {
+	for i := 0; i < len(l.unprocessed); {
+		if b := l.unprocessed[i]; b.done.Load() {
 			l.land(now, b) // removes it from the list
 			continue
 		}
 		i++
 	}
-	for _, b := range l.flying {
+	for _, b := range l.unprocessed {
 		l.expire(now, b)
 	}
 	l.expireQueue(now)
@@ -201,7 +201,7 @@ func (l *Lane) giveUp(now time.Time, b *batch) {
 	w := &b.waiters[b.next]
 	b.next++
 	l.waiting--
-	if !b.sentOff {
+	if !b.started {
 		w.unsent = true
 		w.group.N -= w.n
 	}
@@ -240,12 +240,12 @@ func (l *Lane) gathering() *batch {
 
 // start sends waiting batches, as far as InFlight, their sizes and locking permit.
 func (l *Lane) start(now time.Time) {
-	for len(l.queue) > 0 && l.mayFly(l.queue[0]) && !l.locked(l.queue[0]) {
+	for len(l.queue) > 0 && l.maySend(l.queue[0]) && !l.locked(l.queue[0]) {
 		b := l.queue[0]
 		l.queue = slices.Delete(l.queue, 0, 1)
-		b.sentOff, b.aloft, b.epoch = true, true, l.store.epoch.Load()
-		l.flying = append(l.flying, b)
-		l.aloft++
+		b.started, b.inFlight, b.epoch = true, true, l.store.epoch.Load()
+		l.unprocessed = append(l.unprocessed, b)
+		l.inFlight++
 		l.lastSize = len(b.waiters)
 		b.load(now)
 		if l.courier == nil || !l.courier.Send(now, &b.Batch, now.Add(l.store.cfg.Timeout), b.carried) {
@@ -254,12 +254,12 @@ func (l *Lane) start(now time.Time) {
 	}
 }
 
-// mayFly reports whether b, the next batch to be sent, may be sent now. While another batch is in
+// maySend reports whether b, the next batch to be sent, may be sent now. While another batch is in
 // flight, b waits until it has as many asks as the batch sent before it, or is full. Otherwise,
 // under load, a large batch and one with a single ask would take turns, and the store would have
 // twice as many batches to decide.
-func (l *Lane) mayFly(b *batch) bool {
-	return l.aloft == 0 || l.aloft < l.store.cfg.InFlight && (len(b.waiters) >= l.lastSize || len(l.queue) > 1)
+func (l *Lane) maySend(b *batch) bool {
+	return l.inFlight == 0 || l.inFlight < l.store.cfg.InFlight && (len(b.waiters) >= l.lastSize || len(l.queue) > 1)
 }
 
 // locked reports whether b, the next batch to be sent, waits for a batch in flight; see
@@ -269,8 +269,8 @@ func (l *Lane) locked(b *batch) bool {
 	if !l.store.cfg.Locking || b.behind != nil {
 		return b.behind != nil
 	}
-	for _, other := range l.flying {
-		if other.aloft && slices.ContainsFunc(b.groups, func(g *group) bool { return other.byID[g.id] != nil }) {
+	for _, other := range l.unprocessed {
+		if other.inFlight && slices.ContainsFunc(b.groups, func(g *group) bool { return other.byID[g.id] != nil }) {
 			b.behind = other
 			return true
 		}
@@ -285,10 +285,10 @@ func (l *Lane) land(now time.Time, b *batch) {
 	if !b.done.Load() {
 		return
 	}
-	if b.aloft {
+	if b.inFlight {
 		l.expireQueue(now)
-		b.aloft = false
-		l.aloft--
+		b.inFlight = false
+		l.inFlight--
 		if len(l.queue) > 0 && l.queue[0].behind == b {
 			l.queue[0].behind = nil
 		}
@@ -301,7 +301,7 @@ func (l *Lane) land(now time.Time, b *batch) {
 		l.settle(now, b, i)
 	}
 	l.refusals.remember(now, l.store.epoch.Load(), b)
-	l.flying = slices.DeleteFunc(l.flying, func(other *batch) bool { return other == b })
+	l.unprocessed = slices.DeleteFunc(l.unprocessed, func(other *batch) bool { return other == b })
 	l.recycle(b)
 }
 

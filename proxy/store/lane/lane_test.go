@@ -88,7 +88,7 @@ func TestScripts(t *testing.T) {
 				case "let":
 					f.hold <- struct{}{}
 				case "done":
-					testkit.Eventually(t, "the batch is back", func() bool { return st.lane.flying[0].done.Load() })
+					testkit.Eventually(t, "the batch is back", func() bool { return st.lane.unprocessed[0].done.Load() })
 				case "land":
 					st.land(step.after)
 				case "expire":
@@ -114,7 +114,7 @@ func TestGiveBackIsNotCounted(t *testing.T) {
 		gives()
 		gives() // too many wait
 		st.land(0)
-		if st.lane.aloft > 0 { // with the release
+		if st.lane.inFlight > 0 { // with the release
 			st.land(0)
 		}
 	}
@@ -169,10 +169,10 @@ func TestSeeds(t *testing.T) {
 				st.ask(fmt.Sprint(asked), 0, ask.N, ask.Counters...)
 				asked++
 			}
-			sent := len(st.lane.flying)
+			sent := len(st.lane.unprocessed)
 			close(f.hold)
 			f.set(func(f *fake) { f.hold = nil })
-			for len(st.lane.flying) > 0 {
+			for len(st.lane.unprocessed) > 0 {
 				st.land(0)
 			}
 			if len(st.got) != asked || sent != 1 {
@@ -249,16 +249,16 @@ func TestLocking(t *testing.T) {
 	f.hold = make(chan struct{})
 	st := newStage(t, f, func(cfg *Config) { cfg.InFlight, cfg.Locking = 3, true })
 	for i, step := range []struct {
-		key             string
-		flying, waiting int
+		key                  string
+		unprocessed, waiting int
 	}{{"hot", 1, 0}, {"cold", 2, 0}, {"hot", 2, 1}, {"warm", 2, 1}, {"hot", 2, 1}} {
 		st.ask(step.key, 0, 1, counter(step.key, fixed(2)))
-		if len(st.lane.flying) != step.flying || len(st.lane.queue) != step.waiting {
-			t.Errorf("step %d: %d batches under way, %d wait, want %d and %d", i, len(st.lane.flying), len(st.lane.queue), step.flying, step.waiting)
+		if len(st.lane.unprocessed) != step.unprocessed || len(st.lane.queue) != step.waiting {
+			t.Errorf("step %d: %d batches in flight, %d wait, want %d and %d", i, len(st.lane.unprocessed), len(st.lane.queue), step.unprocessed, step.waiting)
 		}
 	}
 	close(f.hold)
-	for len(st.lane.flying) > 0 {
+	for len(st.lane.unprocessed) > 0 {
 		st.land(0)
 	}
 	if n := f.count("decide"); n != 3 || len(st.got) != 5 {
@@ -273,8 +273,8 @@ func TestSizesOfBatches(t *testing.T) {
 	f.hold = make(chan struct{})
 	st := newStage(t, f, func(cfg *Config) { cfg.InFlight = 2 })
 	for i, step := range []struct {
-		what            string // an ask, or a batch lands
-		flying, waiting int    // batches in flight, and asks that are not sent
+		what                 string // an ask, or a batch lands
+		unprocessed, waiting int    // batches in flight, and asks that are not sent
 	}{
 		{"ask", 1, 0}, {"ask", 2, 0}, // one ask each: no ask of a calm store waits
 		{"ask", 2, 1}, {"ask", 2, 2}, {"ask", 2, 3}, {"land", 2, 0}, // the third batch has three
@@ -292,8 +292,8 @@ func TestSizesOfBatches(t *testing.T) {
 		for _, b := range st.lane.queue {
 			waiting += b.pending()
 		}
-		if len(st.lane.flying) != step.flying || waiting != step.waiting {
-			t.Fatalf("step %d, %s: %d batches in flight and %d asks not sent, want %d and %d", i, step.what, len(st.lane.flying), waiting, step.flying, step.waiting)
+		if len(st.lane.unprocessed) != step.unprocessed || waiting != step.waiting {
+			t.Fatalf("step %d, %s: %d batches in flight and %d asks not sent, want %d and %d", i, step.what, len(st.lane.unprocessed), waiting, step.unprocessed, step.waiting)
 		}
 	}
 	close(f.hold)
@@ -329,7 +329,7 @@ func TestReleasesOutliveAsks(t *testing.T) {
 		t.Errorf("%d batches wait, %d places stayed booked, want at most %d batches", len(st.lane.queue), n, releasesMax)
 	}
 	close(f.hold)
-	for len(st.lane.flying) > 0 {
+	for len(st.lane.unprocessed) > 0 {
 		st.land(0)
 	}
 	if n := f.count("release"); n <= (releasesMax-1)*batchMax {

@@ -162,7 +162,7 @@ func (s *Store) late(now, sent time.Time) {
 		if s.breaker.misses > 1 {
 			what = fmt.Sprintf("%d batches in a row", s.breaker.misses)
 		}
-		s.enter("", fmt.Errorf("%s had no answer within %v", what, s.cfg.Timeout))
+		s.enter("", fmt.Errorf("%s was not answered within %v", what, s.cfg.Timeout))
 		s.endBatches(now)
 	}
 }
@@ -272,7 +272,7 @@ func (s *Store) reportRefusal(err error) {
 	}
 	s.mu.Unlock()
 	if news {
-		s.cfg.Log.Warn(s.cfg.Title+" answers, and does not decide", "reason", err)
+		s.cfg.Log.Warn(s.cfg.Title+" answers but does not decide", "reason", err)
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 const arrayHead = 20 // bytes: dimensions, whether there are nulls, type; length, lower bound
 
 // errForm is the error of an answer that does not have the form of its function's result.
-var errForm = errors.New("the answer has another form")
+var errForm = errors.New("the answer has an unexpected form")
 
 // arrayOf returns values as an array in PostgreSQL's binary format. add appends one value, or
 // returns nil for a null; size is about the length of all, in bytes.

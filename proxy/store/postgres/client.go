@@ -159,9 +159,9 @@ func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int
 	if _, err := p.run(&job{ctx: ctx, silent: migrationTimeout, script: true, sql: script}); err != nil {
 		if codeOf(err) == codeNoRight {
 			return version, &store.MisconfiguredError{Cause: store.Unauthorized, Err: fmt.Errorf(
-				"make schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the SQL that proxy -postgres-schema prints", m.Schema, err)}
+				"create schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the SQL that proxy -postgres-schema prints", m.Schema, err)}
 		}
-		return version, fmt.Errorf("make schema %s: %w", m.Schema, withAdvice(err))
+		return version, fmt.Errorf("create schema %s: %w", m.Schema, withAdvice(err))
 	}
 	return version, nil
 }

@@ -320,8 +320,8 @@ func TestMisconfigured(t *testing.T) {
 		remedy string
 	}{
 		{Config{URL: url}, store.Unauthenticated, "correct user and password"},
-		{Config{URL: s.URL("outsider", "weir")}, store.Unauthenticated, "let the user of POSTGRES_URL in"},
-		{Config{URL: s.URL("tls", "weir")}, store.Unauthenticated, "set sslmode as it demands"},
+		{Config{URL: s.URL("outsider", "weir")}, store.Unauthenticated, "allow the user of POSTGRES_URL"},
+		{Config{URL: s.URL("tls", "weir")}, store.Unauthenticated, "set the sslmode that it requires"},
 		{Config{URL: old(t)}, store.WrongProtocol, "name one of version 13 or later in POSTGRES_URL"},
 		{Config{URL: s.URL("weir", "missing")}, store.NoDatabase, "create the database"},
 		{Config{URL: s.URL("nobody", "weir")}, store.Unauthorized, "grant"},

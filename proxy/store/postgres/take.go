@@ -30,7 +30,7 @@ const (
 )
 
 // errForeign is the error of a group with a key whose row is not the state of a limit.
-var errForeign = errors.New("a row of table keys holds something else than the state of a limit")
+var errForeign = errors.New("a row of table keys holds something other than the state of a limit")
 
 // appendBase appends the common prefix of all names of a key, which no name of another key has.
 func appendBase(dst []byte, prefix, rule string, key []byte) []byte {

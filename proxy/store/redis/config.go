@@ -67,8 +67,8 @@ func (cfg Config) Validate() error {
 	cfg.checkTopology(&f)
 	f.Check(cfg.DB < 0, "DB", "must be at least 0, is %d", cfg.DB)
 	f.Check(cfg.Username != "" && cfg.Password == "", "Password", "is missing; allowed: that of the user")
-	f.Check(!cfg.TLS && cfg.TLSCAFile != "", "TLSCAFile", "is of no use without TLS; allowed: nothing")
-	f.Check(!cfg.TLS && cfg.TLSServerName != "", "TLSServerName", "is of no use without TLS; allowed: nothing")
+	f.Check(!cfg.TLS && cfg.TLSCAFile != "", "TLSCAFile", "has no effect without TLS; allowed: nothing")
+	f.Check(!cfg.TLS && cfg.TLSServerName != "", "TLSServerName", "has no effect without TLS; allowed: nothing")
 	f.Check(strings.ContainsAny(cfg.KeyPrefix, "{}"), "KeyPrefix", "must have no braces, which mark hash tags")
 	cfg.Config.Check(&f)
 	return f.Err()
@@ -78,14 +78,14 @@ func (cfg Config) Validate() error {
 func (cfg *Config) checkTopology(f *strict.Reader) {
 	t := cfg.declared()
 	f.Check(t > Sentinel, "Topology", "is unknown; allowed: auto, single, cluster, sentinel")
-	f.Check(t == Single && len(cfg.Addrs) > 1, "Addrs", "cannot be with a single server; allowed: one address")
-	f.Check(t == Cluster && cfg.DB != 0, "DB", "cannot be with a Cluster; allowed: 0")
+	f.Check(t == Single && len(cfg.Addrs) > 1, "Addrs", "cannot be used with a single server; allowed: one address")
+	f.Check(t == Cluster && cfg.DB != 0, "DB", "cannot be used with a Cluster; allowed: 0")
 	f.Check(t == Sentinel && cfg.SentinelMaster == "", "SentinelMaster", "is missing; allowed: the name of the master that the Sentinels watch")
 	if t == Sentinel {
 		f.Check(cfg.SentinelUsername != "" && cfg.SentinelPassword == "", "SentinelPassword", "is missing; allowed: that of the user of the Sentinels")
 		return
 	}
-	const useless = "cannot be without Sentinels; allowed: nothing"
+	const useless = "has no effect without Sentinels; allowed: nothing"
 	f.Check(cfg.SentinelMaster != "", "SentinelMaster", useless)
 	f.Check(cfg.SentinelUsername != "", "SentinelUsername", useless)
 	f.Check(cfg.SentinelPassword != "", "SentinelPassword", useless)

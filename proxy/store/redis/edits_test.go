@@ -211,7 +211,7 @@ func TestAddNothing(t *testing.T) {
 		for _, words := range [][]string{{"set", name, "text"}, {"lpush", name, "text"}} {
 			s.Do("del", name)
 			s.Do(words...)
-			if changed, err := c.Add("r", []byte("foreign"), 3); changed || err == nil || !strings.Contains(err.Error(), "something else") {
+			if changed, err := c.Add("r", []byte("foreign"), 3); changed || err == nil || !strings.Contains(err.Error(), "something other") {
 				t.Errorf("give to what %s made: %v, %v", words[0], changed, err)
 			}
 		}

@@ -13,8 +13,8 @@ import (
 
 // Errors of one group.
 var (
-	errReply   = errors.New("the script's reply has another form")
-	errForeign = errors.New("WRONGTYPE a key holds something else than the state of a limit")
+	errReply   = errors.New("the script's reply has an unexpected form")
+	errForeign = errors.New("WRONGTYPE a key holds something other than the state of a limit")
 )
 
 // errUnavailable is the error of calls while there is no connection.

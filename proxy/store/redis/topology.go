@@ -50,7 +50,7 @@ func (cfg Config) connect(unanswered time.Duration) (rueidis.Client, error) {
 	conn, err := cfg.dial(unanswered)
 	if err == nil && cfg.Topology == Cluster && conn.Mode() != rueidis.ClientModeCluster {
 		conn.Close() // the library would continue with a single server
-		return nil, wrong(store.WrongProtocol, "%s does not answer as a node of a Cluster does, and may not be one, or forbid CLUSTER", cfg.Addrs[0])
+		return nil, wrong(store.WrongProtocol, "%s does not answer like a node of a Cluster: it is not one, or it forbids CLUSTER", cfg.Addrs[0])
 	}
 	return conn, err
 }
@@ -105,7 +105,7 @@ func (cfg Config) ask() (Topology, error) {
 	case mode == "cluster":
 		return Cluster, nil
 	case mode == "sentinel":
-		return 0, wrong(store.WrongProtocol, "%s is a Sentinel, and REDIS_SENTINEL_MASTER does not say of what", cfg.Addrs[0])
+		return 0, wrong(store.WrongProtocol, "%s is a Sentinel, and REDIS_SENTINEL_MASTER is not set", cfg.Addrs[0])
 	}
 	return Single, nil
 }
@@ -121,7 +121,7 @@ func moved(err error) bool { return refusalOf(err) == "MOVED" }
 // explain adds an explanation to some errors.
 func explain(err error) error {
 	if moved(err) {
-		return fmt.Errorf("%w: it is a node of a Cluster, and was taken for a single server", err)
+		return fmt.Errorf("%w: it is a node of a Cluster, but was used as a single server", err)
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 			continue
 		}
 		testkit.Eventually(t, "it notices and says so", func() bool {
-			return !exact(elsewhere) && log.Count("it is a node of a Cluster, and was taken for a single server") > 0
+			return !exact(elsewhere) && log.Count("it is a node of a Cluster, but was used as a single server") > 0
 		})
 	}
 }
@@ -71,10 +71,10 @@ func TestWrongTopology(t *testing.T) {
 		change func(*Config)
 		reason string
 	}{
-		{s.Addr(), func(cfg *Config) { cfg.Topology = Cluster }, "does not answer as a node of a Cluster does"},
+		{s.Addr(), func(cfg *Config) { cfg.Topology = Cluster }, "does not answer like a node of a Cluster"},
 		{s.Addr(), func(cfg *Config) { cfg.SentinelMaster = "weir" }, "unknown command"},
 		{node.Addr(), func(cfg *Config) { cfg.DB = 3 }, "is a node of a Cluster, which has only database 0, not 3"},
-		{sentinel.Addr(), func(cfg *Config) {}, "is a Sentinel, and REDIS_SENTINEL_MASTER does not say of what"},
+		{sentinel.Addr(), func(cfg *Config) {}, "is a Sentinel, and REDIS_SENTINEL_MASTER is not set"},
 		{sentinel.Addr(), func(cfg *Config) { cfg.SentinelMaster = "other" }, "master"},
 	} {
 		log := new(testkit.Log)

@@ -167,7 +167,7 @@ func judge(m *master, status int, answer []byte, groups []*store.Group) error {
 	case err != nil:
 		return wrongProgram(fmt.Errorf("read the answer of %s: %w", m.url, err))
 	case mode == store.FailOpen || mode == store.Closed:
-		return &awayError{master: m.url, mode: mode}
+		return &unavailableError{master: m.url, mode: mode}
 	}
 	return nil
 }

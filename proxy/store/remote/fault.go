@@ -24,13 +24,13 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.what }
 
-// An awayError says that a master's own store is unavailable.
-type awayError struct {
+// An unavailableError says that a master's own store is unavailable.
+type unavailableError struct {
 	master string
 	mode   store.Mode
 }
 
-func (e *awayError) Error() string {
+func (e *unavailableError) Error() string {
 	return fmt.Sprintf("the store of %s is unavailable, it is in %v mode", e.master, e.mode)
 }
 
@@ -81,8 +81,8 @@ func (b *backend) Classify(err error) store.Fault {
 	if permanent, ok := errors.AsType[*store.MisconfiguredError](err); ok {
 		return store.Fault{Class: store.OutageFault, Code: permanent.Cause.String(), Permanent: permanent}
 	}
-	if away, ok := errors.AsType[*awayError](err); ok {
-		return store.Fault{Class: store.OutageFault, Code: away.mode.String()}
+	if unavailable, ok := errors.AsType[*unavailableError](err); ok {
+		return store.Fault{Class: store.OutageFault, Code: unavailable.mode.String()}
 	}
 	if refusal, ok := errors.AsType[*statusError](err); ok {
 		f := store.Fault{Class: store.OutageFault, Code: strconv.Itoa(refusal.status)}
