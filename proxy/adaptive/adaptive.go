@@ -192,7 +192,7 @@ func (a *Adaptive) enforced() (mode, shared string) {
 
 // renew renews the lease, if recommendations are applied.
 func (a *Adaptive) renew(now time.Time) {
-	if mode, away := a.lease.away(); away {
+	if mode, failed := a.lease.failureMode(); failed {
 		a.failing = mode
 	}
 	if a.shadow() {
@@ -264,7 +264,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line) {
 	in := a.cfg.Limits.Active()
 	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned}
-	s.mode, s.away = a.lease.away()
+	s.mode, s.unavailable = a.lease.failureMode()
 	line.Result, line.Reason = decide(s, v)
 	line.Crossed = v.Crossed
 	switch line.Result {
@@ -293,7 +293,7 @@ func (a *Adaptive) apply(now time.Time, u *update, v *guard.Verdict, line *Line)
 		line.Result = Conflict
 	case errors.Is(err, admin.ErrPinned):
 		line.Result = Pinned
-	case errors.Is(err, admin.ErrAway):
+	case errors.Is(err, admin.ErrUnavailable):
 		line.Result = Away
 	case err != nil:
 		line.Result = Refused

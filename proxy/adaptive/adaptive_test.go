@@ -61,7 +61,7 @@ func TestGuarded(t *testing.T) {
 		t.Errorf("logged %v", lines)
 	}
 	r.oracle.says(`{"algorithm":"off"}`)
-	r.turns(Refused, "fixed 400/1 advisor", "off, which is for people to choose")
+	r.turns(Refused, "fixed 400/1 advisor", "off, which only people may choose")
 	r.logged()
 }
 

@@ -166,7 +166,7 @@ func (a *Adaptive) Register(own *service.Endpoints) {
 // RegisterMetrics adds the metrics to set.
 func (a *Adaptive) RegisterMetrics(set *metric.Set) {
 	for r := range resultCount {
-		set.Counter("ratelimiter_adaptive_updates_total"+metric.Labels("result", r.String()), "updates of the limit by the advisor, by what came of them",
+		set.Counter("ratelimiter_adaptive_updates_total"+metric.Labels("result", r.String()), "updates of the limit by the advisor, by outcome",
 			a.results[r].Load)
 	}
 	gauge := func(name, help string, of func(p *public) float64) {

@@ -61,8 +61,8 @@ func (l *lease) release(now time.Time) {
 	l.until = time.Time{}
 }
 
-// away returns the failure mode, if it is in effect.
-func (l *lease) away() (store.Mode, bool) {
+// failureMode returns the failure mode, if it is in effect.
+func (l *lease) failureMode() (store.Mode, bool) {
 	if l.shared == nil {
 		return store.Exact, false
 	}

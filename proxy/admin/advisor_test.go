@@ -109,11 +109,11 @@ func TestStoredOnly(t *testing.T) {
 	r := startOver(t, k)
 	k.set(reachNone)
 	before := r.Active()
-	if _, err := r.Apply(epoch, advised(r.Limits, 7)); !errors.Is(err, ErrAway) || r.Active() != before {
+	if _, err := r.Apply(epoch, advised(r.Limits, 7)); !errors.Is(err, ErrUnavailable) || r.Active() != before {
 		t.Errorf("while the store is away: %v", err)
 	}
 	k.set(reachLost)
-	if _, err := r.Apply(epoch.Add(1), advised(r.Limits, 8)); !errors.Is(err, ErrAway) || r.Active() != before {
+	if _, err := r.Apply(epoch.Add(1), advised(r.Limits, 8)); !errors.Is(err, ErrUnavailable) || r.Active() != before {
 		t.Errorf("when the answer is lost: %v", err)
 	}
 	k.set(reachAll)

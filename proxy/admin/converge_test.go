@@ -219,7 +219,7 @@ func TestConcurrentProxies(t *testing.T) {
 				if _, err := m.Apply(time.Now(), change(fixed(1+n))); err != nil && !errors.Is(err, ErrConflict) {
 					t.Error(err)
 				}
-				if _, err := m.Reload(time.Now()); err != nil && !errors.Is(err, ErrAway) {
+				if _, err := m.Reload(time.Now()); err != nil && !errors.Is(err, ErrUnavailable) {
 					t.Error(err)
 				}
 				m.link.set(reach(rng.IntN(4)))

@@ -18,8 +18,8 @@ import (
 // warning. Clocks determine the order of changes that proxies make independently.
 const aheadMax = time.Hour
 
-// ErrAway means that the store is unavailable.
-var ErrAway = errors.New("the store is unavailable")
+// ErrUnavailable means that the store is unavailable.
+var ErrUnavailable = errors.New("the store is unavailable")
 
 // A place is where the latest known change is.
 type place uint8
@@ -163,7 +163,7 @@ type basis struct {
 // write stores the change that propose makes, dated with the given time, puts it in force, and
 // returns what is in force then. While the store is unavailable that happens on this proxy
 // only. propose is called again if another proxy wrote first. The error is that of propose,
-// ErrConflict, ErrAway, store.ErrReadOnly, or a store.SizeError.
+// ErrConflict, ErrUnavailable, store.ErrReadOnly, or a store.SizeError.
 func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) (*entry, error)) (*T, error) {
 	if on.ifMatch >= 0 && on.ifMatch != d.version {
 		return nil, ErrConflict
@@ -182,7 +182,7 @@ func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) 
 		case errors.Is(err, store.ErrReadOnly):
 			return nil, fmt.Errorf("write %s: %w", d.name, err)
 		case err != nil && on.storedOnly:
-			return nil, fmt.Errorf("%w: %w", ErrAway, err)
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		case err != nil:
 			d.known, d.place, d.version = c, placeHere, max(0, d.seen, d.version)+1
 			if err := c.force(d.version, false); err != nil {
@@ -215,11 +215,11 @@ func (d *document[T]) stamp(now time.Time) time.Time {
 }
 
 // reload reads the store, and warns again about an unreadable document. The error is
-// ErrAway, or says why.
+// ErrUnavailable, or says why.
 func (d *document[T]) reload(now time.Time) error {
 	doc, err := d.docs.Read(d.name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrAway, err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	d.ignored = nil
 	return d.settle(now, doc)

@@ -67,7 +67,7 @@ func withStatus(err error) error {
 		return service.WithStatus(http.StatusRequestEntityTooLarge, err)
 	case errors.Is(err, ErrConflict), errors.Is(err, store.ErrReadOnly), byFile:
 		return service.WithStatus(http.StatusConflict, err)
-	case errors.Is(err, ErrAway) && !ofFile:
+	case errors.Is(err, ErrUnavailable) && !ofFile:
 		return service.WithStatus(http.StatusServiceUnavailable, err)
 	}
 	return err

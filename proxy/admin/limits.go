@@ -100,7 +100,7 @@ type Change struct {
 	// enough: two changes that proxies make while the store is unavailable have the same
 	// version.
 	Basis *Active
-	// StoredOnly makes the change fail with ErrAway while the store is unavailable. An
+	// StoredOnly makes the change fail with ErrUnavailable while the store is unavailable. An
 	// automatic change must not override a manual one made meanwhile on a proxy that
 	// reaches the store.
 	StoredOnly bool
@@ -113,7 +113,7 @@ const writeTriesMax = 8
 // Apply puts a change in force and stores it. While the store is unavailable, Stored is
 // false and Sync stores it later. The error is a strict.Fault if the configuration is
 // invalid, ErrConflict if another writer was first, ErrPinned if the advisor must not
-// change what is in force, or ErrAway with StoredOnly. Then nothing has changed here.
+// change what is in force, or ErrUnavailable with StoredOnly. Then nothing has changed here.
 func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 	if err := ch.Config.Validate(); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (l *Limits) enforce(old, next *Active) {
 	l.changed()
 }
 
-// Reload reads the store again. The error is ErrAway, or says why the document is
+// Reload reads the store again. The error is ErrUnavailable, or says why the document is
 // unreadable; then what is in force stays.
 func (l *Limits) Reload(now time.Time) (*Active, error) {
 	l.mu.Lock()

@@ -37,7 +37,7 @@ func (e *fileError) setting() error {
 }
 
 // Reload reads files and store again. The error says what is wrong with a file, or is
-// ErrAway, or says why the document is unreadable; the affected part stays in force. The
+// ErrUnavailable, or says why the document is unreadable; the affected part stays in force. The
 // caller must report it.
 func (r *Rules) Reload(now time.Time) error {
 	r.mu.Lock()

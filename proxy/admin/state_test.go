@@ -22,7 +22,7 @@ func TestReadState(t *testing.T) {
 		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2"],"moods":{"a":1}}`, "[http://127.0.0.1:2]", ""},
 		{`{"version":2,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2"]}`, "[]", "version 2 is unknown, expected 1"},
 		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["ftp://x"]}`, "[]", "does not begin with http"},
-		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://a:1","http://a:1"]}`, "[]", "is there twice"},
+		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://a:1","http://a:1"]}`, "[]", "is listed twice"},
 		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://a:1"` + strings.Repeat(`,"http://a:1"`, targetsMax) + `]}`, "[]", "at most 1000 are allowed"},
 		{`{"version":1,"sett`, "[]", "read the state"},
 		{`["version"]`, "[]", "read the state"},

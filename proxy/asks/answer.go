@@ -50,7 +50,7 @@ func ParseAnswer(b []byte, groups []*store.Group) (mode store.Mode, err error) {
 	mode = r.mode()
 	at := r.at
 	if n := r.u16(); r.fault == nil && n != len(groups) {
-		r.fail(at, "there are not as many answers as asks")
+		r.fail(at, "there must be as many answers as asks")
 	}
 	for _, g := range groups {
 		r.group(g)
@@ -99,6 +99,6 @@ func (r *reader) group(g *store.Group) {
 		}
 	}
 	if traces != 0 {
-		r.fail(at, "there are not as many states as counters")
+		r.fail(at, "there must be as many states as counters")
 	}
 }

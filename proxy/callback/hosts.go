@@ -67,7 +67,7 @@ func ParseHosts(text string) (*Hosts, error) {
 func parseHost(text string) (h host, err error) {
 	u, err := url.Parse("https://" + text)
 	if err != nil || u.Host != text || text == "" {
-		return h, errors.New("is no host")
+		return h, errors.New("is not a host")
 	}
 	if h.line, err = lineOf(u); err != nil {
 		return h, err
@@ -93,7 +93,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil || p != p.Masked() || p.Addr().Is4In6() {
-		return p, errors.New("has no address or prefix behind =")
+		return p, errors.New("has no address or prefix after =")
 	}
 	return p, nil
 }
@@ -136,7 +136,7 @@ func (h *Hosts) Check(text string) (line string, err error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return wrong("is no URL")
+		return wrong("is not a URL")
 	case u.Scheme != "https":
 		return wrong("is not https")
 	case u.User != nil:

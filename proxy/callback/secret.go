@@ -32,7 +32,7 @@ func ParseSecret(text string) (Secret, error) {
 	if encoded, ok := strings.CutPrefix(text, "whsec_"); ok {
 		var err error
 		if key, err = base64.StdEncoding.DecodeString(encoded); err != nil {
-			return nil, errors.New("has no base64 behind whsec_")
+			return nil, errors.New("has no base64 after whsec_")
 		}
 	}
 	if len(key) < secretBytesMin {

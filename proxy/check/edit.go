@@ -19,7 +19,7 @@ func (s *Session) edit(now time.Time) {
 	}
 	e.turn = s.turn
 	if !s.env.Edit(now, s, e) {
-		s.fail(now, 503, "too many edits wait")
+		s.fail(now, 503, "too many edits are waiting")
 		return
 	}
 	s.cycle.Wait()

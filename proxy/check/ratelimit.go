@@ -103,7 +103,7 @@ func (s *Session) giveBack(now time.Time) {
 	g := &l.Gives[l.gave]
 	l.gave++
 	if !s.env.Edit(now, s, &Edit{Rule: g.Rule, Key: bytes.Clone(g.Key), Add: g.N, turn: s.turn}) {
-		s.undecided(now, 503, "too many edits wait")
+		s.undecided(now, 503, "too many edits are waiting")
 		return
 	}
 	s.cycle.Wait()

@@ -162,7 +162,7 @@ func (s *Session) HandleExpired(now time.Time) {
 		s.allow(now, s.checked.fields)
 		s.env.Answered(now, s)
 	default:
-		s.refuse(now, 408, "the request did not come in time")
+		s.refuse(now, 408, "the request did not arrive in time")
 	}
 }
 

@@ -62,11 +62,11 @@ func (s *Set) add(name string) error {
 	known := []byte(name)
 	known, open := bytes.CutSuffix(known, []byte("*"))
 	if n := len(known); n == 0 || n > nameBytesMax {
-		return fmt.Errorf("%q has not 1 to %d characters", name, nameBytesMax)
+		return fmt.Errorf("%q must have 1 to %d characters", name, nameBytesMax)
 	}
 	for i, b := range known {
 		if known[i] = folded[b]; known[i] == '-' && b != '-' {
-			return fmt.Errorf("%q has other characters than letters, digits and -", name)
+			return fmt.Errorf("%q has characters other than letters, digits and -", name)
 		}
 	}
 	lengths := uint64(1) << len(known)

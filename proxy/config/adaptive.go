@@ -66,7 +66,7 @@ func (a *Adaptive) complete() (err error) {
 	}
 	if pause := a.Pause(); pause < adaptivePauseMin {
 		err = errors.Join(err, &service.SettingError{Name: "ADAPTIVE_TIME_SCALE", Value: number(a.Scale), Problem: fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, pause),
-			Allowed: fmt.Sprintf("what leaves at least %v", adaptivePauseMin)})
+			Allowed: fmt.Sprintf("a value that leaves at least %v", adaptivePauseMin)})
 	}
 	return err
 }

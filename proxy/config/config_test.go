@@ -95,7 +95,7 @@ var wrong = []struct {
 	sentence    string // a part of the error, besides name and value
 }{
 	{"TARGET_URL", "ftp://target", "does not begin with http:// or https://; allowed: http://host:port"},
-	{"TARGET_URL", "http://a:80,http://a", `"http://a:80" is there twice`},
+	{"TARGET_URL", "http://a:80,http://a", `"http://a:80" is listed twice`},
 	{"TARGET_URL", "target:8081", "allowed: http://host:port"},
 	{"TARGET_URL", "http://", "is not a URL"},
 	{"TARGET_URL", "http://:8081", "has no host"},
@@ -112,9 +112,9 @@ var wrong = []struct {
 	{"TRUSTED_PROXIES", "10.0.0.1", "is not a CIDR; allowed: CIDRs"},
 	{"TRUSTED_PROXIES", "10.0.0.0/8,", "is not a CIDR"},
 	{"TRUSTED_PROXIES", "::ffff:10.0.0.0/104", "is an IPv4 network written as IPv6"},
-	{"UNTRUSTED_FIELDS", "X-A,", `"" has not 1 to 63 characters`},
-	{"UNTRUSTED_FIELDS", "X-A,*", `"*" has not 1 to 63 characters`},
-	{"UNTRUSTED_FIELDS", "X-*-A", `"X-*-A" has other characters than letters, digits and -; allowed: names`},
+	{"UNTRUSTED_FIELDS", "X-A,", `"" must have 1 to 63 characters`},
+	{"UNTRUSTED_FIELDS", "X-A,*", `"*" must have 1 to 63 characters`},
+	{"UNTRUSTED_FIELDS", "X-*-A", `"X-*-A" has characters other than letters, digits and -; allowed: names`},
 	{"RATE_LIMIT_ALGORITHM", "magic", "allowed: fixed, sliding, token, sliding_log, gcra, leaky, off"},
 	{"RATE_LIMIT_LIMIT", "0", "is out of range; allowed: 1 … "},
 	{"RATE_LIMIT_LIMIT", "1.5", "is not a whole number"},
@@ -224,7 +224,7 @@ func TestWrongCombinations(t *testing.T) {
 	if c := must(t, "RATE_LIMIT_ALGORITHM", "off", "RATE_LIMIT_LIMIT", "5"); len(c.Notes) != 1 {
 		t.Errorf("noted %q, want that the limit has no effect", c.Notes)
 	}
-	want := []string{"EXEMPT: /** exempts every request: nothing is limited any more", "EXEMPT: ::/0 exempts all clients with such addresses: no limit applies to them"}
+	want := []string{"EXEMPT: /** exempts every request: nothing is limited", "EXEMPT: ::/0 exempts all clients with such addresses: no limit applies to them"}
 	if c := must(t, "EXEMPT", "/health,/**,10.0.0.0/8,/static/**,::/0"); !slices.Equal(c.Notes, want) {
 		t.Errorf("noted %q, want %q", c.Notes, want)
 	}

@@ -41,7 +41,7 @@ func TestDeferAdvertise(t *testing.T) {
 	if s := must(t, "DEFER_URL", "redis:", "REDIS_HOST", "h", "DEFER_ADVERTISE", list).Defer.Sites(); s != nil {
 		t.Error("a shared queue has sites")
 	}
-	if _, err := parse("DEFER_URL", "file:/q", "DEFER_ADVERTISE", "a"); err == nil || !strings.Contains(err.Error(), `DEFER_ADVERTISE: "a" is no such URL; allowed: http://host:port`) {
+	if _, err := parse("DEFER_URL", "file:/q", "DEFER_ADVERTISE", "a"); err == nil || !strings.Contains(err.Error(), `DEFER_ADVERTISE: "a" is not such a URL; allowed: http://host:port`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestDeferCallbacks(t *testing.T) {
 	}
 	f("DEFER_CALLBACK_SECRET: \"\" is missing, and DEFER_CALLBACK_HOSTS is set; allowed: whsec_ and base64", "DEFER_CALLBACK_HOSTS", "a")
 	f("DEFER_CALLBACK_SECRET: \"***\" has 9 bytes; allowed", "DEFER_CALLBACK_HOSTS", "a", "DEFER_CALLBACK_SECRET", "too short")
-	f(`DEFER_CALLBACK_HOSTS: "http://a" is no host; allowed: names or addresses`, "DEFER_CALLBACK_HOSTS", "http://a", "DEFER_CALLBACK_SECRET", secret)
+	f(`DEFER_CALLBACK_HOSTS: "http://a" is not a host; allowed: names or addresses`, "DEFER_CALLBACK_HOSTS", "http://a", "DEFER_CALLBACK_SECRET", secret)
 }
 
 // A queue in Redis is on the server of the limits, or on another, with the settings of Redis.

@@ -32,7 +32,7 @@ func ParseTargets(text string) (list []Target, err error) {
 			return nil, err
 		}
 		if seen[t.URL] {
-			return nil, fmt.Errorf("%q is there twice", t.URL)
+			return nil, fmt.Errorf("%q is listed twice", t.URL)
 		}
 		seen[t.URL] = true
 		list = append(list, t)

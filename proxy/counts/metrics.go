@@ -30,7 +30,7 @@ func (s *Source) Register(set *metric.Set) {
 	counter := func(name, help string, of func(c *Loop) uint64) {
 		set.Counter(name, help, func() uint64 { return s.sum(of) })
 	}
-	const requests = "requests that reached a decision, but for those that a gate shed"
+	const requests = "requests that reached a decision, except those that a gate shed"
 	counter(`ratelimiter_requests_total{decision="forwarded"}`, requests, func(c *Loop) uint64 { return c.forwarded.requests.Load() })
 	counter(`ratelimiter_requests_total{decision="rejected"}`, requests, func(c *Loop) uint64 { return c.rejected.requests.Load() })
 	if s.Deferring {

@@ -74,8 +74,8 @@ const CutOff = "the delivery was cut off"
 // Errors of the methods of a Queue.
 var (
 	ErrNotFound = errors.New("there is no such entry")
-	ErrState    = errors.New("the entry is in no state for that")
-	ErrLease    = errors.New("the lease is lost: it has passed, or the entry was settled before")
+	ErrState    = errors.New("the entry's state does not allow that")
+	ErrLease    = errors.New("the lease is lost: it has expired, or the entry was settled before")
 	ErrClosed   = errors.New("the queue is closed")
 	// ErrInUse means that a queue is used by another proxy. After a take-over, opening is retried
 	// until the predecessor has closed it.
@@ -226,7 +226,7 @@ type Query struct {
 func (q *Query) Start() (after uint64, err error) {
 	if q.After != "" {
 		if after, err = strconv.ParseUint(q.After, 10, 63); err != nil {
-			return 0, fmt.Errorf("after: must be what the page before says, is %q", q.After)
+			return 0, fmt.Errorf("after: must be the value that the previous page has, is %q", q.After)
 		}
 	}
 	if q.Limit < 1 || q.Limit > ListMax {

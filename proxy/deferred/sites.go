@@ -31,12 +31,12 @@ func ParseSites(text string) (s Sites, err error) {
 		one = strings.TrimSuffix(strings.TrimSpace(one), "/")
 		u, err := url.Parse(one)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || one != u.Scheme+"://"+u.Host {
-			return nil, fmt.Errorf("%q is no such URL", one)
+			return nil, fmt.Errorf("%q is not such a URL", one)
 		}
 		sum := sha256.Sum256([]byte(one))
 		mark := [2]byte(sum[:])
 		if other, there := marks[mark]; there {
-			return nil, fmt.Errorf("%q cannot be told from %q", one, other)
+			return nil, fmt.Errorf("%q cannot be distinguished from %q", one, other)
 		}
 		marks[mark] = one
 		s = append(s, site{one, mark})

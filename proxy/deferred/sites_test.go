@@ -50,9 +50,9 @@ func TestParseSites(t *testing.T) {
 		many += fmt.Sprintf(",http://a%d", n)
 	}
 	for text, fault := range map[string]string{
-		"http://a": "", "http://a/, https://b:1/": "", "": "is no such URL", "a:80": "is no such URL", "ftp://a": "is no such URL", "http://": "is no such URL",
-		"http://u@a": "is no such URL", "http://a/x": "is no such URL", "http://a?x": "is no such URL", "http://a#x": "is no such URL", "http://a,": "is no such URL",
-		"http://a,http://a/": "cannot be told from", many: "has more than 64",
+		"http://a": "", "http://a/, https://b:1/": "", "": "is not such a URL", "a:80": "is not such a URL", "ftp://a": "is not such a URL", "http://": "is not such a URL",
+		"http://u@a": "is not such a URL", "http://a/x": "is not such a URL", "http://a?x": "is not such a URL", "http://a#x": "is not such a URL", "http://a,": "is not such a URL",
+		"http://a,http://a/": "cannot be distinguished from", many: "has more than 64",
 	} {
 		if _, err := deferred.ParseSites(text); (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
 			t.Errorf("%.40q: %v, want %q", text, err, fault)

@@ -104,7 +104,7 @@ func (d *Dispatcher) each(counted func() map[event]uint64, outcomes ...string) f
 
 func (c *counts) register(set *metric.Set, d *Dispatcher) {
 	set.Counters("ratelimiter_deferred_total", "refused requests that were to be stored", d.each(d.accepted, "full", "unstored"))
-	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by what came of them", d.each(d.ended, "failed", "expired", "unknown"))
+	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by outcome", d.each(d.ended, "failed", "expired", "unknown"))
 	set.Histogram("ratelimiter_deferred_store_seconds", "how long storing a request took", c.storing)
 	set.Histogram("ratelimiter_deferred_wait_seconds", "from accepting a request to the target's final answer", c.waited)
 	perRule := func(name, help string, of func(r *deferred.RuleStats) (v float64, known bool)) {

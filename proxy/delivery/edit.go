@@ -118,7 +118,7 @@ func (d *Dispatcher) editMany(w http.ResponseWriter, r *http.Request) (any, erro
 	case o.Rule == "":
 		return nil, strict.Fault{Path: "rule", Message: "is missing; must be the id of a rule"}
 	case o.Paused != nil && (o.Action != "" || o.State != ""):
-		return nil, strict.Fault{Path: "paused", Message: "must not be there with action or state"}
+		return nil, strict.Fault{Path: "paused", Message: "must not be set together with action or state"}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askWithin)
 	defer cancel()

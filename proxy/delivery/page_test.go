@@ -73,7 +73,7 @@ func TestPage(t *testing.T) {
 	defer server.Close()
 	dom := charttest.DOM(t, server.URL+"/config/deferred/page", browsing)
 	for _, want := range []string{"status 503, &amp;lt;b&amp;gt;2&amp;lt;/b&amp;gt;", " paused|0|0|–|4|0|0|0|0|Resume", "|3|0|", "|0|0|0|0|0|Pause",
-		`data-asked="Drop this request? What is dropped`} {
+		`data-asked="Drop this request? Dropped requests`} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -162,7 +162,7 @@ func unavailable(w http.ResponseWriter) error {
 }
 
 // errNone is the error for a request that is not in the queue, or belongs to another client.
-var errNone = errors.New("there is no such request, or it is forgotten")
+var errNone = errors.New("there is no such request, or it is no longer kept")
 
 // maySee reports whether a request comes from the client that an entry belongs to: sent to the
 // entry's path, it would be counted under the same key of the same rule.
@@ -269,7 +269,7 @@ func (d *Dispatcher) cancel(ctx context.Context, w http.ResponseWriter, e *defer
 		d.ring()
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, deferred.ErrState):
-		service.WriteError(w, http.StatusConflict, errors.New("the request is being delivered, or it was"))
+		service.WriteError(w, http.StatusConflict, errors.New("the request is being delivered, or has been"))
 	case errors.Is(err, deferred.ErrNotFound):
 		service.WriteError(w, http.StatusNotFound, errNone)
 	default:

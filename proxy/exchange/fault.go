@@ -36,7 +36,7 @@ var faults = [Faults]struct {
 	FaultStreams:     {"streams", 503, "all connections to the target that may carry tunnels and streams are taken"},
 	FaultClosed:      {"closed", 502, "the target closed the connection before its answer was complete"},
 	FaultTimeout:     {"timeout", 504, "the target did not answer in time"},
-	FaultGarbled:     {"bad_response", 502, "the target's answer is not proper HTTP"},
+	FaultGarbled:     {"bad_response", 502, "the target's answer is not valid HTTP"},
 	FaultNoTarget:    {"no_target", 503, "no target can be reached"},
 }
 

@@ -125,7 +125,7 @@ func (w *Watch) line(log func(string, ...any), message string, spec *roster.Targ
 // flush ends the second.
 func (w *Watch) flush() {
 	if w.dropped > 0 {
-		w.log.Warn("More targets are slower than usual, or back; GET /config/gate tells of each", "count", w.dropped)
+		w.log.Warn("More targets are slower than usual, or back; GET /config/gate shows each", "count", w.dropped)
 	}
 	w.lines, w.dropped = 0, 0
 }

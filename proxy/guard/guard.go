@@ -85,7 +85,7 @@ func Number(rate float64) string {
 
 // Reasons not to follow a recommendation at all.
 var (
-	errOff   = errors.New("algorithm: must be a limit, is off, which is for people to choose")
+	errOff   = errors.New("algorithm: must not be off, which only people may choose")
 	errDwell = errors.New("algorithm: off was chosen too recently to be replaced")
 	errFit   = errors.New("no limit near it is within the guard rails")
 )

@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for _, test := range []struct{ inForce, wanted, want string }{
-		{"algorithm=fixed limit=100 window=1", "algorithm=off", "off, which is for people"},
+		{"algorithm=fixed limit=100 window=1", "algorithm=off", "off, which only people"},
 		{"algorithm=fixed limit=100 window=1", "algorithm=fixed limit=-1 window=1", "limit: must be greater than 0"},
 		{"algorithm=fixed limit=100 window=1", "algorithm=token capacity=5", "fillRate: is missing"},
 		{"algorithm=fixed limit=100 window=1", "limit=5", "algorithm: is missing"},

@@ -69,7 +69,7 @@ func ParsePart(text string) (Part, error) {
 	case text == "global", text == "path", text == "method", text == "host":
 		return Part{Source: source}, nil
 	case named && word == "header" && ClaimsOrigin(name):
-		return Part{}, fmt.Errorf("must not be a field that anybody may write his address into, use ip (see TRUSTED_PROXIES), is %q", text)
+		return Part{}, fmt.Errorf("must not be a field that any client can write an address into; use ip (see TRUSTED_PROXIES), is %q", text)
 	case (word == "header" || word == "cookie") && http1.IsToken(name), word == "query" && name != "":
 		return Part{Source: source, Name: name}, nil
 	case named && (word == "header" || word == "cookie" || word == "query"):

@@ -97,7 +97,7 @@ func ParseTemplate(f Form, text []byte) (*Template, error) {
 		}
 		place := slices.Index(placeholderNames[:], string(bytes.TrimSpace(word)))
 		if place <= int(literal) {
-			return nil, fmt.Errorf("line %d: {{%.40q}} is unknown; there are {{%s}}", line, word, strings.Join(placeholderNames[literal+1:], "}}, {{"))
+			return nil, fmt.Errorf("line %d: {{%.40q}} is unknown; allowed: {{%s}}", line, word, strings.Join(placeholderNames[literal+1:], "}}, {{"))
 		}
 		if t.parts = append(t.parts, part{place: placeholder(place)}); len(t.parts) > placesMax {
 			return nil, fmt.Errorf("line %d: more than %d parts", line, placesMax)

@@ -14,7 +14,7 @@ func TestTemplateFaults(t *testing.T) {
 		form       Form
 		text, want string
 	}{
-		{HTML, "a\nb {{nope}}", `line 2: {{"nope"}} is unknown; there are {{status}}, `},
+		{HTML, "a\nb {{nope}}", `line 2: {{"nope"}} is unknown; allowed: {{status}}, `},
 		{Text, "a\n\n{{limit", `line 3: {{ without }}`},
 		{JSON, "{\n \"a\": {{limit}},\n}", `line 3: does not become valid JSON: `},
 		{JSON, `{"a": {{rule}}}`, `line 1: does not become valid JSON: `},

@@ -71,7 +71,7 @@ func (e *exemption) note() string {
 		return ""
 	}
 	if e.addresses == nil {
-		return "/** exempts every request: nothing is limited any more"
+		return "/** exempts every request: nothing is limited"
 	}
 	for _, network := range e.addresses {
 		if network.Bits() == 0 {

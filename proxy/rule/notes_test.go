@@ -35,7 +35,7 @@ func TestNotes(t *testing.T) {
   - {id: b, exempt: true, match: {path: /**, methods: [GET]}}
   - {id: c, exempt: true, match: {path: /**, addresses: [10.0.0.0/8]}}
   - {id: d, exempt: true, match: {addresses: [0.0.0.0/0]}}`
-	f(read(t, sweeping, rule.Options{}).Notes(), `rule "a": /** exempts every request: nothing is limited any more; `+
+	f(read(t, sweeping, rule.Options{}).Notes(), `rule "a": /** exempts every request: nothing is limited; `+
 		`rule "d": 0.0.0.0/0 exempts all clients with such addresses: no limit applies to them`)
 	c := clients(t, `{"a":{"algorithm":"fixed","limit":1,"window":1},
 		"b":{"algorithm":"fixed","limit":1,"window":1,"burst":5,"priority":"urgent"}}`)

@@ -270,7 +270,7 @@ type fifo[W any] struct {
 
 func (f *fifo[W]) add(w *Waiter[W]) {
 	if w.line != nil {
-		panic("bug: a waiter stands in two lines")
+		panic("bug: a waiter is in two lines")
 	}
 	w.prev, w.line = f.last, f
 	if f.last == nil {

@@ -226,7 +226,7 @@ func TestAnswerHeadBounds(t *testing.T) {
 			if res.StatusCode/100 != 2 {
 				t.Errorf("a head at the bound is answered %d", res.StatusCode)
 			}
-			if body := conn.Ask(request("/beyond"), 502); !strings.Contains(body, "not proper HTTP") {
+			if body := conn.Ask(request("/beyond"), 502); !strings.Contains(body, "not valid HTTP") {
 				t.Errorf("a head beyond the bound is answered %q", body)
 			}
 		})

@@ -42,11 +42,11 @@ func TestStatuses(t *testing.T) {
 		"502 refused":             {status: 502, sent: get, reason: "refuses connections"},
 		"502 closed":              {target: func(c *targetConn) { c.next() }, status: 502, sent: get, reason: "closed the connection before"},
 		"502 reset":               {target: func(c *targetConn) { c.next(); testkit.Reset(c.Conn) }, status: 502, sent: get, reason: "closed the connection before"},
-		"502 garbled":             {target: says("HTTP/1.1 200 " + secret + "\r\n" + secret + "\r\n\r\n"), status: 502, sent: get, reason: "not proper HTTP"},
-		"502 unasked switch":      {target: says("HTTP/1.1 101 " + secret + "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"), status: 502, sent: get, reason: "not proper HTTP"},
+		"502 garbled":             {target: says("HTTP/1.1 200 " + secret + "\r\n" + secret + "\r\n\r\n"), status: 502, sent: get, reason: "not valid HTTP"},
+		"502 unasked switch":      {target: says("HTTP/1.1 101 " + secret + "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"), status: 502, sent: get, reason: "not valid HTTP"},
 		"502 other switch": {target: says("HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: " + secret + "\r\n\r\n"), status: 502,
-			sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", reason: "not proper HTTP"},
-		"502 too large a head": {target: says("HTTP/1.1 200 OK\r\nA: " + strings.Repeat(secret, 5000) + "\r\n\r\n"), status: 502, sent: get, reason: "not proper HTTP"},
+			sent: "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", reason: "not valid HTTP"},
+		"502 too large a head": {target: says("HTTP/1.1 200 OK\r\nA: " + strings.Repeat(secret, 5000) + "\r\n\r\n"), status: 502, sent: get, reason: "not valid HTTP"},
 		"502 small answer cut": {target: func(c *targetConn) {
 			c.next()
 			c.say("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + secret)

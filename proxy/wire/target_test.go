@@ -141,14 +141,14 @@ func (s *seen) from() string {
 }
 
 // next reads one complete request; nil when the connection is over. What is no
-// proper HTTP fails the test: the proxy must never send it.
+// valid HTTP fails the test: the proxy must never send it.
 func (c *targetConn) next() *seen {
 	s := new(seen)
 	var raw, body bytes.Buffer
 	for {
 		ev, err := c.reader.Next(c.unread, &c.head)
 		if err != nil {
-			c.t.Errorf("the proxy sent what is not proper HTTP: %v: %.500q", err, c.unread)
+			c.t.Errorf("the proxy sent what is not valid HTTP: %v: %.500q", err, c.unread)
 			return nil
 		}
 		if !s.headDone() {

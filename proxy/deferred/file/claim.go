@@ -123,7 +123,7 @@ func (t *turn) setAside(i uint32, counted deferred.State) {
 	lost := &deferred.Entry{Rule: t.index.RuleOf(i), State: counted}
 	t.index.Unlink(i, lost)
 	t.unlinked = append(t.unlinked, i)
-	t.q.log.Warn("Set an entry aside that cannot be read", "id", it.ID, "rule", lost.Rule)
+	t.q.log.Warn("An entry that cannot be read was set aside", "id", it.ID, "rule", lost.Rule)
 }
 
 // cutOff determines the state of an entry whose delivery was interrupted: the target may have

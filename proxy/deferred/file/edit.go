@@ -74,7 +74,7 @@ func (t *turn) drop(row *row, p place) {
 func (t *turn) retry(now time.Time, row *row, p place) error {
 	e, err := t.entry(bucketRequests, p.seq)
 	if err == nil && e == nil {
-		err = errors.New("its request is not there any more")
+		err = errors.New("its request no longer exists")
 	}
 	if err != nil {
 		return err

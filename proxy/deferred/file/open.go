@@ -232,7 +232,7 @@ func (q *Queue) judge(db *bbolt.DB) (was seal.Sealer, err error) {
 		return db.View(func(tx *bbolt.Tx) error {
 			about := tx.Bucket(bucketAbout)
 			if about == nil {
-				return fmt.Errorf("%w: it is no queue", errPages)
+				return fmt.Errorf("%w: it is not a queue", errPages)
 			}
 			if v := about.Get(aboutVersion); len(v) != 1 || v[0] != formatVersion {
 				return fmt.Errorf("it is of version %x, this program knows %d", v, formatVersion)

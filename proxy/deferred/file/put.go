@@ -92,7 +92,7 @@ const stepMin = 5 * time.Second
 func (t *turn) see(now time.Time) {
 	us := now.UnixMicro()
 	if step := time.Duration(t.index.Seen-us) * time.Microsecond; step > stepMin {
-		t.q.log.Warn("Clock was set back, what waits is due as much earlier", "by", step.Round(time.Second))
+		t.q.log.Warn("Clock was set back; the remaining delays of waiting requests stay the same", "by", step.Round(time.Second))
 		t.index.StepBack(us)
 		t.stamp(us)
 	}

@@ -51,7 +51,7 @@ func (q *Queue) replace(src *bbolt.DB, why error) error {
 		_ = os.Remove(aside) // the file still has its own name
 		return fmt.Errorf("%w, and cannot be repaired: %w", why, err)
 	}
-	q.log.Error("Queue was damaged, going on with what can be read", "kept", aside, "reason", why)
+	q.log.Error("Queue was damaged, continuing with what can be read", "kept", aside, "reason", why)
 	return nil
 }
 
@@ -102,7 +102,7 @@ func (q *Queue) copyAll(dst, src *bbolt.DB, was seal.Sealer, damaged bool) error
 		if err != nil {
 			return err
 		}
-		q.log.Warn("Queue has lost its order, requests that were found are dead letters now", "found", found)
+		q.log.Warn("Queue's index cannot be read; requests that were found are now dead letters", "found", found)
 	}
 	return c.tx.Commit()
 }
@@ -248,7 +248,7 @@ func (c *copier) adopt() {
 		if err != nil || e == nil {
 			continue
 		}
-		e.Last.Error = "what had become of it cannot be read any more"
+		e.Last.Error = "its outcome can no longer be read"
 		if e.Keyed() {
 			c.records().put(bucketOpen, seq, newRow(e).append(nil))
 		} else {

@@ -75,7 +75,7 @@ func (b *Box[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok bool)
 	case storing:
 		return deferred.Stored{Outcome: deferred.Storing}, false
 	case len(b.waiting) >= most || b.bytes+size > bytesMost:
-		return Unstored(fmt.Errorf("%d entries wait to be written already", len(b.waiting))), false
+		return Unstored(fmt.Errorf("%d entries are already waiting to be written", len(b.waiting))), false
 	}
 	if p.Entry.Keyed() {
 		b.storing[p.Entry.Scope] = struct{}{}

@@ -207,7 +207,7 @@ func (q *Queue) giveUp(now time.Time, broken []damaged) {
 		q.stats.Unreadable++
 		q.stats.GivenUp[loss]++
 		q.mu.Unlock()
-		q.log.Warn("Gave an entry up that cannot be read", "id", d.Lease.ID, "reason", d.reason)
+		q.log.Warn("An entry that cannot be read was given up", "id", d.Lease.ID, "reason", d.reason)
 		q.Settle(now, &deferred.Settlement{Lease: d.Lease, To: deferred.Failed, Keep: q.cfg.Limits.DeadKeep,
 			Last: deferred.Last{At: now, Error: "the request cannot be read from the database"}})
 	}

@@ -139,7 +139,7 @@ func (q *Queue) disconnect() {
 }
 
 // errKey is the error of a queue that is encrypted with another key or not at all.
-var errKey = errors.New("its entries are not encrypted with the key of DEFER_KEY_FILE: all proxies need the same, and it can be changed when the queue is empty")
+var errKey = errors.New("its entries are not encrypted with the key of DEFER_KEY_FILE: all proxies need the same, and it can be changed only when the queue is empty")
 
 // prepare checks the schema and the key, and reads the counts of entries.
 func (q *Queue) prepare() error {

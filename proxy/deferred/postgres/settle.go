@@ -95,7 +95,7 @@ func (q *Queue) settle(group []*settling) bool {
 		if len(group) > 1 {
 			return q.settle(group[:len(group)/2]) && q.settle(group[len(group)/2:])
 		}
-		q.log.Error("A delivery cannot be settled, and is taken back when its lease passes", "id", group[0].Lease.ID, "reason", err)
+		q.log.Error("A delivery cannot be settled, and returns to its line when its lease expires", "id", group[0].Lease.ID, "reason", err)
 		group[0].end(err)
 		return true
 	}

@@ -99,7 +99,7 @@ type op struct {
 }
 
 // errLate is the error of a script that the server reached after its caller's timeout.
-var errLate = errors.New("redis was too late")
+var errLate = errors.New("redis did not answer in time")
 
 // now is the time of this proxy.
 func (q *Queue) now() time.Time {
@@ -209,7 +209,7 @@ func (q *Queue) takeIn(known uint64, a *ask) {
 	if n < known || n == known && a.writes {
 		waiting, _ := q.figures.held()
 		if q.figures.restart(n) {
-			q.log.Error("Redis has lost entries: it was emptied, or has gone back to an earlier state", "held", waiting, "durability", q.durability())
+			q.log.Error("Redis has lost entries: it was emptied, or was restored to an earlier state", "held", waiting, "durability", q.durability())
 		}
 	}
 	q.figures.takeIn(&a.answer, q.now())

@@ -42,16 +42,16 @@ func (f *fault) Unwrap() error { return f.err }
 
 // remedies explain error codes of the server, with the settings to change.
 var remedies = map[string]string{
-	"OOM":         "Redis is out of memory and stores no more, what it has is delivered: raise its maxmemory, or lower DEFER_MAX_BYTES",
+	"OOM":         "Redis is out of memory and stores nothing more, but what it has is delivered: raise its maxmemory, or lower DEFER_MAX_BYTES",
 	"READONLY":    "DEFER_URL leads to a replica: it must lead to the master, or name Sentinels with REDIS_SENTINEL_MASTER",
-	"LOADING":     "Redis is loading its data; the queue goes on when that is done",
+	"LOADING":     "Redis is loading its data; the queue continues when that is done",
 	"MISCONF":     "Redis cannot save to its disk: see its log, and stop-writes-on-bgsave-error",
 	"NOREPLICAS":  "Redis has too few replicas: see its min-replicas-to-write",
 	"MASTERDOWN":  "DEFER_URL leads to a replica whose master is unavailable",
 	"CLUSTERDOWN": "the Redis Cluster does not serve all slots",
 	"MOVED":       "DEFER_URL leads to a node of a Cluster: set REDIS_MODE=cluster, or auto",
 	"WRONGPASS":   "Redis does not accept REDIS_USERNAME and REDIS_PASSWORD",
-	"NOAUTH":      "Redis wants a password: set REDIS_PASSWORD",
+	"NOAUTH":      "Redis requires a password: set REDIS_PASSWORD",
 	"NOPERM":      "the user of REDIS_USERNAME lacks a right that the queue needs",
 	"BUSY":        "Redis is running another client's script",
 	"WEIRVERSION": "the queue was made by a newer version of the proxy: update this one, or set another REDIS_KEY_PREFIX",

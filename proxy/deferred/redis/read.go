@@ -114,7 +114,7 @@ func editError(result int64) error {
 	case editNotFound:
 		return deferred.ErrNotFound
 	case editLost:
-		return errors.New("its request is not there any more")
+		return errors.New("its request no longer exists")
 	}
 	return deferred.ErrState
 }

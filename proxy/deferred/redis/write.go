@@ -271,7 +271,7 @@ func (q *Queue) withdraw(ids []deferred.ID) error {
 		}
 	}
 	if taken > 0 {
-		q.log.Warn("Requests that were refused are delivered: Redis had stored them and could not say so", "requests", taken)
+		q.log.Warn("Requests that were refused are delivered: Redis had stored them, but its answer was lost", "requests", taken)
 	}
 	return nil
 }

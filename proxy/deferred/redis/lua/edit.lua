@@ -4,8 +4,8 @@
 --   ARGV[5]   the time of the proxy, ARGV[6] how long what is cancelled is kept, in µs
 --   ARGV[7…]  ids
 --
--- Returns for each: 0 it is changed, 1 there is none, 2 it is in no state for that, 3 its request
--- is not there any more.
+-- Returns for each: 0 it is changed, 1 there is none, 2 its state does not allow that, 3 its request
+-- no longer exists.
 
 local CHANGED, NOT_FOUND, STATE, LOST = 0, 1, 2, 3
 
