@@ -128,7 +128,7 @@ func find(name string) *experiment {
 }
 
 func usage() error {
-	text := "bench wants the name of one experiment; there are:"
+	text := "bench needs the name of one experiment:"
 	for _, x := range experiments() {
 		if x.about != "" {
 			text += fmt.Sprintf("\n  bench %-10s %s", x.name, x.about)

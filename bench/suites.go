@@ -38,7 +38,7 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	default:
 		for _, name := range args {
 			if !kept(name) {
-				return &service.ExitError{Status: 2, Err: fmt.Errorf("suite wants quick, usual, all, page, or names of experiments; %q is not an experiment", name)}
+				return &service.ExitError{Status: 2, Err: fmt.Errorf("suite needs quick, usual, all, page, or names of experiments; %q is not an experiment", name)}
 			}
 		}
 		plan.Parts = parts(args...)

@@ -140,7 +140,7 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
 	case !a.Given:
 		return Hold(s, what, policy.Hold, "nothing is known yet, the limit stays")
 	case !a.meets(s):
-		r = Hold(s, what, Changed, "the limit is not the one that the newest recommendation goes on from, it stays until the next")
+		r = Hold(s, what, Changed, "the limit is not the one that the newest recommendation was based on, it stays until the next")
 	case n > 1 && c.now.Fleet.first(s.Instance): // the proxy that it may have replaced still counts
 		r = Hold(s, what, Unshared, "the proxy is new and has a store of its own, the limit stays until it has reported again")
 	case n > 1:

@@ -18,7 +18,7 @@ const (
 )
 
 // errFull means that there is no room for another proxy.
-var errFull = errors.New("1000 proxies report already; give each an instance name that does not change")
+var errFull = errors.New("1000 proxies already report; give each an instance name that does not change")
 
 // A member is one proxy that reports.
 type member struct {

@@ -123,7 +123,7 @@ func (k *keeper) setAside(now time.Time) {
 	if aside, err := k.store.SetAside(now, "before"); err != nil {
 		k.log.Warn("The previous state could not be kept", "error", err)
 	} else {
-		k.log.Warn("The snapshots are of another time; starting from scratch, and keeping the previous state as " + aside)
+		k.log.Warn("The snapshots' times do not match what is known; starting from scratch, and keeping the previous state as " + aside)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestCorrupt(t *testing.T) {
 		spoil func(t *testing.T, path string)
 		want  string
 	}{
-		{"other", func(t *testing.T, path string) { write(t, path, "my diary") }, "is not a state of the advisor, starting afresh"},
+		{"other", func(t *testing.T, path string) { write(t, path, "my diary") }, "is not a state of the advisor, starting from scratch"},
 		{"cut", func(t *testing.T, path string) { write(t, path, read(t, path)[:2000]) }, "is cut off"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

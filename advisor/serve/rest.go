@@ -160,7 +160,7 @@ func (s *Server) speak(snap *core.Snapshot, r *core.Reply, stack string) {
 		s.voice.refuse(r.Result, fmt.Sprintf("%v instance %q", r.Err, snap.Instance))
 	}
 	if r.Anew && s.keeper == nil {
-		s.log.Warn("The snapshots are of another time; starting from scratch, and what was known is lost", "newest", snap.At, "before", r.Newest)
+		s.log.Warn("The snapshots' times do not match what is known; starting from scratch, and what was known is lost", "newest", snap.At, "before", r.Newest)
 	}
 	if r.Changed != nil {
 		s.voice.changed(r.Changed)

@@ -72,7 +72,7 @@ func decode(data []byte) (*Image, error) {
 	}
 	switch {
 	case len(body) < length:
-		return nil, fmt.Errorf("is cut off: %d of %d bytes are there", len(body), length)
+		return nil, fmt.Errorf("is cut off: %d of %d bytes are present", len(body), length)
 	case len(body) > length:
 		return nil, fmt.Errorf("has %d bytes too many", len(body)-length)
 	case checksum(sequence, body) != sum:

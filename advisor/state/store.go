@@ -54,7 +54,7 @@ func Open(now time.Time, path string) (*Store, *Found, error) {
 	if stat, err := os.Stat(path); err == nil && stat.IsDir() {
 		return nil, nil, fmt.Errorf("open state %s: is a directory", path)
 	} else if err == nil && !stat.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("open state %s: is no regular file", path)
+		return nil, nil, fmt.Errorf("open state %s: is not a regular file", path)
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Store) read(now time.Time) (*Found, error) {
 				return nil, renamed
 			}
 			f.Image = nil
-			f.Remarks = append(f.Remarks, fmt.Sprintf("%s %v, starting afresh; it is kept as %s", s.path, err, aside))
+			f.Remarks = append(f.Remarks, fmt.Sprintf("%s %v, starting from scratch; it is kept as %s", s.path, err, aside))
 		}
 	}
 	return f, s.readJournals(f)
@@ -117,7 +117,7 @@ func (s *Store) readJournals(f *Found) error {
 		}
 		records, wrong := readJournal(data)
 		if wrong != "" {
-			f.Remarks = append(f.Remarks, fmt.Sprintf("%s is believed up to record %d: %s", name, len(records), wrong))
+			f.Remarks = append(f.Remarks, fmt.Sprintf("%s is valid up to record %d: %s", name, len(records), wrong))
 		}
 		for _, r := range records {
 			if r.Sequence > have {

@@ -278,7 +278,7 @@ func TestNoFile(t *testing.T) {
 	if err := os.Symlink("/dev/null", filepath.Join(folder, "n")); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"s": "is a directory", "n": "is no regular file"} {
+	for name, want := range map[string]string{"s": "is a directory", "n": "is not a regular file"} {
 		if _, _, err := Open(day, filepath.Join(folder, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

@@ -85,7 +85,7 @@ func sizeOf(args []string) (z size, words []string, err error) {
 	}
 	i := slices.IndexFunc(sizes, func(z size) bool { return z.name == args[0] })
 	if i < 0 {
-		return size{}, nil, &service.ExitError{Status: 2, Err: fmt.Errorf("advisor wants quick or all, and words of scenarios' names; got %q", args)}
+		return size{}, nil, &service.ExitError{Status: 2, Err: fmt.Errorf("advisor needs quick or all, and words of scenarios' names; got %q", args)}
 	}
 	return sizes[i], args[1:], nil
 }

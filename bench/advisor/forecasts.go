@@ -153,7 +153,7 @@ func printSpikes(out io.Writer, list []*replayed) {
 		}
 	}
 	printTable(out, "Sudden rises: alarms of the 95 % quantile", t)
-	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, within the horizon and three minutes more. Who is always in alarm raises none.\n")
+	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, within the horizon and three minutes more. A forecast that is always in alarm raises no alarms.\n")
 }
 
 // coldAges are the ends of the stages that have a column.
@@ -167,7 +167,7 @@ func printCold(out io.Writer, list []*replayed) {
 			t.Add("%s | %v | %s", r.run.Trace.Name, r.run.Horizons[h], strings.Join(coldCells(stages), " | "))
 		}
 	}
-	printTable(out, "Forecasts by age of the history: error in parts of the last value's (share inside of q05 to q95)", t)
+	printTable(out, "Forecasts by age of the history: error relative to that of the last value (share inside of q05 to q95)", t)
 }
 
 // coldCells returns a cell for each of coldAges, and one for longer histories.

@@ -67,7 +67,7 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	l := &rig.Lab{Out: out}
 	return l.Run(ctx, func() {
 		ctx, cancel := context.WithCancel(l.Ctx)
-		r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual), target: &target{addr: "127.0.0.1:0", resat: make(map[string]bool)}}
+		r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual), target: &target{addr: "127.0.0.1:0", wasReset: make(map[string]bool)}}
 		rig.Check(r.target.listen())
 		l.Keep(func() { r.target.sockets.Stop() }) // those after the last restart
 		r.proxy = l.StartApart(0, append([]string{"TARGET_URL=http://" + r.target.addr}, settings...)...)

@@ -134,7 +134,7 @@ func TestAudit(t *testing.T) {
 		{"two requests of one", func(b *counts) { b.malformed = 1 }, "not requests"},
 		{"answers made up", func(b *counts) { b.served = 885 }, "886 whole answers"},
 		{"a fault", func(b *counts) { b.proxy["ratelimiter_panics_total"] = 1 }, "1 faults"},
-		{"no chaos", func(b *counts) { b.clients.lost = 0; b.clients.byStatus[200] = 894 }, "too little chaos"},
+		{"no chaos", func(b *counts) { b.clients.lost = 0; b.clients.byStatus[200] = 894 }, "the run did not cover"},
 	} {
 		b := agreeing()
 		c.change(b)

@@ -33,8 +33,8 @@ type target struct {
 	restarts  atomic.Int64
 	settled   atomic.Int64 // when the last restart has no more effects, Unix ns; maximal while down
 
-	mu    sync.Mutex
-	resat map[string]bool // requests of the behaviour "once" that were reset
+	mu       sync.Mutex
+	wasReset map[string]bool // requests of the behaviour "once" that were reset
 }
 
 func (t *target) listen() error {
@@ -102,11 +102,11 @@ func (t *target) one(c net.Conn, in *bufio.Reader, sum hash.Hash32) bool {
 func (t *target) first(path string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.resat[path]
+	before := t.wasReset[path]
 	if before {
-		delete(t.resat, path)
+		delete(t.wasReset, path)
 	} else {
-		t.resat[path] = true
+		t.wasReset[path] = true
 	}
 	return !before
 }

@@ -62,11 +62,11 @@ func TestImports(t *testing.T) {
 	f("proxy/store/redis", "github.com/redis/rueidis", "")
 	f("proxy/limit", "weir/proxy/session", "proxy/limit/x.go:3: layer 0 (pure) must not import layer 1 (machines)")
 	f("proxy/session", "weir/internal/loop", "layer 1 (machines) must not import layer 2 (rim)")
-	f("internal/service", "weir/proxy", "the program proxy is nobody else's to import")
-	f("internal/loop", "weir/proxy/limit", "the program proxy is nobody else's to import")
-	f("loadgen/drive", "weir/target/model", "the program target is nobody else's to import")
+	f("internal/service", "weir/proxy", "the program proxy must not be imported by other programs")
+	f("internal/loop", "weir/proxy/limit", "the program proxy must not be imported by other programs")
+	f("loadgen/drive", "weir/target/model", "the program target must not be imported by other programs")
 	f("proxy/wire", "weir/proxy", "layer 2 (rim) must not import layer 3 (mains)")
-	f("proxy/limit", "weir/internal/http1", "does not import sideways")
+	f("proxy/limit", "weir/internal/http1", "must not import sideways")
 	f("proxy/wire", "weir/proxy/shop", "proxy/shop is not in the table of layers")
 	f("proxy/session", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
 	f("proxy/wire", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
@@ -75,11 +75,11 @@ func TestImports(t *testing.T) {
 	f("internal/http1", "unsafe", "unsafe is imported by internal/loop only")
 	f("proxy/limit", "reflect", "reflect is imported by internal/strict, proxy/store/storetest only")
 	for _, path := range notBelowRim {
-		f("proxy/limit", path, "layer 0 (pure) does without "+path)
-		f("proxy/session", path, "layer 1 (machines) does without "+path)
+		f("proxy/limit", path, "layer 0 (pure) must not import "+path)
+		f("proxy/session", path, "layer 1 (machines) must not import "+path)
 		f("proxy/wire", path, "")
 	}
-	f("proxy/limit", "golang.org/x/sys/unix", "does without golang.org/x/sys/unix")
+	f("proxy/limit", "golang.org/x/sys/unix", "must not import golang.org/x/sys/unix")
 }
 
 // Tests may import what they need, whatever the layer.
@@ -101,16 +101,16 @@ func TestPurity(t *testing.T) {
 		expect(t, "", code("proxy/wire", body))
 	}
 	f("import \"time\"\nfunc f(now time.Time) time.Time { return now.Add(time.Second) }", "")
-	f("import \"time\"\nfunc f() time.Time { return time.Now() }", "layer 0 (pure) is told the time: no time.Now")
-	f("import \"time\"\nvar f = time.Sleep", "no time.Sleep")
-	f("import clock \"time\"\nfunc f() { clock.Sleep(1) }", "no time.Sleep")
+	f("import \"time\"\nfunc f() time.Time { return time.Now() }", "layer 0 (pure) must not use the clock: time.Now")
+	f("import \"time\"\nvar f = time.Sleep", "the clock: time.Sleep")
+	f("import clock \"time\"\nfunc f() { clock.Sleep(1) }", "the clock: time.Sleep")
 	f("type c struct{}\nfunc (c) Now() {}\nfunc f(time c) { time.Now() }", "")
-	f("func f() { go f() }", "layer 0 (pure) starts no goroutines")
-	f("import \"sync\"\nfunc f(w *sync.WaitGroup) { w.Go(nil) }", "layer 0 (pure) starts no goroutines")
+	f("func f() { go f() }", "layer 0 (pure) must not start goroutines")
+	f("import \"sync\"\nfunc f(w *sync.WaitGroup) { w.Go(nil) }", "layer 0 (pure) must not start goroutines")
 	f("func init() {}", "layer 0 (pure) has no init functions")
 	f("type t struct{}\nfunc (t) init() {}", "")
 	for _, name := range clock {
-		f("import \"time\"\nvar _ = time."+name, "no time."+name)
+		f("import \"time\"\nvar _ = time."+name, "the clock: time."+name)
 	}
 }
 

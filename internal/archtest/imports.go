@@ -31,7 +31,7 @@ func importFault(dir string, own layer, path string) string {
 	if own <= machines && slices.ContainsFunc(notBelowRim, func(banned string) bool {
 		return path == banned || banned == "golang.org/x/sys" && below(path, banned)
 	}) {
-		return own.String() + " does without " + path
+		return own.String() + " must not import " + path
 	}
 	return ""
 }
@@ -43,13 +43,13 @@ func ownImportFault(dir string, own layer, other string) string {
 	case !known:
 		return other + " is not in the table of layers: add it to internal/archtest/layers.go"
 	case program(other) != "" && program(other) != program(dir) && !measured(dir, theirs):
-		return "the program " + program(other) + " is nobody else's to import"
+		return "the program " + program(other) + " must not be imported by other programs"
 	case testSupport(other) && !testSupport(dir):
 		return other + " is for tests"
 	case theirs > own:
 		return own.String() + " must not import " + theirs.String()
 	case own == pure && theirs == pure && !slices.Contains(sideways[dir], other):
-		return own.String() + " does not import sideways; exceptions are listed in internal/archtest/layers.go"
+		return own.String() + " must not import sideways; exceptions are listed in internal/archtest/layers.go"
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ func (f *findings) checkPurity(p *pkg, own layer, info *types.Info) {
 		ast.Inspect(source.syntax, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.GoStmt:
-				f.at(n.Pos(), "%s starts no goroutines", own)
+				f.at(n.Pos(), "%s must not start goroutines", own)
 			case *ast.FuncDecl:
 				if n.Recv == nil && n.Name.Name == "init" {
 					f.at(n.Pos(), "%s has no init functions", own)
@@ -32,7 +32,7 @@ func (f *findings) checkPurity(p *pkg, own layer, info *types.Info) {
 // sync.WaitGroup and similar types start goroutines.
 func (f *findings) checkSelector(n *ast.SelectorExpr, uses map[*ast.Ident]types.Object, own layer) {
 	if n.Sel.Name == "Go" {
-		f.at(n.Pos(), "%s starts no goroutines", own)
+		f.at(n.Pos(), "%s must not start goroutines", own)
 	}
 	x, ok := n.X.(*ast.Ident)
 	if !ok {
@@ -40,7 +40,7 @@ func (f *findings) checkSelector(n *ast.SelectorExpr, uses map[*ast.Ident]types.
 	}
 	name, ok := uses[x].(*types.PkgName)
 	if ok && name.Imported().Path() == "time" && slices.Contains(clock, n.Sel.Name) {
-		f.at(n.Pos(), "%s is told the time: no time.%s", own, n.Sel.Name)
+		f.at(n.Pos(), "%s must not use the clock: time.%s", own, n.Sel.Name)
 	}
 }
 

@@ -201,7 +201,7 @@ func (c *Conn) deliver(now time.Time, b []byte) (n int) {
 	defer c.loop.caught(c)
 	n = c.handler.Data(now, b)
 	if n < 0 || n > len(b) {
-		panic("bug: Handler.Data is done with more than it was shown")
+		panic("bug: Handler.Data consumed more than it was given")
 	}
 	return n
 }

@@ -12,9 +12,9 @@ type Endpoint struct {
 }
 
 // OwnEndpoints lists the own endpoints of all programs. An endpoint is guarded if it
-// changes, starts, stops or teaches something, or if it reveals clients, credentials or
-// addresses of the network behind the program. An endpoint that is not in the list cannot
-// be registered, and its handler sees only listed parameters.
+// starts, stops or changes something, including what was learned, or if it reveals clients,
+// credentials or addresses of the network behind the program. An endpoint that is not in
+// the list cannot be registered, and its handler sees only listed parameters.
 func OwnEndpoints() []Endpoint {
 	const open, guarded = false, true
 	return []Endpoint{

@@ -142,7 +142,7 @@ func (p *Program) wrongArgument(s *Settings, args []string) error {
 	name, _, assigns := strings.Cut(args[0], "=") // the value may be a secret
 	problem := "unexpected argument " + strconv.Quote(name)
 	if len(p.Commands) > 0 {
-		problem = "unknown command " + strconv.Quote(name) + ", there are " + strings.Join(p.Commands, ", ")
+		problem = "unknown command " + strconv.Quote(name) + "; allowed: " + strings.Join(p.Commands, ", ")
 	}
 	if hint := p.hint(s, name, assigns); hint != "" {
 		problem += ": " + hint

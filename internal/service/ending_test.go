@@ -48,8 +48,8 @@ func TestArgumentsRefused(t *testing.T) {
 	f(none, `unexpected argument "false": the value of a switch is given with =, as in -takeover=false`, "-takeover", "false")
 	f(none, `unexpected argument "start"`, "start")
 	f(none, `unexpected argument "start"`, "-port", "0", "start")
-	f(doing(nothing), `unknown command "start", there are run`, "start")
-	f(doing(nothing), `unknown command "version", there are run: the flag is -version`, "version")
+	f(doing(nothing), `unknown command "start"; allowed: run`, "start")
+	f(doing(nothing), `unknown command "version"; allowed: run: the flag is -version`, "version")
 }
 
 // One start names every fault: of flags and variables, of the log file, and of what

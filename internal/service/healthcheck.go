@@ -86,7 +86,7 @@ func ownHost(bind string) string {
 }
 
 // askHealth returns what the program at url says of its health in one line, or
-// why it is not well.
+// why it is not healthy.
 func askHealth(ctx context.Context, url string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthCheckTimeout)
 	defer cancel()

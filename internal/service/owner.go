@@ -39,7 +39,7 @@ const (
 	diagAnswer = diagHeader + 72
 )
 
-var errNoSocket = errors.New("no process has it open any more")
+var errNoSocket = errors.New("no process has it open")
 
 // socketOwner returns the user that owns the socket at the other end of a TCP connection
 // between two addresses of this machine: peer is that socket's address, own is ours. It

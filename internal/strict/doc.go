@@ -2,10 +2,10 @@
 // everything unexpected, reporting the position and what is allowed there.
 //
 // A misspelt setting must not silently become a default: an operator who writes "limits"
-// for "limit" would believe to be protected. Therefore unknown names, names in the wrong
-// case, names given twice, values of the wrong type, numbers that do not fit, text after
-// the value, invalid UTF-8, nesting beyond 32 levels and more than 524,288 values are
-// faults, each with the path of the field, such as
+// for "limit" would believe that the limit is in force. Therefore unknown names, names in
+// the wrong case, names given twice, values of the wrong type, numbers that do not fit,
+// text after the value, invalid UTF-8, nesting beyond 32 levels and more than 524,288
+// values are faults, each with the path of the field, such as
 //
 //	steps[2].rps: must be a number, is "5"
 //

@@ -77,7 +77,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	if served == 0 || refused == 0 || failed == 0 || retries == 0 {
-		t.Error("too little chaos")
+		t.Error("the run did not cover every outcome")
 	}
 }
 
@@ -111,7 +111,7 @@ func TestChaosWithClientsThatLeave(t *testing.T) {
 		t.Errorf("the target saw %d, forwarded were %d, of which %d abandoned", seen, sent, abandoned)
 	}
 	if abandoned == 0 || c.lost == 0 {
-		t.Error("too little chaos")
+		t.Error("the run did not cover every outcome")
 	}
 }
 
@@ -127,10 +127,10 @@ type chaos struct {
 	served    atomic.Int64 // completely answered by the target
 	changes   int          // of the limit
 
-	mu    sync.Mutex
-	told  map[int]int     // answers that clients have read, by status
-	lost  int             // answers that clients have not waited for
-	resat map[string]bool // requests of the mood "once" that were reset
+	mu       sync.Mutex
+	told     map[int]int     // answers that clients have read, by status
+	lost     int             // answers that clients have not waited for
+	wasReset map[string]bool // requests of the mood "once" that were reset
 }
 
 func newChaos(t *testing.T, leave bool) *chaos {
@@ -141,7 +141,7 @@ func newChaos(t *testing.T, leave bool) *chaos {
 		testkit.Eventually(t, "all goroutines have ended", func() bool { return goroutines() <= routines })
 		testkit.Eventually(t, "all descriptors are closed", func() bool { return descriptors(t) <= files })
 	})
-	c := &chaos{leave: leave, moods: slices.Sorted(maps.Keys(chaosMoods)), told: make(map[int]int), resat: make(map[string]bool)}
+	c := &chaos{leave: leave, moods: slices.Sorted(maps.Keys(chaosMoods)), told: make(map[int]int), wasReset: make(map[string]bool)}
 	c.rig = start(t, newTargetAt(t, addr, c.script).url())
 	return c
 }
@@ -219,8 +219,8 @@ func (c *chaos) script(conn *targetConn) {
 func (c *chaos) first(target string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.resat[target]
-	c.resat[target] = true
+	before := c.wasReset[target]
+	c.wasReset[target] = true
 	return !before
 }
 
