@@ -68,7 +68,7 @@ func Choose(experiment string, all []Part, args []string) (chosen []Part, err er
 	}
 	for _, arg := range args {
 		if !slices.Contains(known, arg) {
-			return nil, &service.ExitError{Status: 2, Err: fmt.Errorf("%s wants any of %s, not %q", experiment, strings.Join(known, ", "), arg)}
+			return nil, &service.ExitError{Status: 2, Err: fmt.Errorf("%s takes any of %s, not %q", experiment, strings.Join(known, ", "), arg)}
 		}
 	}
 	return chosen, nil

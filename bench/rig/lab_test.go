@@ -25,7 +25,7 @@ func TestChoose(t *testing.T) {
 			names = append(names, p.Name)
 		}
 		exit, wrong := errors.AsType[*service.ExitError](err)
-		if strings.Join(names, " ") != want || wrong != (want == "") || wrong && (exit.Status != 2 || !strings.Contains(exit.Error(), `counting wants any of one, two, three, not "four"`)) {
+		if strings.Join(names, " ") != want || wrong != (want == "") || wrong && (exit.Status != 2 || !strings.Contains(exit.Error(), `counting takes any of one, two, three, not "four"`)) {
 			t.Errorf("%q: %v, %v", args, names, err)
 		}
 	}

@@ -49,7 +49,7 @@ const rule = () => [...at("rules").rows[1].cells].map(c => c.innerText).join("|"
 	await seen("Waiting again: 2");
 	await until(() => at("state").textContent === "paused");
 	await press("Resume");
-	await seen("goes on");
+	await seen("is resumed");
 	await until(() => at("state").textContent === "delivering");
 	document.body.dataset.rule = rule();
 })();
