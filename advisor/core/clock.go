@@ -60,7 +60,7 @@ func (c *clock) rule(s *Snapshot, f *fleet) ruling {
 	}
 	switch {
 	case s.At.Sub(newest) > ahead:
-		if !c.believed(s, f, reach, aheadMin) {
+		if !c.confirmed(s, f, reach, aheadMin) {
 			return rulingAhead
 		}
 		if s.At.Sub(newest) <= gapMax {
@@ -68,7 +68,7 @@ func (c *clock) rule(s *Snapshot, f *fleet) ruling {
 		}
 		return rulingOther
 	case newest.Sub(s.At) > reach:
-		if !c.believed(s, f, reach, backMin) {
+		if !c.confirmed(s, f, reach, backMin) {
 			return rulingBehind
 		}
 		return rulingOther
@@ -87,9 +87,9 @@ func without(list []stranger, name string) []stranger {
 	return slices.DeleteFunc(list, func(o stranger) bool { return o.name == name })
 }
 
-// believed records a snapshot of another time and reports whether enough snapshots agree on it.
+// confirmed records a snapshot of another time and reports whether enough snapshots agree on it.
 // If so, the clock starts again with that time.
-func (c *clock) believed(s *Snapshot, f *fleet, reach time.Duration, enough int) bool {
+func (c *clock) confirmed(s *Snapshot, f *fleet, reach time.Duration, enough int) bool {
 	if !c.agrees(s, reach) {
 		*c = clock{}
 	}

@@ -29,6 +29,6 @@ type Event struct {
 	// bytes given to Next and is valid as long as they are.
 	Data []byte
 	// N is how many of the bytes given to Next have been read, whatever the
-	// Kind. With NeedMore it is 0 in a head, but for empty lines before it.
+	// Kind. With NeedMore it is 0 in a head, except for empty lines before it.
 	N int
 }

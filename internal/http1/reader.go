@@ -13,7 +13,7 @@ const (
 	stateTrailer                 // a trailer line or the end of the body; at most left further bytes
 	stateEnd                     // nothing: the message is complete, and End must still be returned
 	stateUpgraded                // another protocol
-	stateFailed                  // nothing any more
+	stateFailed                  // nothing: no more input is read
 )
 
 var stateNames = [...]string{

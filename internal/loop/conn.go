@@ -18,7 +18,7 @@ const (
 	stateEnrolling connState = iota // gnet is taking it into the loop
 	stateOpen                       // gnet's loop
 	stateDetached                   // the Conn: reading is paused, or the peer has ended
-	stateClosed                     // no one any more
+	stateClosed                     // nothing: it is closed
 )
 
 // A Conn is one connection of a loop, accepted or dialled. Its methods must be called on its

@@ -35,7 +35,7 @@ func (b *Blame) Ready(now, wanted time.Time) {
 	}
 }
 
-// Caught records that no request is due any more.
+// Caught records that all due requests have been sent.
 func (b *Blame) Caught() { b.dry = time.Time{} }
 
 // PacerLag returns the generator's part of the lag of a request that was due at due and

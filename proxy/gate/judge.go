@@ -26,8 +26,8 @@ const (
 	// be idle until the proxy has read an answer and sent the next request. Where clients expect
 	// answers sooner than in twice brisk, half of what they expect takes its place.
 	brisk = 2 * time.Millisecond
-	// leastLong is how long a gate must have bound until answer times at the lowest limit
-	// are taken for those without a queue. Nothing else would raise the limit if a target
+	// leastLong is how long a gate must have limited until answer times at the lowest limit
+	// count as those without a queue. Nothing else would raise the limit if a target
 	// had become slower.
 	leastLong = 20 * time.Second
 	// provenPart times the number that was worked on lately when answers came fastest is a

@@ -72,7 +72,7 @@ func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
 		}
 		g.mu.Lock()
 	}
-	defer g.mu.Unlock() // loops go on after a panic
+	defer g.mu.Unlock() // loops continue after a panic
 	for i := range *kept {
 		l := &(*kept)[i]
 		l.Ago += now.Sub(l.at)

@@ -152,7 +152,7 @@ func (p *Pool[C, W]) Release(c C) *Waiter[W] {
 	return nil
 }
 
-// rest makes a connection idle if there is room; it is not counted any more.
+// rest makes a connection idle if there is room; it is no longer counted.
 func (p *Pool[C, W]) rest(c C) {
 	if p.retired || p.Usable() >= p.most {
 		p.leaving = append(p.leaving, c)

@@ -71,7 +71,7 @@ func (w *World) Lend(b []byte, f func(b []byte) int) int {
 	return n
 }
 
-// Poison overwrites bytes that must not be used any more.
+// Poison overwrites bytes that must no longer be used.
 func Poison(b []byte) {
 	for i := range b {
 		b[i] = 0xDD

@@ -252,7 +252,7 @@ func (q *Queue) Stats() deferred.Stats {
 
 // Close implements deferred.Queue. It must not be called by Done.
 func (q *Queue) Close() error {
-	q.mu.Lock() // no claim begins any more
+	q.mu.Lock() // so that no further claim begins
 	first := q.puts.Close()
 	q.mu.Unlock()
 	if !first {

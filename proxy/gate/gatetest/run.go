@@ -95,7 +95,7 @@ func (r *run) awake(at time.Duration) time.Duration {
 }
 
 // spend lets time pass, in which the target could have answered as many as it can or
-// as come, but for those that fail.
+// as come, except those that fail.
 func (r *run) spend(to time.Duration) {
 	c := r.slice(to)
 	c.limit = r.sides[0].ports[0].places.Limit()

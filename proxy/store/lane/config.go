@@ -22,7 +22,7 @@ const (
 	// batchMax bounds the groups, and the releases, of one batch: a long one would delay the
 	// other clients of the store.
 	batchMax = 256
-	// releasesMax is the number of waiting batches from which nothing is given back any more.
+	// releasesMax is the number of waiting batches from which nothing more is given back.
 	releasesMax = 64
 )
 

@@ -77,7 +77,7 @@ func oneQuestion(batch *store.Batch) bool {
 	return size <= asks.QuestionBytesMax/2 && answer <= asks.AnswerBytesMax
 }
 
-// take returns an idle link to a master, or nil. It closes links that must not be used any more.
+// take returns an idle link to a master, or nil. It closes links that must no longer be used.
 func (k *courier) take(now time.Time, at int) *link {
 	for n := len(k.idle); n > 0; n = len(k.idle) {
 		l := k.idle[n-1]
