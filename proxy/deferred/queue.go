@@ -35,6 +35,7 @@ type Queue interface {
 	// was settled, or the lease expired and was taken back, which Claim does. A Keyed entry that is
 	// taken back waits again, with one more attempt; another becomes Unknown. Leases in a queue that
 	// belongs to one proxy do not expire while it is open, because the clock may be set forward.
+	// Without leases it only finds out whether the queue answers.
 	Renew(ctx context.Context, now time.Time, leases []Lease) (lost []Lease, err error)
 	// Settle records the outcome of a claimed entry. The line does not change until that is
 	// durable. A failed write is retried, so Done may be called late.

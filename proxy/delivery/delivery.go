@@ -33,9 +33,6 @@ const (
 	// holdMax bounds how long a delivery that a limit refuses waits on its loop, if its request
 	// has an Idempotency-Key. Others wait in the queue.
 	holdMax = 500 * time.Millisecond
-	// renewEvery is how often leases are renewed, and renewAgain how often while that fails.
-	renewEvery = deferred.LeaseFor / 3
-	renewAgain = time.Second
 	// retryEvery is the pause after the queue has failed, or while it is not open yet.
 	retryEvery = 100 * time.Millisecond
 )
@@ -64,7 +61,8 @@ type Config struct {
 
 // A Dispatcher stores refused requests and delivers them.
 //
-// Safe for concurrent use: mu guards the deliveries in progress, the rest is atomic or immutable.
+// Safe for concurrent use: mu guards the deliveries in progress and their leases, the rest is
+// atomic or immutable.
 type Dispatcher struct {
 	cfg     Config
 	queue   atomic.Pointer[deferred.Queue] // nil: not open
@@ -79,21 +77,23 @@ type Dispatcher struct {
 	openLog every.Sparse
 	siteLog every.Sparse
 
-	failed atomic.Bool   // the queue has failed since the leases were renewed
-	wake   chan struct{} // capacity 1
-	stop   context.CancelFunc
-	cut    context.CancelFunc // cancels a claim that a server does not answer; one of a file waits for the disk
-	done   sync.WaitGroup
+	wake chan struct{} // capacity 1
+	stop context.CancelFunc
+	cut  context.CancelFunc // cancels a claim that a server does not answer; one of a file waits for the disk
+	done sync.WaitGroup
 
 	life   context.Context // of callbacks and leases; end cancels it
 	end    context.CancelFunc
 	beside sync.WaitGroup // the goroutines of callbacks and leases
 
-	mu       sync.Mutex
-	closed   bool
-	underWay map[deferred.Lease]*parcel // an entry whose lease was lost may be claimed again meanwhile
-	busy     map[string]int             // number of underWay by rule
-	empty    chan struct{}              // closed when Close waits and no delivery is in progress
+	mu        sync.Mutex
+	failed    bool      // the queue has failed since the leases were renewed
+	renewedAt time.Time // when that was asked for, or the first claim; zero: before
+	claimFrom time.Time // nothing is claimed before
+	closed    bool
+	underWay  map[deferred.Lease]*parcel // an entry whose lease was lost may be claimed again meanwhile
+	busy      map[string]int             // number of underWay by rule
+	empty     chan struct{}              // closed when Close waits and no delivery is in progress
 }
 
 // New returns a Dispatcher. Its queue is open, unless a predecessor still uses it.
@@ -220,12 +220,12 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 		if n == 0 {
 			return 0 // a settlement calls ring
 		}
-		if d.failed.Load() && !d.renewed(claims, time.Now()) {
-			return retryEvery
+		if wait := d.untilClaim(claims); wait > 0 {
+			return wait
 		}
-		claimed, next, err := q.Claim(claims, time.Now(), n, except...)
-		if err != nil {
-			d.failed.Store(true)
+		asked := time.Now()
+		claimed, next, err := q.Claim(claims, asked, n, except...)
+		if d.claimed(asked, err); err != nil {
 			return retryEvery
 		}
 		for i := range claimed {
@@ -296,32 +296,6 @@ func (d *Dispatcher) left(p *parcel) {
 	if d.empty != nil && len(d.underWay) == 0 {
 		close(d.empty)
 	}
-}
-
-// renew renews the leases until the queue is closed. A delivery whose lease is lost continues,
-// because it cannot be undone; its settlement will be refused.
-func (d *Dispatcher) renew() {
-	last := time.Now()
-	every.Pause(d.life.Done(), renewAgain, func(now time.Time) {
-		if now.Sub(last) >= renewEvery && d.renewed(d.life, now) {
-			last = now
-		}
-	})
-}
-
-// renewed renews the leases, and reports whether the queue could. After an outage that is done
-// before anything is claimed: a claim takes back entries whose leases have passed, and deliveries
-// that have ended meanwhile may not be settled yet.
-func (d *Dispatcher) renewed(ctx context.Context, now time.Time) bool {
-	d.mu.Lock()
-	leases := slices.Collect(maps.Keys(d.underWay))
-	d.mu.Unlock()
-	var err error
-	if q := d.opened(); q != nil && len(leases) > 0 {
-		_, err = q.Renew(ctx, now, leases) // the queue logs its failures
-	}
-	d.failed.Store(err != nil)
-	return err == nil
 }
 
 // A ruleIndex finds the rules of one set by their ids.

@@ -22,8 +22,9 @@ type oneEntry struct {
 	entry   *deferred.Entry
 	away    func() bool // whether the store cannot be reached; nil: it always can
 	mu      sync.Mutex
-	claims  uint64    // how often it was claimed; the last one has the lease
-	renewed time.Time // when the lease passes; zero: it is settled
+	slow    time.Duration // how long the next renewal takes
+	claims  uint64        // how often it was claimed; the last one has the lease
+	renewed time.Time     // when the lease passes; zero: it is settled
 	settled chan deferred.State
 }
 
@@ -44,7 +45,11 @@ func (q *oneEntry) Claim(context.Context, time.Time, int, ...string) (c []deferr
 }
 
 func (q *oneEntry) Renew(_ context.Context, _ time.Time, leases []deferred.Lease) (lost []deferred.Lease, err error) {
-	time.Sleep(time.Millisecond) // on its way to the server
+	q.mu.Lock()
+	slow := max(time.Millisecond, q.slow) // on its way to the server
+	q.slow = 0
+	q.mu.Unlock()
+	time.Sleep(slow)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.away != nil && q.away() {
@@ -147,6 +152,89 @@ func TestLeaseOutlastsAnOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A seen is a oneEntry as one of several proxies reaches it.
+type seen struct {
+	*oneEntry
+	away func() bool
+}
+
+func (q *seen) Claim(ctx context.Context, now time.Time, n int, except ...string) (c []deferred.Claimed, next time.Time, err error) {
+	if q.away() {
+		return nil, next, errAway
+	}
+	return q.oneEntry.Claim(ctx, now, n, except...)
+}
+
+func (q *seen) Renew(ctx context.Context, now time.Time, leases []deferred.Lease) (lost []deferred.Lease, err error) {
+	if q.away() {
+		return nil, errAway
+	}
+	return q.oneEntry.Renew(ctx, now, leases)
+}
+
+// A claim takes the leases of all proxies back that have passed, so after an outage a proxy that
+// notices its end first does not claim before the others have renewed theirs. It has no leases
+// itself.
+func TestLeaseOutlastsAnOutageForOthers(t *testing.T) {
+	const until = 2*deferred.LeaseFor + 50*time.Millisecond
+	for name, starts := range map[string]time.Duration{"a proxy that was there": 0, "one that has just been started": until - time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
+				p := policy(t, "rules: []\n")
+				start := func(until time.Duration) *Dispatcher {
+					s := &seen{q, func() bool { return time.Since(began) > renewEvery && time.Since(began) < until }}
+					d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return s, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
+					d.Start(func(w *wire.Delivery) {
+						w.Fate.GoesOn()
+						time.AfterFunc(3*deferred.LeaseFor, func() {
+							w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
+						})
+					})
+					synctest.Wait()
+					return d
+				}
+				all := []*Dispatcher{start(until + renewAgain)}
+				time.Sleep(starts)
+				all = append(all, start(until))
+				time.Sleep(4*deferred.LeaseFor - starts)
+				for _, d := range all {
+					if err := d.Close(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if q.claims != 1 || len(q.settled) != 1 {
+					t.Errorf("claimed %d times, settled %d times", q.claims, len(q.settled))
+				}
+			})
+		})
+	}
+}
+
+// A proxy that was stopped for longer than its leases last renews them before it claims: otherwise
+// it would take them back itself. The renewal that it was stopped in says nothing about them.
+func TestLeaseOutlastsAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &oneEntry{settled: make(chan deferred.State, 1), slow: deferred.LeaseFor, entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
+		p := policy(t, "rules: []\n")
+		d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
+		d.Start(func(w *wire.Delivery) {
+			w.Fate.GoesOn()
+			time.AfterFunc(3*deferred.LeaseFor, func() {
+				w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
+			})
+		})
+		time.Sleep(4 * deferred.LeaseFor)
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if q.claims != 1 || len(q.settled) != 1 {
+			t.Errorf("claimed %d times, settled %d times", q.claims, len(q.settled))
+		}
+	})
 }
 
 // An again is a queue whose entry is claimed again, because the first lease is lost.

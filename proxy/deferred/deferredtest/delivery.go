@@ -183,6 +183,9 @@ func leases(t *testing.T, p Place) {
 	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[renewed].Lease, {ID: plain, Token: claimed[plain].Lease.Token + 99}}); err != nil || len(lost) != 1 || lost[0].ID != plain {
 		t.Fatalf("renew: lost %v, %v", lost, err)
 	}
+	if lost, err := w.q.Renew(w.ctx, w.now, nil); err != nil || len(lost) > 0 {
+		t.Fatalf("renew nothing: lost %v, %v", lost, err)
+	}
 	w.claims()
 	w.pass(deferred.LeaseFor / 2)
 	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[late].Lease}); err != nil || len(lost) > 0 {
