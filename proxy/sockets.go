@@ -193,7 +193,7 @@ func (s *sockets) succeed(e *service.Env, front *wire.Front) error {
 	log := e.Logger("Proxy")
 	log.Info("Took the port over; the previous proxy drains")
 	for _, l := range s.leaving {
-		log.Warn("BIND has changed; the address of the previous proxy is given up", "addr", l.Addr(), "now", front.Addr())
+		log.Warn("BIND has changed; the address of the previous proxy is no longer served", "addr", l.Addr(), "now", front.Addr())
 		front.Leave(l)
 	}
 	kept := append(append([]net.Listener{s.admin, s.decision}, s.data...), s.leaving...)

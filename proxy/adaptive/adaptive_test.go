@@ -170,7 +170,7 @@ func TestLeaders(t *testing.T) {
 		r.turns(Away, "token 200/50 advisor", "the store is unavailable, mode "+mode.String())
 	}
 	s.mode, s.broken = store.Exact, true
-	r.turns(Away, "token 200/50 advisor", "has not said which proxy")
+	r.turns(Away, "token 200/50 advisor", "not known yet which proxy")
 	s.broken = false
 	r.turns(Applied, "token 200/60 advisor", "")
 	if r.lease.release(r.now); s.holder != "" {
@@ -203,7 +203,7 @@ func TestLeaseOutlastsAFailedRenewal(t *testing.T) {
 	s.broken = true
 	r.renew(r.now) // now nobody knows about the other either
 	r.conclude(r.now, u)
-	if l := r.read().lines[1]; l.Result != Away || !strings.Contains(l.Reason, "has not said which proxy") {
+	if l := r.read().lines[1]; l.Result != Away || !strings.Contains(l.Reason, "not known yet which proxy") {
 		t.Errorf("%v, %s", l.Result, l.Reason)
 	}
 }

@@ -172,7 +172,7 @@ func (a *Adaptive) RegisterMetrics(set *metric.Set) {
 	gauge := func(name, help string, of func(p *public) float64) {
 		set.Gauge(name, help, func() float64 { p := a.read(); return of(&p) })
 	}
-	gauge("ratelimiter_adaptive_predicted_rps", "requests per second that the advisor expects; 0: it has not said",
+	gauge("ratelimiter_adaptive_predicted_rps", "requests per second that the advisor expects; 0: unknown",
 		func(p *public) float64 { return p.predicted })
 	gauge("ratelimiter_adaptive_last_success_timestamp_seconds", "when the advisor last gave a usable answer; 0: never", func(p *public) float64 {
 		if p.success.IsZero() {

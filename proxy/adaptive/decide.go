@@ -55,7 +55,7 @@ func decide(s situation, v *guard.Verdict) (Result, string) {
 	case !s.leader && s.taken:
 		return Following, "another proxy of this store applies recommendations"
 	case !s.leader:
-		return Away, "the store has not said which proxy applies recommendations"
+		return Away, "it is not known yet which proxy applies recommendations"
 	case v.Same:
 		return Unchanged, ""
 	}

@@ -115,7 +115,7 @@ func ifMatch(r *http.Request) (int64, error) {
 	}
 	version, err := strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
 	if err != nil || version < 0 {
-		return 0, strict.Fault{Path: "If-Match", Message: "must be a version as GET /config/limits gives it, is " + strconv.Quote(text)}
+		return 0, strict.Fault{Path: "If-Match", Message: "must be a version from GET /config/limits, is " + strconv.Quote(text)}
 	}
 	return version, nil
 }

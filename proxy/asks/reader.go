@@ -24,7 +24,7 @@ func (r *reader) fail(at int, problem string) {
 // bytes reads n bytes, which are borrowed from b.
 func (r *reader) bytes(n int) []byte {
 	if r.fault == nil && n > len(r.b)-r.at {
-		r.fail(r.at, "the message ends here, too early")
+		r.fail(r.at, "the message ends too early")
 	}
 	if r.fault != nil {
 		return nil

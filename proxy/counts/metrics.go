@@ -55,7 +55,7 @@ func (s *Source) Register(set *metric.Set) {
 	counter("ratelimiter_upstream_connections_aged_total", "connections to targets closed after TARGET_CONNECTION_MAX_AGE",
 		func(c *Loop) uint64 { return c.Aged.Load() })
 	if s.Gated {
-		counter("ratelimiter_gate_would_wait_total", "requests that GATE=shadow would have had wait",
+		counter("ratelimiter_gate_would_wait_total", "requests that would have waited with GATE=on; counted with GATE=shadow",
 			func(c *Loop) uint64 { return c.GateWould.Load() })
 	}
 	for k := exchange.FaultNone + 1; int(k) < exchange.Faults; k++ {

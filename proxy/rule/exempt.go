@@ -94,7 +94,7 @@ func (n *Network) UnmarshalText(text []byte) error {
 	case err != nil:
 		return fmt.Errorf("must be a network or an address such as 10.0.0.0/8 or 2001:db8::1, is %q", text)
 	case network.Addr().Is4In6():
-		return fmt.Errorf("must be written as IPv4, which is what addresses are compared as, is %q", text)
+		return fmt.Errorf("must be written as IPv4, because addresses are compared in that form, is %q", text)
 	}
 	n.Prefix = network.Masked()
 	return nil
