@@ -48,8 +48,13 @@ type Delivered struct {
 	Result  deferred.Result
 }
 
-// unableFor is the pause of a delivery for which there was no decision or no place.
-const unableFor = time.Second
+const (
+	// unableFor is the pause of a delivery for which there was no decision or no place.
+	unableFor = time.Second
+	// streamsFor is the pause if there was no place for a stream. Tunnels and streams last long, and
+	// each try is charged to the limit, which live requests share.
+	streamsFor = 15 * time.Second
+)
 
 // setDeferring prepares the loop for storing and delivering requests, if a queue is
 // configured.
@@ -191,6 +196,9 @@ func (k *carried) report(now time.Time, o *exchange.Outcome) {
 		k.c.notice.forget()
 	case !t.Sent && (o.Fault.LackOfRoom() || o.Fault == exchange.FaultNone && o.Status == http.StatusServiceUnavailable):
 		t.Refused, t.After = true, unableFor
+		if o.Fault == exchange.FaultStreams {
+			t.After = streamsFor
+		}
 	case o.Fault != exchange.FaultNone:
 		t.Fault = o.Fault.String()
 	}
