@@ -20,9 +20,9 @@ type Gate struct {
 	machine *gate.Gate // nil: no request was sent to the target yet
 }
 
-// Begin creates the machine within the bounds of all, if there is none. It begins with the limit
-// first, if that is not 0. Targets without requests need none: a name may have more addresses than
-// are ever used.
+// Begin creates the machine within the bounds of all, if there is none. Its first limit is first, or
+// the upper bound if first is 0. Targets without requests need none: a name may have more addresses
+// than are ever used.
 func (g *Gate) Begin(all *Gates, first int) {
 	if g.Limit() > 0 {
 		return

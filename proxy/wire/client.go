@@ -35,6 +35,7 @@ type client struct {
 	route    uint16        // route of the exchange; see route.Loop
 	class    uint8         // its priority class; see gates.Classes
 	answer   gate.Answer   // what is known about the target's answer
+	paced    bool          // the client determines how long the exchange takes: the gate learns nothing from its end
 	from     netip.Addr    // address under which the last request was counted
 	fromHash uint64        // hash of from
 	gateBy   bool          // waits for a place at any target until the alarm rings
@@ -237,7 +238,7 @@ func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 		}
 		return
 	case exchange.AcquireAny:
-		c.tried, c.answer.Full, c.waited = upstream.Tried{}, false, 0
+		c.tried, c.answer.Full, c.waited, c.paced = upstream.Tried{}, false, 0, long || c.own != nil
 		if c.serveOwn(now) {
 			return
 		}
@@ -290,11 +291,12 @@ func (c *client) unavailable(now time.Time, why exchange.Fault) {
 
 // stream reports whether the answer on the held connection may be streamed.
 func (c *client) stream(now time.Time) bool {
-	t, long := c.upstream.target, c.wait.Streams()
+	t := c.upstream.target
 	if !t.pool.Stream(&c.wait) {
 		return false
 	}
-	if !long {
+	if !c.paced {
+		c.paced = true
 		o := c.s.OutcomeSoFar()
 		t.learnt(now, c, &o)
 	}
@@ -338,7 +340,7 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 		c.cancel(now)
 		return
 	}
-	if !c.wait.Streams() {
+	if !c.paced {
 		c.at.Value.learnt(now, c, o)
 	}
 	switch {
@@ -350,7 +352,7 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	case o.Fault != exchange.FaultNone:
 		c.at.Value.answered(now, c.mark, http.StatusBadGateway, o.Fault)
 	case o.Relayed && o.Status > 0:
-		c.at.Value.answered(now, c.mark, c.at.Value.gate.Severity(o.Status), o.Fault)
+		c.at.Value.answered(now, c.mark, c.at.Value.severity(o.Status), o.Fault)
 	default:
 		c.leave()
 		return

@@ -107,22 +107,22 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 // Of streams and tunnels the gate learns nothing at their end: their clients set the pace.
 func TestGateLearnsNothingFromTheEndOfStreams(t *testing.T) {
 	_, tg := newGated(2, 64, 0)
-	now, c := time.Unix(1_700_000_000, 0), new(client)
+	now, c, stream := time.Unix(1_700_000_000, 0), new(client), false
 	answer := func(n int, took time.Duration) {
 		for range n {
 			now = now.Add(time.Millisecond)
-			c.at, c.answer = tg.at, gate.Answer{InFlight: tg.gate.Limit(), Full: true}
+			c.at, c.paced, c.answer = tg.at, stream, gate.Answer{InFlight: tg.gate.Limit(), Full: true}
 			c.learn(now, &exchange.Outcome{Method: http1.GET, Status: 200, Relayed: true, Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
 		}
 	}
 	answer(5000, 10*time.Millisecond)
 	before := tg.gate.Look()
-	tg.pool.Stream(&c.wait)
+	stream = true
 	answer(5000, time.Minute)
 	if after := tg.gate.Look(); after.Limit != before.Limit || after.Median != before.Median || after.Cuts != before.Cuts {
 		t.Errorf("the gate was %+v and is %+v", before, after)
 	}
-	tg.pool.EndStream(&c.wait)
+	stream = false
 	if answer(5000, time.Minute); tg.gate.Look().Median == before.Median {
 		t.Error("the gate learns nothing from other answers either")
 	}
@@ -174,7 +174,8 @@ func TestGateBeginsLikeOthers(t *testing.T) {
 
 // A target that refuses some requests stays in use, one that refuses all of them does not.
 func TestGateTellsRefusalsFromOutages(t *testing.T) {
-	_, tg := newGated(2, 64, 0)
+	f, tg := newGated(2, 64, 0)
+	f.cfg.Gate.Mode = gate.On // in shadow mode it has no effect
 	now, c := time.Unix(1_700_000_000, 0), new(client)
 	answer := func(n, status int) {
 		for range n {
@@ -192,8 +193,31 @@ func TestGateTellsRefusalsFromOutages(t *testing.T) {
 	if status := tg.at.Status(now); status != upstream.Up {
 		t.Errorf("a target that refuses seven of ten is %v", status)
 	}
-	if answer(1000, 503); tg.at.Status(now) != upstream.Ejected {
+	if answer(55, 503); tg.at.Status(now) != upstream.Ejected {
 		t.Errorf("a target that refuses everything is %v", tg.at.Status(now))
+	}
+}
+
+// An answer that ends with the target's close is streamed, and recorded once.
+func TestGateCountsStreamsOnce(t *testing.T) {
+	target := newTarget(t, func(c *targetConn) {
+		if c.next() != nil {
+			c.say("HTTP/1.0 200 OK\r\n\r\n")
+		}
+	})
+	r := startWith(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Min: 2} }, target.url(), "EVENT_LOOPS", "1")
+	median := func() time.Duration { return r.sides.gate(r.Targets.All()[0]).Look().Median }
+	for range 6 { // the gate knows nothing before the eighth
+		r.dial().Ask(get, 200)
+	}
+	if took := median(); took != 0 {
+		t.Errorf("after six answers the median is %v", took)
+	}
+	for range 6 {
+		r.dial().Ask(get, 200)
+	}
+	if median() == 0 {
+		t.Error("after twelve answers there is no median")
 	}
 }
 
