@@ -2,7 +2,7 @@ package forecast
 
 import "math"
 
-// A moment is the input of experts and regressions: the current values, and the seasons
+// A moment is the input of experts and regression: the current values, and the seasons
 // now and in the slot to forecast.
 type moment struct {
 	levels *levels

@@ -11,7 +11,7 @@ var alphas = [...]float64{.02, .05, .1, .2, .35, .6}
 // Smoothings that are used by themselves.
 const (
 	levelSlow = 1 // corresponds to the last half hour with slots of a minute
-	levelBase = 4 // base of the regressions
+	levelBase = 4 // base of the regression
 	levelFast = 5
 	levelsN   = len(alphas)
 	recentN   = 3 // newest slots kept unchanged

@@ -22,8 +22,8 @@
 // The gate learns the calm answer times from the first requests, which are sent while few
 // others are in flight, and corrects them by looks: short spans with clearly fewer requests
 // in flight than the target can work on. The first look follows immediately; until then
-// there is no limit. Later looks begin at full seconds of the wall clock, so that gates that
-// share a target look at the same time.
+// the limit is one that the gate was given, if any. Later looks begin at full seconds of the
+// wall clock, so that gates that share a target look at the same time.
 //
 // A window whose latest answers are clearly slower or faster than those before is discarded
 // without a decision and begins anew. While a queue grows, answer times spread, and one window
@@ -50,7 +50,7 @@
 // requests were in flight when the refused ones were sent than with the others. A few per cent of
 // refusals that remain may have nothing to do with the limit either. After some seconds, and then
 // ever more rarely, the gate raises the limit for one window to where refusals began. If there are
-// no more of them, it no longer keeps the limit down.
+// still only a few, it ignores them for a while.
 //
 // # Bursts
 //

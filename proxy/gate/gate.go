@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -36,11 +37,11 @@ type Gate struct {
 	limit  float64
 	places int     // limit as a whole number, whose average is the limit
 	rest   float64 // remainder of the rounding
-	first  bool    // nothing is known yet: the limit is cfg.First
+	first  bool    // nothing is known yet: the limit is cfg.First or cfg.Max
 
 	scale [Classes]float64 // the usual class's answer time ÷ the class's; 0: unknown
 	seen  [Classes]int
-	usual int     // the class with the most answers, whose scale is 1
+	usual int     // the class with clearly the most answers, whose scale is 1
 	unit  float64 // answer times ÷ what they are on that scale, in the last window
 
 	window window
@@ -113,15 +114,12 @@ func New(cfg Config) *Gate {
 		cfg.Max = math.MaxInt32
 	}
 	cfg.Max = max(cfg.Max, cfg.Min)
-	if cfg.First <= 0 {
-		cfg.First = cfg.Max
-	}
-	g := &Gate{cfg: cfg, brisk: brisk, first: true, unit: 1, slower: 1, refused: refusals{ceiling: float64(cfg.Max)}}
+	g := &Gate{cfg: cfg, brisk: brisk, first: true, unit: 1, slower: 1, probe: probe{period: probeMin}, refused: refusals{ceiling: float64(cfg.Max)}}
 	if cfg.SLO > 0 {
 		g.brisk = min(brisk, cfg.SLO/2)
 	}
 	g.window = window{next: firstMin, few: firstFew, least: buckets - 1}
-	g.set(float64(cfg.First))
+	g.set(float64(cmp.Or(cfg.First, cfg.Max)))
 	return g
 }
 
@@ -136,7 +134,7 @@ func (g *Gate) Bound(most int) {
 	}
 	g.cfg.Max = most
 	if g.first {
-		g.set(float64(g.cfg.First))
+		g.set(float64(cmp.Or(g.cfg.First, most)))
 		return
 	}
 	g.set(g.limit)
@@ -146,7 +144,7 @@ func (g *Gate) Bound(most int) {
 func (g *Gate) Limit() int { return g.places }
 
 // Down reports whether the target refuses nearly everything.
-func (g *Gate) Down() bool { return g.look.Down }
+func (g *Gate) Down() bool { return g.look.Down || g.refused.row >= downRow }
 
 // Look returns what the gate knows.
 func (g *Gate) Look() Look {
@@ -175,6 +173,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if took < 0 {
 		return false
 	}
+	g.refused.count(a)
 	if g.slumps(now, a) {
 		return true
 	}
@@ -248,7 +247,7 @@ func (g *Gate) setBack(now time.Time) {
 		return
 	}
 	g.window.reset(now)
-	g.bound, g.room.relief, g.probe.last = now, now, now
+	g.bound, g.room.relief, g.probe.last, g.refused.tried = now, now, now, now
 	g.refused.ignoredUntil, g.refused.lowered = now, now
 }
 
@@ -280,7 +279,7 @@ func (g *Gate) scaled(class int, ns float64) float64 {
 			g.seen[i] /= 2
 		}
 	}
-	if class != g.usual && g.seen[class] > g.seen[g.usual] {
+	if g.seen[class] > 2*g.seen[g.usual] { // and not at once: classes that are as frequent would take turns
 		g.change(class)
 	}
 	s := &g.scale[class]
@@ -288,10 +287,10 @@ func (g *Gate) scaled(class int, ns float64) float64 {
 	case class == g.usual:
 		*s = 1
 		return ns
-	case *s == 0 && g.last > 0:
-		*s = g.last / ns
+	case g.last == 0: // there is nothing to compare with yet
+		return ns
 	case *s == 0:
-		*s = 1
+		*s = g.last / ns
 	default:
 		step := 1 + max(.002, 1/float64(g.seen[class]))
 		if ns**s > g.last {

@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	// refusedMost is the share of refusals from which the limit falls.
-	refusedMost = .05
+	// refusedMost is the share of refusals from which the limit falls, if it is more by
+	// refusedNoise standard deviations, so that it is not by chance.
+	refusedMost, refusedNoise = .05, 2.
 	// rounds is how many times all places are used before more are tried: one, or morePart
 	// of them. If requests wait for places, the one that the target then refuses would
 	// otherwise be shed.
@@ -27,6 +28,8 @@ const (
 	// outage is the share of refusals above which the target is down. Any good answer means
 	// that the outage is over.
 	outage = .9
+	// So is one after downRow refusals in a row.
+	downRow = 50
 	// refusedFew is the share of refusals up to which they are forgotten.
 	refusedFew = .01
 	// tryMin and tryMax bound the time after which a limit that a few refusals keep down is raised
@@ -46,9 +49,17 @@ type refusals struct {
 	ignoredUntil time.Time
 	ignoredFor   time.Duration
 	clean        int           // windows in a row with hardly any refusal
+	row          int           // refusals in a row
 	kept         float64       // ceiling to be restored after a try; 0: none is under way
 	tried        time.Time     // when the last try, or the fall of the limit, began
 	tryAfter     time.Duration // from tried to the next; 0: tryMin
+}
+
+// count counts refusals in a row.
+func (f *refusals) count(a *Answer) {
+	if f.row++; !a.Refused {
+		f.row = 0
+	}
 }
 
 // follow moves the ceiling after an answer of a target that refuses requests: down by one
@@ -94,16 +105,14 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	if (crowded && f.ignoredFor <= ignoreDoubted || f.share > outage && w.goods > 0) && now.Before(f.ignoredUntil) {
 		f.ignoredUntil = now // it was no fault, or is over: refusals are informative again
 	}
-	if share <= refusedMost || now.Before(f.ignoredUntil) {
+	if share <= refusedMost+refusedNoise*math.Sqrt(refusedMost/float64(w.n)) || now.Before(f.ignoredUntil) {
 		return g.judgeFew(now, share)
 	}
 	if span < spanMin {
 		return false
 	}
 	if f.kept > 0 { // the limit is what keeps them few
-		f.ceiling, f.kept = f.kept, 0
-		g.set(g.limit)
-		return true
+		return g.triedInVain(now)
 	}
 	atWork := float64(w.goods) / span.Seconds() * g.real(g.slower*g.calm.mean).Seconds()
 	fallen := g.limit <= math.Ceil(leastPart*f.from)
@@ -137,11 +146,17 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 
 // judgeFew forgets refusals slowly when there are hardly any. A few may be those of an overload, kept
 // few by the limit, or have nothing to do with it, such as those of a limit that the application has
-// for each of its users: now and then it tries which. It reports whether it has moved the limit.
+// for each of its users: now and then it finds out which by a try. It reports whether it has moved
+// the limit.
 func (g *Gate) judgeFew(now time.Time, share float64) bool {
 	f := &g.refused
-	if f.kept > 0 { // they are no more with the limit at which there were many
-		f.from, f.kept, f.ceiling = 0, 0, float64(g.cfg.Max)
+	switch {
+	case f.kept > 0 && float64(g.window.peak) <= f.kept: // so many were never tried
+		return g.triedInVain(now)
+	case f.kept > 0: // there are only a few with the limit at which there were many: a fault
+		f.from, f.kept, f.ceiling, f.tryAfter = 0, 0, float64(g.cfg.Max), 0
+		f.ignoredFor = min(max(2*f.ignoredFor, ignoreMin), ignoreDoubted)
+		f.ignoredUntil = now.Add(f.ignoredFor)
 	}
 	if share <= refusedFew {
 		if f.clean++; f.clean > 100 {
@@ -156,10 +171,18 @@ func (g *Gate) judgeFew(now time.Time, share float64) bool {
 		return false
 	}
 	f.tryAfter = max(f.tryAfter, tryMin)
-	if now.Sub(f.tried) < f.tryAfter || f.ceiling >= f.from {
-		return false
+	if now.Sub(f.tried) < f.tryAfter || f.ceiling >= f.from || g.limit < f.ceiling || g.probe.limit > 0 {
+		return false // or it is not the ceiling that keeps the limit down
 	}
 	f.kept, f.ceiling, f.tried, f.tryAfter = f.ceiling, f.from, now, min(2*f.tryAfter, tryMax)
 	g.set(f.from)
+	return true
+}
+
+// triedInVain ends a try without a higher limit. It reports true: the limit has moved.
+func (g *Gate) triedInVain(now time.Time) bool {
+	f := &g.refused
+	f.ceiling, f.kept, f.lowered = f.kept, 0, now
+	g.set(g.limit)
 	return true
 }
