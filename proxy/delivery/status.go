@@ -14,9 +14,9 @@ import (
 	"weir/internal/service"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
-	"weir/proxy/exchange"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
+	"weir/proxy/session"
 )
 
 // askWithin bounds how long an endpoint waits for the queue.
@@ -186,7 +186,7 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 		head = e.Result.Head
 	}
 	counts := func(field string) bool { return trusted || !d.cfg.Claims.Has([]byte(field)) }
-	bounds := exchange.StoredHead()
+	bounds := session.StoredHead()
 	reader := http1.NewRequestReader(&bounds)
 	if ev, err := reader.Next(asIfSent(r, head, counts), &h); err != nil || ev.Kind != http1.HeadDone {
 		return false

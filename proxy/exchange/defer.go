@@ -3,7 +3,6 @@ package exchange
 import (
 	"bytes"
 	"iter"
-	"math"
 	"net/netip"
 	"time"
 
@@ -114,13 +113,6 @@ func isListed(list, name []byte) bool {
 		}
 	}
 	return false
-}
-
-// StoredHead returns the limits for reading the head of a stored request again: none. Its size was
-// checked when it was received, perhaps by another proxy with other limits, and it has got fields
-// since then.
-func StoredHead() http1.Limits {
-	return http1.Limits{HeadBytes: math.MaxInt32, Fields: math.MaxUint16}
 }
 
 // beginDeferring continues with a request that will be delivered later.

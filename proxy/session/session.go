@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math"
 	"net/netip"
 	"time"
 
@@ -22,6 +23,14 @@ type Settings struct {
 	DrainGrace    time.Duration // how long idle connections live when draining
 	RequestsMax   int           // requests of one connection; 0: no limit
 	AgeMax        time.Duration // of a connection, reduced by up to an eighth; 0: no limit
+}
+
+// StoredHead returns the limits for reading the head of a stored request again: practically none. Its
+// size was checked when it was received, perhaps by another proxy with other limits, and it has got
+// fields since then. The bound on the options of Connection still applies; the exchange that stores
+// a request respects it.
+func StoredHead() http1.Limits {
+	return http1.Limits{HeadBytes: math.MaxInt32, Fields: math.MaxUint16}
 }
 
 // An Env is what the sessions of one loop share.
