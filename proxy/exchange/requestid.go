@@ -12,15 +12,21 @@ import (
 // RequestIDMax bounds the request ids that are accepted, in bytes.
 const RequestIDMax = 64
 
-// keepRequestID sets the id of the request in h: that of a trusted proxy if it is valid,
-// otherwise a new one.
+// keepRequestID sets the id of the request in h: that of a trusted proxy or of a stored request if
+// it is valid, otherwise a new one.
 func (x *Exchange) keepRequestID(h *http1.Head) {
 	if !x.env.Settings.RequestID {
 		return
 	}
 	id := x.env.take()
 	if x.Trusted || x.env.Delivery {
-		if theirs, ok := h.Value(http1.FieldXRequestID); ok && validRequestID(theirs) {
+		theirs, _ := h.Value(http1.FieldXRequestID)
+		for i := range h.Fields {
+			if f := &h.Fields[i]; f.ID == http1.FieldXRequestID && x.env.Delivery {
+				theirs = f.Value // older proxies stored the client's before their own
+			}
+		}
+		if validRequestID(theirs) {
 			x.outcome.RequestID = append(id, theirs...)
 			return
 		}

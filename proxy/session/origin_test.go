@@ -157,3 +157,14 @@ func TestStoredRequestID(t *testing.T) {
 		}
 	}
 }
+
+// Older proxies stored the id that the client had sent before the one that the request had.
+func TestStoredRequestIDIsTheLast(t *testing.T) {
+	p := newStoring(t)
+	p.env.Delivery, p.limit = true, "allow"
+	s := New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
+	s.HandleClient(p.now, []byte("POST / HTTP/1.1\r\nHost: x\r\nX-Request-Id: forged\r\nX-Request-Id: own\r\nContent-Length: 0\r\n\r\n"))
+	if id := string(s.RequestID()); id != "own" {
+		t.Errorf("a delivery has the id %s", id)
+	}
+}
