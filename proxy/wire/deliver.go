@@ -64,7 +64,7 @@ func (s *side) setDeferring() {
 		return
 	}
 	settings := *s.env.Settings
-	settings.Head = session.StoredHead()
+	settings.Head, settings.BodyBytesMax = session.StoredHead(), 0 // what is stored was within the limits
 	s.deliveries = session.Env{Settings: &settings, Env: s.env.Env}
 	s.deliveries.Delivery, s.deliveries.Ask = true, s.askForDelivery
 	s.deliveries.Refused = func(time.Time, *decide.Refusal) []byte { return nil }

@@ -195,6 +195,17 @@ func TestDeliveryOfLargeHead(t *testing.T) {
 	}
 }
 
+// A stored request is delivered although its body is larger than the proxy takes from clients by now.
+func TestDeliveryOfLargeBody(t *testing.T) {
+	r := startWith(t, delivers, newTarget(t, func(c *targetConn) { c.echo(c.next()) }).url(), "BODY_MAX_BYTES", "1KiB")
+	d, told := delivery("/later")
+	d.Request = []byte("POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 2048\r\n\r\n" + strings.Repeat("b", 2048))
+	r.Deliver(d)
+	if got := testkit.Receive(t, told, "the end of a delivery"); got.Result.Status != 200 {
+		t.Errorf("a delivery: %+v", got)
+	}
+}
+
 // A delivery that needs a place for streams and finds none is no attempt: nothing was sent. It is
 // not repeated soon, because each time its limit is charged.
 func TestDeliveryFindsNoStream(t *testing.T) {
