@@ -30,8 +30,8 @@ func (p *parcel) withdraw(now time.Time) {
 	}
 }
 
-// request returns the request as its client sent it, and the field lines to add for the target:
-// the number of the attempt, and an Idempotency-Key if the client has sent none.
+// request returns the stored request with the length of its body, and the field lines to add for
+// the target: the number of the attempt, and an Idempotency-Key if the client has sent none.
 func (p *parcel) request() (request, added []byte) {
 	e := p.e
 	request = make([]byte, 0, len(e.Head)+len(e.Body)+32)

@@ -23,7 +23,7 @@ type Kept struct {
 	Line       []byte        // the rule's key
 	Client     netip.Addr    // the address of the client; behind trusted proxies not that of the peer
 	RetryAfter time.Duration // for the client, if it is not stored
-	Head       []byte        // request line and fields as received, without the length of the body
+	Head       []byte        // request line and fields as received, except Connection, X-Request-Id and the length of the body
 	Body       []byte
 	terms.Wishes
 }
