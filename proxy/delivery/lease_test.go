@@ -65,7 +65,7 @@ func (q *oneEntry) Renew(_ context.Context, _ time.Time, leases []deferred.Lease
 	return lost, nil
 }
 
-// Settle writes the settlement, as long as the store is away a second later.
+// Settle writes the settlement. While the store is away, it tries again a second later.
 func (q *oneEntry) Settle(now time.Time, s *deferred.Settlement) {
 	q.mu.Lock()
 	if q.away != nil && q.away() {

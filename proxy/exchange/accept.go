@@ -8,8 +8,8 @@ import (
 	"weir/proxy/refusal"
 )
 
-// keepAccept keeps the form in which the client wants a refusal, where forward is not a head for a
-// target that has the field.
+// keepAccept keeps the form in which the client wants a refusal, for the states in which forward is
+// not the head for a target.
 func (x *Exchange) keepAccept(h *http1.Head) {
 	value, _ := h.Value(http1.FieldAccept)
 	x.wants = refusal.ParseAccept(value)

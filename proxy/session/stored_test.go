@@ -19,8 +19,8 @@ import (
 var storedLimits = http1.Limits{HeadBytes: 1 << 10, Fields: 40}
 
 // FuzzStored plays the bytes of a client all of whose requests are refused and may be stored, and
-// delivers what is stored. The delivery must be able to read each stored request, gives it the same
-// id, counts it for the same key, and wants a target for it.
+// delivers what is stored. The delivery must be able to read each stored request, give it the same
+// id, count it for the same key, and want a target for it.
 func FuzzStored(f *testing.F) {
 	for _, in := range []string{
 		"POST /o HTTP/1.0\r\nContent-Length: 2\r\n\r\nab", // without Host

@@ -208,7 +208,7 @@ func TestProxyEnds(t *testing.T) {
 	}
 }
 
-// passLeases has all leases have passed.
+// passLeases lets all leases pass.
 func passLeases(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	name := namespace + "leases"
