@@ -135,24 +135,31 @@ func TestLeaseOutlastsAnOutage(t *testing.T) {
 				began := time.Now()
 				q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")},
 					away: func() bool { return time.Since(began) > from && time.Since(began) < test.until }}
-				p := policy(t, "rules: []\n")
-				d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
 				time.AfterFunc(deferred.LeaseFor, func() { _, _, _ = q.Claim(t.Context(), time.Now(), 1) }) // by another proxy
-				d.Start(func(w *wire.Delivery) {
-					w.Fate.GoesOn()
-					time.AfterFunc(test.lasts, func() {
-						w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
-					})
-				})
-				time.Sleep(4 * deferred.LeaseFor)
-				if err := d.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if q.claims != 1 || len(q.settled) != 1 {
-					t.Errorf("claimed %d times, settled %d times", q.claims, len(q.settled))
-				}
+				q.deliveredOnce(t, test.lasts)
 			})
 		})
+	}
+}
+
+// deliveredOnce has a dispatcher deliver the entry, which lasts for a time, and fails unless it is
+// claimed and settled once.
+func (q *oneEntry) deliveredOnce(t *testing.T, lasts time.Duration) {
+	t.Helper()
+	p := policy(t, "rules: []\n")
+	d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
+	d.Start(func(w *wire.Delivery) {
+		w.Fate.GoesOn()
+		time.AfterFunc(lasts, func() {
+			w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
+		})
+	})
+	time.Sleep(4 * deferred.LeaseFor)
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if q.claims != 1 || len(q.settled) != 1 {
+		t.Errorf("claimed %d times, settled %d times", q.claims, len(q.settled))
 	}
 }
 
@@ -221,21 +228,7 @@ func TestLeaseOutlastsAnOutageForOthers(t *testing.T) {
 func TestLeaseOutlastsAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &oneEntry{settled: make(chan deferred.State, 1), slow: deferred.LeaseFor, entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
-		p := policy(t, "rules: []\n")
-		d := testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }}))(t)
-		d.Start(func(w *wire.Delivery) {
-			w.Fate.GoesOn()
-			time.AfterFunc(3*deferred.LeaseFor, func() {
-				w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
-			})
-		})
-		time.Sleep(4 * deferred.LeaseFor)
-		if err := d.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if q.claims != 1 || len(q.settled) != 1 {
-			t.Errorf("claimed %d times, settled %d times", q.claims, len(q.settled))
-		}
+		q.deliveredOnce(t, 3*deferred.LeaseFor)
 	})
 }
 

@@ -42,7 +42,7 @@ type Gate struct {
 	scale [Classes]float64 // the usual class's answer time ÷ the class's; 0: unknown
 	seen  [Classes]int
 	usual int     // the class with clearly the most answers, whose scale is 1
-	unit  float64 // answer times ÷ what they are on that scale, in the last window
+	unit  float64 // real answer times ÷ those on its scale, in the last window
 
 	window window
 	last   float64    // median of the previous window
@@ -279,7 +279,7 @@ func (g *Gate) scaled(class int, ns float64) float64 {
 			g.seen[i] /= 2
 		}
 	}
-	if g.seen[class] > 2*g.seen[g.usual] { // and not at once: classes that are as frequent would take turns
+	if g.seen[class] > 2*g.seen[g.usual] { // with a margin, or two equally frequent classes would take turns
 		g.change(class)
 	}
 	s := &g.scale[class]

@@ -146,8 +146,8 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 
 // judgeFew forgets refusals slowly when there are hardly any. A few may be those of an overload, kept
 // few by the limit, or have nothing to do with it, such as those of a limit that the application has
-// for each of its users: now and then it finds out which by a try. It reports whether it has moved
-// the limit.
+// for each of its users; now and then it tries a higher limit to find out. It reports whether it has
+// moved the limit.
 func (g *Gate) judgeFew(now time.Time, share float64) bool {
 	f := &g.refused
 	switch {

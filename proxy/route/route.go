@@ -95,8 +95,8 @@ func (l *Loop) Of(set *rule.Set, hits []rule.Hit) uint16 {
 }
 
 // follow returns the routes of a set's rules, by index. Rules that had a number keep it, so that
-// their requests stay in their classes. Those that have gone keep theirs until all are used: a loop
-// may still follow the set before.
+// their requests stay in their classes. Rules that no longer exist keep theirs until all numbers are
+// in use, since a loop may still follow the previous set.
 func (t *Table) follow(set *rule.Set) []route {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,7 +145,7 @@ func (t *Table) follow(set *rule.Set) []route {
 	return list
 }
 
-// drop takes the classes of a route whose rule has gone.
+// drop frees the classes of a route whose rule no longer exists.
 func (t *Table) drop(number uint16) {
 	for kind := range kinds {
 		p := &t.pairs[int(number)*kinds+kind]

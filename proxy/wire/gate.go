@@ -56,9 +56,9 @@ func (t *target) admitted(c *client) {
 	c.answer.Full = c.answer.Full || free <= 0
 }
 
-// learnt passes to the gate when the answer to an exchange of c began, or why there is none. An
-// answer that is streamed must be passed when that begins and not at its end, uploads and tunnels
-// never: the client determines how long they take.
+// learnt tells the gate when the answer to an exchange of c began, or why there is none. It must be
+// called when the streaming of an answer begins and not at its end, and never for streamed uploads
+// and tunnels: the client determines how long they take.
 func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	if !t.gated() || o.Complete.IsZero() {
 		return
