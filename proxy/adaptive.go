@@ -7,19 +7,17 @@ import (
 	"os"
 	"sync"
 
-	"weir/internal/service"
 	"weir/proxy/adaptive"
-	"weir/proxy/config"
 	"weir/proxy/wire"
 )
 
 // newAdaptive connects following the advisor to the front and the store, unless no shared
 // store is configured.
-func newAdaptive(e *service.Env, c *config.Config, cfg *configuration, front *wire.Front) *adaptive.Adaptive {
-	a := adaptive.Config{Settings: c.Adaptive, Instance: instance(), Limits: cfg.limits, Log: e.Logger("Adaptive"),
+func (p *proxy) newAdaptive(front *wire.Front) *adaptive.Adaptive {
+	a := adaptive.Config{Settings: p.config.Adaptive, Instance: instance(), Limits: p.limits, Log: p.Logger("Adaptive"),
 		Traffic: front.Traffic, SetCandidate: front.Tally.SetCandidate, Candidate: front.Tally.Candidate, Bound: front.Gates.Advise}
-	if cfg.memory() == nil {
-		a.Shared = cfg.store
+	if p.shared() {
+		a.Shared = p.store
 	}
 	return adaptive.New(a)
 }

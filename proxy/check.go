@@ -55,14 +55,15 @@ func checkRateLimit(c *config.Config) error {
 // checkRules reads the files of rules and clients, each separately if they are not valid
 // together. templates is nil if the templates are invalid.
 func checkRules(c *config.Config, templates *admin.Templates) error {
-	files, options := ruleSources(c, templates)
+	files := ruleFiles(c, templates)
 	read := func(files admin.RuleFiles) error {
-		_, err := admin.NewRules(time.Now(), files, options, new(simredis.Documents), func(string) *slog.Logger { return slog.New(slog.DiscardHandler) })
+		_, err := admin.NewRules(time.Now(), files, new(simredis.Documents), func(string) *slog.Logger { return slog.New(slog.DiscardHandler) })
 		return err
 	}
 	err := read(files)
 	if about, ok := errors.AsType[*service.SettingError](err); ok && about.Name == "RULES_FILE" {
-		err = errors.Join(err, read(admin.RuleFiles{Clients: files.Clients}))
+		files.Rules = ""
+		err = errors.Join(err, read(files))
 	}
 	return err
 }

@@ -11,7 +11,6 @@ import (
 	"weir/proxy/config"
 	"weir/proxy/decision"
 	"weir/proxy/delivery"
-	"weir/proxy/rule"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres"
 	"weir/proxy/store/redis"
@@ -32,19 +31,20 @@ type sharedStore interface {
 // shared store may be unavailable at first; until it is reached, STORE_FAILURE_MODE
 // applies. A store that cannot be used as configured is an error, unless STORE_START says
 // otherwise.
-func connect(e *service.Env, c *config.Config, local *simredis.Store) (store.Store, error) {
-	e.Metrics.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(local.Keys()) })
+func (p *proxy) connect() (store.Store, error) {
+	c, local := p.config, p.local
+	p.Metrics.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(local.Keys()) })
 	var shared sharedStore
 	var err error
 	switch {
 	case c.UsesRemote():
-		shared, err = open(c.Remote, remote.New, func(cfg *remote.Config) { cfg.Local, cfg.Log = local, e.Logger("RemoteStore") })
+		shared, err = open(c.Remote, remote.New, func(cfg *remote.Config) { cfg.Local, cfg.Log = local, p.Logger("RemoteStore") })
 	case c.UsesPostgres():
-		shared, err = open(c.Postgres, postgres.New, func(cfg *postgres.Config) { cfg.Local, cfg.Log = local, e.Logger("PostgresClient") })
+		shared, err = open(c.Postgres, postgres.New, func(cfg *postgres.Config) { cfg.Local, cfg.Log = local, p.Logger("PostgresClient") })
 	case c.UsesRedis():
-		shared, err = open(c.Redis, redis.New, func(cfg *redis.Config) { cfg.Local, cfg.Log = local, e.Logger("RedisClient") })
+		shared, err = open(c.Redis, redis.New, func(cfg *redis.Config) { cfg.Local, cfg.Log = local, p.Logger("RedisClient") })
 	default:
-		local.Register(e.Metrics)
+		local.Register(p.Metrics)
 		return local, nil
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func connect(e *service.Env, c *config.Config, local *simredis.Store) (store.Sto
 		shared.Close()
 		return nil, err
 	}
-	shared.Register(e.Metrics)
+	shared.Register(p.Metrics)
 	return shared, nil
 }
 
@@ -68,48 +68,48 @@ func open[C any, S sharedStore](settings func() (C, error), start func(C) (S, er
 	return start(cfg)
 }
 
-// ruleSources returns the files of rules and clients, and the options for reading them.
-func ruleSources(c *config.Config, templates *admin.Templates) (admin.RuleFiles, rule.Options) {
-	options := c.RuleOptions()
+// ruleFiles returns the files of rules and clients.
+func ruleFiles(c *config.Config, templates *admin.Templates) admin.RuleFiles {
+	files := admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile, Options: c.RuleOptions()}
 	if templates != nil {
-		options.HasTemplate = templates.Has
+		files.Options.HasTemplate = templates.Has
 	}
-	return admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}, options
+	return files
 }
 
 // syncPause is the time between two comparisons of the limit configuration with the
 // store.
 const syncPause = 500 * time.Millisecond
 
-// A configuration is everything that the proxy enforces.
-type configuration struct {
+// A proxy is everything that run sets up.
+type proxy struct {
+	*service.Env
+	config    *config.Config
+	store     store.Store     // makes the decisions
+	local     *simredis.Store // the same without a shared store
 	limits    *admin.Limits
 	rules     *admin.Rules
 	policies  *admin.Policies
-	adaptive  *adaptive.Adaptive // follows the advisor; nil until the front exists
 	targets   *targets
 	templates *admin.Templates
-	finish    time.Duration // how long deliveries may take to finish when the proxy ends
-	store     store.Store
+	socks     *sockets
 	port      *decision.Port       // nil without DECISION_PORT
 	deferral  *delivery.Dispatcher // nil without DEFER_URL
+	finish    time.Duration        // how long deliveries may take to finish when the proxy ends
+	front     *wire.Front          // nil until serve
+	adaptive  *adaptive.Adaptive   // follows the advisor; nil until serve
 }
 
-// memory returns the documents of the simulated Redis, which end with this process. It is
-// nil with a shared store.
-func (cfg *configuration) memory() *simredis.Documents {
-	if local, ok := cfg.store.(*simredis.Store); ok {
-		return &local.Documents
-	}
-	return nil
-}
+// shared reports whether other proxies use the store as well. If not, its documents end with
+// this process.
+func (p *proxy) shared() bool { return p.store != p.local }
 
-// onReload makes SIGHUP read these again: templates of refusals, the CA files of targets, and
+// registerReloads makes SIGHUP read these again: templates of refusals, the CA files of targets, and
 // rules, clients and limits that come from files or from a store that other proxies write to.
-func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire.Front) {
-	shared := cfg.memory() == nil
+func (p *proxy) registerReloads() {
+	c, shared := p.config, p.shared()
 	if c.Templates != "" { // before the rules, which refer to templates
-		e.OnReload(cfg.templates.Reload, "templates")
+		p.OnReload(p.templates.Reload, "templates")
 	}
 	var parts []string
 	if c.Rules.File != "" || shared {
@@ -119,32 +119,30 @@ func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire
 		parts = append(parts, "clients")
 	}
 	if parts != nil {
-		e.OnReload(func() error { return cfg.rules.Reload(time.Now()) }, parts...)
+		p.OnReload(func() error { return p.rules.Reload(time.Now()) }, parts...)
 	}
 	if shared {
-		e.OnReload(func() error { _, err := cfg.limits.Reload(time.Now()); return err }, "limits")
+		p.OnReload(func() error { _, err := p.limits.Reload(time.Now()); return err }, "limits")
 	}
 	if c.Edge.CAFile != "" {
-		e.OnReload(func() error { return cfg.targets.reload(front) }, "certificates")
+		p.OnReload(func() error { return p.targets.reload(p.front) }, "certificates")
 	}
 }
 
 // keepConfiguration loads the global limit and the rules, and follows changes in the
 // store and the files until ctx ends.
-func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, s store.Store, templates *admin.Templates) (*configuration, error) {
-	files, options := ruleSources(c, templates)
-	limits, err := admin.NewLimits(time.Now(), c.Limit, s, e.Logger)
-	if err != nil {
-		return nil, err
+func (p *proxy) keepConfiguration(ctx context.Context) (err error) {
+	s := p.store
+	if p.limits, err = admin.NewLimits(time.Now(), p.config.Limit, s, p.Logger); err != nil {
+		return err
 	}
-	rules, err := admin.NewRules(time.Now(), files, options, s, e.Logger)
-	if err != nil {
-		return nil, err
+	if p.rules, err = admin.NewRules(time.Now(), ruleFiles(p.config, p.templates), s, p.Logger); err != nil {
+		return err
 	}
-	cfg := &configuration{limits: limits, rules: rules, policies: &admin.Policies{Limits: limits, Rules: rules}, store: s, templates: templates, finish: c.DrainTimeout}
-	limits.InMemory, rules.InMemory = cfg.memory() != nil, cfg.memory() != nil
-	limits.OnChange, rules.OnChange = s.Forgetful, s.Forgetful
-	limits.Share(ctx, s, syncPause)
-	rules.Share(ctx, s, syncPause)
-	return cfg, nil
+	p.policies = &admin.Policies{Limits: p.limits, Rules: p.rules}
+	p.limits.InMemory, p.rules.InMemory = !p.shared(), !p.shared()
+	p.limits.OnChange, p.rules.OnChange = s.Forgetful, s.Forgetful
+	p.limits.Share(ctx, s, syncPause)
+	p.rules.Share(ctx, s, syncPause)
+	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/store/simredis"
-	"weir/proxy/wire"
 )
 
 func main() {
@@ -35,15 +34,14 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 		return err
 	}
 	defer local.Close()
-	decides, err := connect(e, c, local)
-	if err != nil {
+	p := &proxy{Env: e, config: c, local: local, finish: c.DrainTimeout}
+	if p.store, err = p.connect(); err != nil {
 		return err
 	}
-	if decides != local {
-		defer decides.Close()
+	if p.store != local {
+		defer p.store.Close()
 	}
-	targets, err := newTargets(c)
-	if err != nil {
+	if p.targets, err = newTargets(c); err != nil {
 		return err
 	}
 	taken, err := takeOver(ctx, e, c)
@@ -51,63 +49,57 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 		return err
 	}
 	defer taken.Close() // no effect once the predecessor has yielded the sockets
-	templates, err := admin.NewTemplates(c.Templates)
-	if err != nil {
+	if p.templates, err = admin.NewTemplates(c.Templates); err != nil {
 		return err
 	}
-	targets.inherit(e, taken).Restore(&local.Documents)
-	cfg, err := keepConfiguration(ctx, e, c, decides, templates)
-	if err != nil {
+	p.targets.inherit(e, taken).Restore(&local.Documents)
+	if err := p.keepConfiguration(ctx); err != nil {
 		return err
 	}
-	cfg.targets = targets
-	if err := cfg.openDeferral(e, c, taken != nil); err != nil {
+	if err := p.openDeferral(taken != nil); err != nil {
 		return err
 	}
-	socks, err := openSockets(e, c, taken)
-	if err != nil {
+	if p.socks, err = openSockets(e, c, taken); err != nil {
 		return err
 	}
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends when all connections have ended
 	defer stop()
 	access, err := openAccess(e, c)
 	if err == nil {
-		err = socks.decide(beside, e, c, cfg)
+		err = p.decide(beside)
+	}
+	if err == nil {
+		err = p.serve(beside, access)
 	}
 	if err != nil {
-		socks.close()
+		p.socks.close()
 		return err
 	}
-	front, err := serve(beside, e, c, socks, wire.Config{Store: decides, Local: local, Access: access}, cfg)
-	if err != nil {
-		socks.close()
-		return err
-	}
-	return live(ctx, e, front, socks, cfg)
+	return p.live(ctx)
 }
 
 // live waits until ctx ends or a successor takes over, and drains.
-func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets, cfg *configuration) error {
-	log := e.Logger("Proxy")
-	if err := socks.succeed(e, front); err != nil {
-		socks.drain(ctx, front)
+func (p *proxy) live(ctx context.Context) error {
+	log := p.Logger("Proxy")
+	if err := p.succeed(); err != nil {
+		p.drain(ctx)
 		return err
 	}
-	taken, withdraw := socks.offer(e, front, func() []byte { return cfg.targets.state(e, cfg.memory()) })
-	log.Info("Ready", "addr", front.Addr(), "targets", cfg.targets.inForce())
-	leave := follow(ctx, cfg.adaptive)
+	taken, withdraw := p.offer()
+	log.Info("Ready", "addr", p.front.Addr(), "targets", p.targets.inForce())
+	leave := follow(ctx, p.adaptive)
 	select {
 	case <-ctx.Done():
 		withdraw()
 	case <-taken:
 		log.Info("A successor has taken the port over")
-		cfg.finish = handOverWithin
-		socks.stopAdmin() // from now on the successor answers there
+		p.finish = handOverWithin
+		p.socks.stopAdmin() // from now on the successor answers there
 	}
 	leave() // a draining proxy applies no recommendations
-	e.Health.Drain()
+	p.Health.Drain()
 	log.Info("Draining")
-	if cut := socks.drain(context.WithoutCancel(ctx), front); cut > 0 {
+	if cut := p.drain(context.WithoutCancel(ctx)); cut > 0 {
 		log.Warn("Connections were cut at the end of the drain timeout", "count", cut)
 	}
 	log.Info("Stopped")

@@ -9,7 +9,6 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/admin"
-	"weir/proxy/config"
 	"weir/proxy/gates"
 	"weir/proxy/roster"
 	"weir/proxy/store"
@@ -18,102 +17,95 @@ import (
 )
 
 // serve starts the front with its own endpoints, metrics and health.
-func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets, w wire.Config, cfg *configuration) (*wire.Front, error) {
-	log := e.Logger("Proxy")
+func (p *proxy) serve(ctx context.Context, access wire.Access) error {
+	c, log := p.config, p.Logger("Proxy")
+	w := wire.Config{Store: p.store, Local: p.local, Access: access}
 	var err error
-	if w.Targets, err = cfg.targets.start(); err != nil {
-		return nil, err
+	if w.Targets, err = p.targets.start(); err != nil {
+		return err
 	}
-	pair, err := keepPair(ctx, e, dataPair(c))
+	pair, err := keepPair(ctx, p.Env, dataPair(c))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if pair != nil {
 		w.Secure = pair.Config()
 	}
-	w.Sockets, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
-	w.GateLog = e.Logger("Gate")
+	w.Sockets, w.Session, w.Loop, w.Log = p.socks.data, c.Session(), c.Loop(), p.Logger("RateLimiter")
+	w.GateLog = p.Logger("Gate")
 	w.Balance, w.TargetConnsMax, w.StreamShare = c.Balance, c.TargetConnsMax, c.StreamShare
 	w.Gate = gates.Settings(c.Gate)
 	w.TargetIdle, w.TargetAge = c.TargetIdle, c.TargetAge
 	w.MemoryBudget = c.Edge.MemoryBudget
 	w.Roster = roster.Config{CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval, LookupInterval: c.Edge.LookupInterval,
-		Named: c.Edge.AdminPort != 0, Reachable: readiness(e, c)}
-	w.DrainTimeout, w.Policy, w.Pages = c.DrainTimeout, cfg.policies.Policy, cfg.templates.Pages()
+		Named: c.Edge.AdminPort != 0}
+	if len(c.Targets) > 0 {
+		w.Roster.Reachable = p.Health.SetReady
+	}
+	w.DrainTimeout, w.Policy, w.Pages = c.DrainTimeout, p.policies.Policy, p.templates.Pages()
 	w.Loop.Panicked = func(value any, stack []byte) {
 		log.Error("A connection was closed because of a bug in the proxy", "fault", fmt.Sprint(value), "stack", string(stack))
 	}
 	var own *service.Endpoints
 	w.Own = func(front *wire.Front) *service.Endpoints {
-		cfg.adaptive = newAdaptive(e, c, cfg, front)
-		own = endpoints(e, cfg, front)
+		p.front, p.adaptive = front, p.newAdaptive(front)
+		own = p.endpoints()
 		return own
 	}
-	w.Defer, w.Finish = cfg.accept(), cfg.closeDeferral
-	front, err := wire.Start(w)
-	if err != nil {
-		return nil, err
+	w.Defer, w.Finish = p.accept(), p.closeDeferral
+	if _, err = wire.Start(w); err != nil {
+		return err
 	}
-	cfg.startDeferral(e, front)
-	if socks.admin != nil {
-		l := socks.admin
+	p.startDeferral()
+	if l := p.socks.admin; l != nil {
 		if w.Secure != nil && c.Edge.AdminTLS {
 			l = tls.NewListener(l, w.Secure)
 		}
 		ctx, stop := context.WithCancel(ctx)
-		socks.stopAdmin = stop
-		go serveAdmin(ctx, e, l, own)
+		p.socks.stopAdmin = stop
+		go serveAdmin(ctx, p.Env, l, own)
 	}
-	cfg.limits.RegisterMetrics(e.Metrics)
-	cfg.rules.RegisterMetrics(e.Metrics)
-	cfg.adaptive.RegisterMetrics(e.Metrics)
-	front.Register(e.Metrics)
-	cfg.onReload(e, c, front)
-	e.Health.Component("rules", func() any { return cfg.rules.Health() })
-	e.Health.Component("store", func() any { return admin.StoreHealth(cfg.store) })
-	reportTargets(e, c, front)
-	e.Health.SetReady(true)
-	return front, nil
+	p.report()
+	p.Health.SetReady(true)
+	return nil
 }
 
-// readiness returns the function to call when it changes whether any target can be reached, or
-// nil if there are no targets.
-func readiness(e *service.Env, c *config.Config) func(bool) {
-	if len(c.Targets) == 0 {
-		return nil
-	}
-	return e.Health.SetReady
-}
-
-// reportTargets adds the state of the targets to the health report, if there are any.
-func reportTargets(e *service.Env, c *config.Config, front *wire.Front) {
-	if len(c.Targets) > 0 {
-		e.Health.Component("targets", func() any { return admin.TargetsHealth(front.Targets.Up()) })
+// report registers metrics, the parts of the health report, and what SIGHUP reads again.
+func (p *proxy) report() {
+	p.limits.RegisterMetrics(p.Metrics)
+	p.rules.RegisterMetrics(p.Metrics)
+	p.adaptive.RegisterMetrics(p.Metrics)
+	p.front.Register(p.Metrics)
+	p.registerReloads()
+	p.Health.Component("rules", func() any { return p.rules.Health() })
+	p.Health.Component("store", func() any { return admin.StoreHealth(p.store) })
+	if len(p.config.Targets) > 0 {
+		p.Health.Component("targets", func() any { return admin.TargetsHealth(p.front.Targets.Up()) })
 	}
 }
 
 // endpoints returns the proxy's own endpoints.
-func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.Endpoints {
-	own := service.NewEndpoints(e)
-	cfg.limits.Register(own)
-	cfg.rules.Register(own)
-	cfg.adaptive.Register(own)
-	admin.RegisterReload(own, cfg.limits, cfg.rules)
-	(&admin.Keys{Set: cfg.rules.Set, HalfLife: tally.KeysHalfLife, Store: keyStore{front, cfg.store}}).Register(own)
+func (p *proxy) endpoints() *service.Endpoints {
+	own := service.NewEndpoints(p.Env)
+	p.limits.Register(own)
+	p.rules.Register(own)
+	p.adaptive.Register(own)
+	admin.RegisterReload(own, p.limits, p.rules)
+	(&admin.Keys{Set: p.rules.Set, HalfLife: tally.KeysHalfLife, Store: keyStore{p.front, p.store}}).Register(own)
 	admin.RegisterDecisions(own, func(id string) (any, bool) {
-		if decision, ok := front.Recall(id); ok || cfg.port == nil {
+		if decision, ok := p.front.Recall(id); ok || p.port == nil {
 			return decision, ok
 		}
-		return cfg.port.Recall(id)
+		return p.port.Recall(id)
 	})
-	if cfg.deferral != nil {
-		cfg.deferral.RegisterEndpoints(own)
+	if p.deferral != nil {
+		p.deferral.RegisterEndpoints(own)
 	}
 	(&admin.Targets{
-		None:    len(cfg.targets.settings) == 0,
-		Status:  func() any { return front.Targets.Status() },
-		Gates:   func(target string, limit int) any { return front.Gates.Report(target, limit) },
-		Replace: func(urls []string) (int, error) { return cfg.targets.replace(front, urls) },
+		None:    len(p.targets.settings) == 0,
+		Status:  func() any { return p.front.Targets.Status() },
+		Gates:   func(target string, limit int) any { return p.front.Gates.Report(target, limit) },
+		Replace: func(urls []string) (int, error) { return p.targets.replace(p.front, urls) },
 	}).Register(own)
 	return own
 }

@@ -13,9 +13,7 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/config"
-	"weir/proxy/decision"
 	"weir/proxy/handover"
-	"weir/proxy/wire"
 )
 
 // sockets are the sockets that the proxy listens on. They are new, or taken over from a
@@ -26,7 +24,6 @@ type sockets struct {
 	admin     net.Listener   // nil without ADMIN_PORT
 	stopAdmin func()         // closes the admin port
 	decision  net.Listener   // nil without DECISION_PORT
-	port      *decision.Port // serves the decision socket
 
 	taken *handover.Taken
 }
@@ -183,18 +180,19 @@ func (s *sockets) close() {
 }
 
 // succeed tells the predecessor, if there is one, to drain.
-func (s *sockets) succeed(e *service.Env, front *wire.Front) error {
+func (p *proxy) succeed() error {
+	s := p.socks
 	if s.taken == nil {
 		return nil
 	}
 	if err := s.taken.Ready(); err != nil {
 		return fmt.Errorf("take the port over: %w", err)
 	}
-	log := e.Logger("Proxy")
+	log := p.Logger("Proxy")
 	log.Info("Took the port over; the previous proxy drains")
 	for _, l := range s.leaving {
-		log.Warn("BIND has changed; the address of the previous proxy is no longer served", "addr", l.Addr(), "now", front.Addr())
-		front.Leave(l)
+		log.Warn("BIND has changed; the address of the previous proxy is no longer served", "addr", l.Addr(), "now", p.front.Addr())
+		p.front.Leave(l)
 	}
 	kept := append(append([]net.Listener{s.admin, s.decision}, s.data...), s.leaving...)
 	for _, l := range s.taken.Sockets {
@@ -207,13 +205,13 @@ func (s *sockets) succeed(e *service.Env, front *wire.Front) error {
 
 // offer lets a successor take over the sockets and the state. taken is closed when that
 // happens; stop withdraws the offer.
-func (s *sockets) offer(e *service.Env, front *wire.Front, state func() []byte) (taken <-chan struct{}, stop func()) {
+func (p *proxy) offer() (taken <-chan struct{}, stop func()) {
 	coming := make(chan struct{})
-	_, port, _ := net.SplitHostPort(e.Addr)
-	offered, err := handover.Offer(nameOf(port), s.listening(front), state, func() { close(coming) })
+	_, port, _ := net.SplitHostPort(p.Addr)
+	offered, err := handover.Offer(nameOf(port), p.listening(), p.state, func() { close(coming) })
 	if err != nil {
 		// The proxy serves nevertheless; a successor has to wait until it ends.
-		e.Logger("Proxy").Warn("This proxy cannot be taken over from", "error", err)
+		p.Logger("Proxy").Warn("This proxy cannot be taken over from", "error", err)
 		return coming, func() {}
 	}
 	return coming, offered.Close

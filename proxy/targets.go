@@ -52,24 +52,31 @@ func (t *targets) readTrust() error {
 	return err
 }
 
-// make returns the targets of a list. Targets with the same name share a TLS configuration until
-// the authorities change. The caller holds mu.
+// make returns the targets of a list. The caller holds mu.
 func (t *targets) make(list []config.Target) (made []*roster.Target, err error) {
 	for _, one := range list {
 		w := &roster.Target{URL: one.URL, Addr: one.Addr, Host: one.Host}
 		if one.Secure {
-			name := cmp.Or(t.name, one.Name)
-			if t.secure[name] == nil {
-				if t.secure[name], err = certs.Client("", name); err != nil {
-					return nil, err
-				}
-				t.secure[name].RootCAs = t.trust
+			if w.Secure, err = t.secured(cmp.Or(t.name, one.Name)); err != nil {
+				return nil, err
 			}
-			w.Secure = t.secure[name]
 		}
 		made = append(made, w)
 	}
 	return made, nil
+}
+
+// secured returns the TLS configuration of the targets whose certificate has a name. They share
+// it until the authorities change. The caller holds mu.
+func (t *targets) secured(name string) (secure *tls.Config, err error) {
+	if t.secure[name] == nil {
+		if secure, err = certs.Client("", name); err != nil {
+			return nil, err
+		}
+		secure.RootCAs = t.trust
+		t.secure[name] = secure
+	}
+	return t.secure[name], nil
 }
 
 // reload reads the authorities again. If they have changed, existing upstream connections
@@ -143,15 +150,20 @@ func (t *targets) start() ([]*roster.Target, error) {
 	return t.make(t.list())
 }
 
-// state encodes what a successor needs: the targets that were posted, and docs, which is
-// nil with a shared store.
-func (t *targets) state(e *service.Env, docs *simredis.Documents) []byte {
+// state encodes what a successor needs: the targets that were posted, and the documents that end
+// with this process.
+func (p *proxy) state() []byte {
+	t := p.targets
 	t.mu.Lock()
 	posted := t.posted
 	t.mu.Unlock()
+	var docs *simredis.Documents
+	if !p.shared() {
+		docs = &p.local.Documents
+	}
 	text, err := admin.WriteState(urls(t.settings), urls(posted), docs)
 	if err != nil {
-		e.Logger("Proxy").Warn("The configuration posted here cannot be handed to the successor", "error", err)
+		p.Logger("Proxy").Warn("The configuration posted here cannot be handed to the successor", "error", err)
 	}
 	return text
 }

@@ -92,7 +92,7 @@ func TestFileIgnoredGauge(t *testing.T) {
 	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 1))
 	prep.write("clients.json", acmeOnly)
-	r := mustStartRules(t, prep.dir, RuleFiles{"rules.yaml", "clients.json"}, new(simredis.Documents))
+	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml", Clients: "clients.json"}, new(simredis.Documents))
 	set := metric.New()
 	r.Rules.RegisterMetrics(set)
 	for _, step := range []struct{ file, text, want, setting string }{

@@ -11,7 +11,6 @@ import (
 	"weir/internal/service"
 	"weir/internal/testkit"
 	"weir/proxy/limit"
-	"weir/proxy/rule"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
 )
@@ -48,7 +47,7 @@ func startOver(t *testing.T, docs store.Documents) *rig {
 	}
 	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
 	r.Register(own)
-	rules := testkit.Must(NewRules(epoch, RuleFiles{}, rule.Options{}, new(simredis.Documents), r.log.Logger))(t)
+	rules := testkit.Must(NewRules(epoch, RuleFiles{}, new(simredis.Documents), r.log.Logger))(t)
 	RegisterReload(own, r.Limits, rules)
 	RegisterDecisions(own, func(id string) (any, bool) {
 		return map[string]string{"rule": "global"}, id == "abc-0-1"

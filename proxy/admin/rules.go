@@ -28,8 +28,9 @@ const SourceFile = "file"
 
 // RuleFiles names the files that rules are read from; empty: none.
 type RuleFiles struct {
-	Rules   string // RULES_FILE
-	Clients string // CLIENTS_FILE
+	Rules   string       // RULES_FILE
+	Clients string       // CLIENTS_FILE
+	Options rule.Options // for reading them, without the clients
 }
 
 // ActiveRules are the rules in force.
@@ -53,8 +54,7 @@ type ActiveRules struct {
 type Rules struct {
 	document[ActiveRules] // has no docs if RULES_FILE has the rules
 
-	files   RuleFiles
-	options rule.Options // without the clients
+	files RuleFiles
 
 	changing sync.Mutex // held by the one request that changes something
 
@@ -70,8 +70,8 @@ type Rules struct {
 // NewRules starts with the content of the files, and without RULES_FILE with that of
 // docs. An unavailable store is not an error: there are no rules until Observe or Sync
 // reads it. A file that cannot be read or is invalid is a *service.SettingError.
-func NewRules(now time.Time, files RuleFiles, o rule.Options, docs store.Documents, logger func(component string) *slog.Logger) (*Rules, error) {
-	r := &Rules{files: files, options: o, text: []byte(rule.NoRules)}
+func NewRules(now time.Time, files RuleFiles, docs store.Documents, logger func(component string) *slog.Logger) (*Rules, error) {
+	r := &Rules{files: files, text: []byte(rule.NoRules)}
 	r.name, r.title, r.noun, r.lost, r.log = RulesName, RulesName, "Rules", "Rules were", logger("ConfigController")
 	r.read, r.held = r.readEntry, func(a *ActiveRules) *Held { return &a.Held }
 	settings := Held{Source: SourceDefault, UpdatedAt: now}
@@ -137,7 +137,7 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o := r.options
+	o := r.files.Options
 	o.Clients, o.Beside = r.clients, answerMembers
 	set, err := rule.Read(text, o)
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 
 // compose makes a set from rules and clients. Unknown fields are faults if unknown is nil.
 func (r *Rules) compose(text []byte, clients *rule.Clients, unknown func(strict.Fault)) (*rule.Set, error) {
-	o := r.options
+	o := r.files.Options
 	o.Clients, o.Unknown = clients, unknown
 	return rule.Read(text, o)
 }

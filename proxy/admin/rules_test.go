@@ -218,7 +218,7 @@ func TestRulesReload(t *testing.T) {
 	prep := &ruleRig{asker: asker{t: t}, dir: dir}
 	prep.write("rules.yaml", oneRule("a", 7))
 	prep.write("clients.json", acmeOnly)
-	r := mustStartRules(t, dir, RuleFiles{"rules.yaml", "clients.json"}, new(simredis.Documents))
+	r := mustStartRules(t, dir, RuleFiles{Rules: "rules.yaml", Clients: "clients.json"}, new(simredis.Documents))
 	r.log.Taken()
 	for _, test := range []struct {
 		name       string

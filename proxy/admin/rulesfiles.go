@@ -106,7 +106,7 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 			}
 		}
 	}
-	if r.Active().Set != nil && sum == r.sum && bytes.Equal(text, r.text) || r.files == (RuleFiles{}) {
+	if r.Active().Set != nil && sum == r.sum && bytes.Equal(text, r.text) || r.files.Rules == "" && r.files.Clients == "" {
 		return false, nil
 	}
 	var unknown func(strict.Fault)
@@ -132,7 +132,7 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 
 // clientKeys returns the parts that may name clients in the rules of text.
 func (r *Rules) clientKeys(text []byte) []keys.Part {
-	keys := []keys.Part{r.options.ClientKey}
+	keys := []keys.Part{r.files.Options.ClientKey}
 	if set, err := r.compose(text, nil, func(strict.Fault) {}); err == nil {
 		keys = append(keys, set.ClientKeys()...)
 	}

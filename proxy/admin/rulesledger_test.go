@@ -21,7 +21,7 @@ func (m *ruleMember) start(t *testing.T, now time.Time) {
 	t.Helper()
 	m.begin()
 	var err error
-	if m.Rules, err = NewRules(now, RuleFiles{}, ruleOptions(t), m.link, m.log.Logger); err != nil {
+	if m.Rules, err = NewRules(now, RuleFiles{Options: ruleOptions(t)}, m.link, m.log.Logger); err != nil {
 		t.Fatal(err)
 	}
 	m.OnChange = func() { m.changes++ }

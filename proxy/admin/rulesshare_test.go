@@ -32,7 +32,7 @@ func TestRulesFollowFiles(t *testing.T) {
 	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 7))
 	prep.write("clients.json", acmeOnly)
-	r := mustStartRules(t, prep.dir, RuleFiles{"rules.yaml", "clients.json"}, new(simredis.Documents))
+	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml", Clients: "clients.json"}, new(simredis.Documents))
 	r.write("rules.yaml", oneRule("a", 8)) // between the start and the watch
 	r.Share(t.Context(), nil, time.Second)
 	r.becomes("a=8 clients v2 file clients=1")
@@ -238,7 +238,7 @@ func TestStoredRulesWithoutTemplate(t *testing.T) {
 	}
 	options := ruleOptions(t)
 	options.HasTemplate = func(string) bool { return false }
-	r := testkit.Must(NewRules(epoch, RuleFiles{}, options, docs, log.Logger))(t)
+	r := testkit.Must(NewRules(epoch, RuleFiles{Options: options}, docs, log.Logger))(t)
 	said := strings.Join(log.Taken(), "\n")
 	if got := tellRules(r.Active()); got != "a=5 v1 api stored" || !strings.Contains(said, `rules[0].refusal.template: there is no template "partner"`) {
 		t.Errorf("in force: %s, logged %s", got, said)
