@@ -24,7 +24,7 @@ func Decode(data []byte, into any) error {
 // DecodeOver is like Decode over the defaults in *into: struct fields that are absent or null in the
 // document are unchanged, except below pointers, lists and maps, which are created again.
 func DecodeOver(data []byte, into any) error {
-	return decode(data, into, decoder{Reader: &Reader{Nulls: true}, over: true})
+	return decode(data, into, decoder{Reader: &Reader{Nulls: true, Over: true}})
 }
 
 // DecodeIgnoringUnknown is like Decode, for documents of other programs: members with unknown names
@@ -41,7 +41,7 @@ func decode(data []byte, into any, d decoder) error {
 		return s.whole(wrong)
 	}
 	fresh := reflect.New(target.Type()).Elem()
-	if d.over {
+	if d.Over {
 		fresh.Set(target)
 	}
 	d.data = data
@@ -100,7 +100,6 @@ func (p *place) String() string {
 type decoder struct {
 	*Reader
 	data []byte // source of Raw values
-	over bool   // null leaves the field of a struct unchanged
 }
 
 // Raw is a JSON value that is kept as written, to be decoded later when its type is known. Its
@@ -288,7 +287,7 @@ func (d *decoder) structOf(n *Node, at *place, v reflect.Value) {
 			d.unknown(name, here, fields, twice(i))
 		case twice(i):
 			d.fault(name.Line, here, "given twice")
-		case d.over && n.Kids[i].Kind == Null:
+		case d.Over && n.Kids[i].Kind == Null:
 		default:
 			d.value(&n.Kids[i], here, v.FieldByIndex(fields[f].index))
 		}

@@ -27,6 +27,8 @@ type Reader struct {
 	Unknown func(Fault)
 	// Nulls allows null for an absent list, map or pointer.
 	Nulls bool
+	// Over allows null for a field of a struct, which it leaves unchanged.
+	Over bool
 
 	faults  Faults
 	further int                      // beyond faultsMax
@@ -100,7 +102,9 @@ func (r *Reader) add(f Fault) {
 		r.further++
 		return
 	}
-	r.faults = append(r.faults, f)
+	if !slices.Contains(r.faults, f) { // a part may be decoded twice: before and after its type is known
+		r.faults = append(r.faults, f)
+	}
 }
 
 // Count returns the number of faults.

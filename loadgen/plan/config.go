@@ -32,9 +32,9 @@ type Config struct {
 
 // A ProfileConfig is the shape of the rate.
 type ProfileConfig struct {
-	Type     string     `json:"type"`
-	Params   strict.Raw `json:"params"`
-	Arrivals string     `json:"arrivals"`
+	Type     string `json:"type"`
+	Params   any    `json:"params"`
+	Arrivals string `json:"arrivals"`
 }
 
 // RequestOptions describe the requests.
@@ -52,14 +52,12 @@ type document struct {
 	Name *string `json:"config"`
 	Config
 	RequestsPerThread *float64 `json:"requestsPerThread"`
-
-	source strict.Node
 }
 
 // has reports whether a field is present: the last of names, inside the others. null counts as
 // absent.
-func (d *document) has(names ...string) bool {
-	n := &d.source
+func (b *builder) has(names ...string) bool {
+	n := b.Root
 	for _, name := range names {
 		if n = n.Member(name); n == nil || n.Kind == strict.Null {
 			return false
@@ -68,47 +66,50 @@ func (d *document) has(names ...string) bool {
 	return true
 }
 
-// read parses a document. Fields that it does not have have their defaults; a required number
-// is NaN.
-func read(data []byte) (*document, error) {
-	d := &document{Config: Config{
-		Duration: math.NaN(), Shard: pace.Shard{Of: 1}, Thresholds: map[string]string{},
-		RequestOptions: RequestOptions{
-			Method: "GET", Headers: map[string]string{}, Query: map[string]string{}, Timeout: timeoutDefault.Seconds(), KeepAlive: true,
-		},
-	}}
-	if err := strict.DecodeOver(data, d); err != nil {
+// read reads a document. Fields that it does not have have their defaults; a required number is
+// NaN.
+func read(data []byte, folder string) (*builder, error) {
+	b := &builder{folder: folder, Reader: strict.Reader{Root: new(strict.Node), Nulls: true, Over: true}}
+	d := &b.document
+	d.Duration, d.Shard.Of, d.Thresholds = math.NaN(), 1, map[string]string{}
+	d.RequestOptions = RequestOptions{
+		Method: "GET", Headers: map[string]string{}, Query: map[string]string{}, Timeout: timeoutDefault.Seconds(), KeepAlive: true,
+	}
+	if err := b.Root.Parse(data); err != nil {
 		return nil, err
 	}
-	return d, d.source.Parse(data)
+	if !b.Decode(b.Root, "", d) && (d.Name != nil || b.Root.Kind != strict.Object) {
+		return nil, b.Err()
+	}
+	return b, nil
 }
 
-// readNamed reads the document in folder that from names. Besides the name, from may only have
-// fields that are null: one with its default would be a fault too, since the file may have
-// another value.
-func readNamed(from *document, folder string) (*document, error) {
-	name := *from.Name
-	refuse := func(format string, args ...any) (*document, error) {
-		return nil, strict.Fault{Path: "config", Message: fmt.Sprintf(format, args...)}
+// named reads the document in the folder that the field config names. Other fields may only be
+// null: one with its default would be a fault too, since the file may have another value.
+func (b *builder) named() (*builder, error) {
+	name := *b.document.Name
+	refuse := func(format string, args ...any) (*builder, error) {
+		b.Fault("config", format, args...)
+		return nil, b.Err()
 	}
-	other := func(n strict.Name) bool { return string(n.Word) != "config" && from.has(string(n.Word)) }
+	other := func(n strict.Name) bool { return string(n.Word) != "config" && b.has(string(n.Word)) }
 	switch {
-	case slices.ContainsFunc(from.source.Names, other):
+	case slices.ContainsFunc(b.Root.Names, other):
 		return refuse("must be the only field: the others belong in the file it names")
-	case folder == "":
+	case b.folder == "":
 		return refuse("names a file of the folder CONFIG_DIR, which is not set")
 	case !plainName.MatchString(name):
 		return refuse("must be the name of a file of letters, digits, '-', '_' and '.', without .json, is %q", name)
 	}
-	named, err := ReadConfig(filepath.Join(folder, name+".json"))
+	data, err := ReadConfig(filepath.Join(b.folder, name+".json"))
 	if err != nil {
 		return refuse("%v", err)
 	}
-	d, err := read(named)
-	if err == nil && d.Name != nil {
+	file, err := read(data, b.folder)
+	if err == nil && file.document.Name != nil {
 		return refuse("must not be used in a configuration that config names")
 	}
-	return d, err
+	return file, err
 }
 
 // plainName matches names that cannot leave their folder.

@@ -2,7 +2,7 @@
 // when, over how many connections, and which thresholds the result must meet.
 //
 // A Plan is complete and valid, so it can be run without the configuration. All faults of
-// a configuration are reported together, each with its path.
+// a configuration are reported together, each with its path and line.
 package plan
 
 import (
@@ -67,15 +67,15 @@ type Plan struct {
 //
 // An error is a strict.Fault or strict.Faults.
 func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
-	d, err := read(data)
-	if err == nil && d.Name != nil {
-		d, err = readNamed(d, folder)
+	b, err := read(data, folder)
+	if err == nil && b.document.Name != nil {
+		b, err = b.named()
 	}
 	if err != nil {
 		return nil, err
 	}
-	b := builder{now: now, folder: folder, has: d.has, plan: &Plan{Config: d.Config}}
-	if d.RequestsPerThread != nil {
+	b.now, b.plan = now, &Plan{Config: b.document.Config}
+	if b.document.RequestsPerThread != nil {
 		b.warn("requestsPerThread has no effect: there are no threads, requests are sent when they are due")
 	}
 	if b.build(); b.Count() > 0 {
@@ -84,12 +84,12 @@ func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
 	return b.plan, nil
 }
 
-// A builder completes a Plan from its Config and collects faults.
+// A builder makes a Plan of a document and collects faults.
 type builder struct {
 	strict.Reader
+	document document
+	folder   string // where traces and named configurations are
 	now      time.Time
-	folder   string                     // where traces are
-	has      func(names ...string) bool // of the document
 	plan     *Plan
 	compiler compiler
 }

@@ -146,13 +146,27 @@ func refuses(t *testing.T, c refused) {
 	}
 }
 
-// All faults are reported at once, each with its path.
+// All faults are reported at once, each with its line and path, and once.
 func TestAllFaultsAreTold(t *testing.T) {
-	_, err := Parse(now, []byte(`{"duration":-1,"concurrency":-1,"profile":{"type":"zigzag"}}`), "")
-	for _, path := range []string{"limiterUrl: ", "duration: ", "concurrency: ", "profile.type: "} {
-		if err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%v does not tell of %s", err, path)
-		}
+	_, err := Parse(now, []byte(`{
+		"duration": -1,
+		"concurrency": 1.5,
+		"profile": {
+			"type": "burst",
+			"params": {"baseRps": "many",
+				"spikeRps": 1, "spikeRps": 1,
+				"spikeDuration": -1}
+		},
+		"rate": 5
+	}`), "")
+	const want = `limiterUrl: is missing; ` +
+		`line 2: duration: must be from 0.001 to 604800 seconds, is -1; ` +
+		`line 3: concurrency: must be a whole number, is 1.5; ` +
+		`line 6: profile.params.baseRps: must be a number, is "many"; ` +
+		`line 7: profile.params.spikeRps: given twice; ` +
+		`line 10: rate: unknown field; allowed: config, limiterUrl, duration, profile, concurrency, seed, shard, startAt, thresholds, requestOptions, requestsPerThread`
+	if fmt.Sprint(err) != want {
+		t.Errorf("faults:\n got %v\nwant %s", err, want)
 	}
 }
 

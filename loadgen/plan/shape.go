@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-json"
-
 	"weir/internal/strict"
 	"weir/loadgen/pace"
 	"weir/loadgen/profile"
@@ -106,7 +104,7 @@ func (b *builder) shape(w *ProfileConfig, length time.Duration) (*profile.Profil
 // if there was a fault.
 func (b *builder) numbers(w *ProfileConfig, names []string) []float64 {
 	var given map[string]float64
-	if !b.decode(w, &given, names...) {
+	if !decode(b, w, &given, names...) {
 		return nil
 	}
 	before := b.Count()
@@ -126,20 +124,15 @@ func (b *builder) numbers(w *ProfileConfig, names []string) []float64 {
 }
 
 // decode decodes the parameters of a profile, which have the given names, over what into has,
-// and writes them back with their defaults.
-func (b *builder) decode(w *ProfileConfig, into any, names ...string) bool {
+// and replaces them by that, with their defaults.
+func decode[T any](b *builder, w *ProfileConfig, into *T, names ...string) bool {
 	if w.Params == nil {
 		b.Fault("profile.params", "is missing; %s has %s", w.Type, strings.Join(names, ", "))
 		return false
 	}
-	err := strict.DecodeOver(w.Params, into)
-	if err == nil {
-		w.Params, err = json.MarshalWithOption(into, json.DisableHTMLEscape())
-	}
-	if f, faulty := errors.AsType[strict.Fault](strict.At("profile.params", err)); faulty {
-		b.Fault(f.Path, "%s", f.Message)
-	}
-	return err == nil
+	good := b.Decode(b.Root.Member("profile").Member("params"), "profile.params", into)
+	w.Params = *into
+	return good
 }
 
 func (b *builder) steps(raw *ProfileConfig, length time.Duration) (*profile.Profile, error) {
@@ -149,7 +142,7 @@ func (b *builder) steps(raw *ProfileConfig, length time.Duration) (*profile.Prof
 			Rps      *float64 `json:"rps"`
 		} `json:"steps"`
 	}
-	if !b.decode(raw, &w, "steps") {
+	if !decode(b, raw, &w, "steps") {
 		return nil, nil
 	}
 	if w.Steps == nil {

@@ -30,7 +30,7 @@ func (b *builder) trace(raw *ProfileConfig, length time.Duration) (*profile.Prof
 		ScaleRps float64 `json:"scaleRps"`
 		Speedup  float64 `json:"speedup"`
 	}{ScaleRps: 1, Speedup: 1}
-	if !b.decode(raw, &w, "file", "speedup", "scaleRps") {
+	if !decode(b, raw, &w, "file", "speedup", "scaleRps") {
 		return nil, nil
 	}
 	const path = "profile.params.file"
