@@ -68,9 +68,8 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	if r.limits, err = admin.NewLimits(time.Now(), c.Limit, local, r.env.Logger); err != nil {
 		t.Fatal(err)
 	}
-	files := admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}
-	options := c.RuleOptions()
-	if r.rules, err = admin.NewRules(time.Now(), files, options, local, r.env.Logger); err != nil {
+	files := admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile, Options: c.RuleOptions()}
+	if r.rules, err = admin.NewRules(time.Now(), files, local, r.env.Logger); err != nil {
 		t.Fatal(err)
 	}
 	r.rules.Share(t.Context(), local, time.Second)
