@@ -34,7 +34,7 @@ const (
 func startPlatform(t *testing.T) *platform {
 	t.Helper()
 	redis := testkit.Must(rig.StartRedis(t.Context()))(t)
-	t.Cleanup(redis.End)
+	t.Cleanup(func() { _ = redis.End() })
 	p := &platform{addrs: make(map[string]string)}
 	_, p.addrs["target"] = launch(t, "target", "TARGET_WORKERS=1", "TARGET_DELAY=4ms", "TARGET_DELAY_DIST=exponential")
 	env := []string{
@@ -65,7 +65,7 @@ const onPostgres = "postgres"
 func (p *platform) startOnPostgres(t *testing.T) {
 	t.Helper()
 	server := testkit.Must(rig.StartPostgres(t.Context()))(t)
-	t.Cleanup(server.End)
+	t.Cleanup(func() { _ = server.End() })
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	write(t, rules, "rules: [{id: user, key: [method], limit: {algorithm: gcra, limit: 20, window: 1, burst: 1}}]\n")
 	_, p.addrs[onPostgres] = launch(t, "proxy", "TARGET_URL=http://"+p.addrs["target"], "POSTGRES_URL="+server.URL(), "POSTGRES_TIMEOUT=2s",

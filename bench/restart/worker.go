@@ -47,7 +47,7 @@ type kind struct {
 // kinds returns all kinds. The rare exchanges find their connections closed by a draining
 // proxy; the others receive Connection: close before.
 func kinds() []kind {
-	stream := rig.AppendPattern(nil, 0, streamBytes)
+	stream := rig.Pattern(streamBytes)
 	n, hash, _ := rig.Digest(bytes.NewReader(stream))
 	var all strings.Builder
 	for i := range events {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,6 +73,25 @@ func Choose(experiment string, all []Part, args []string) (chosen []Part, err er
 		}
 	}
 	return chosen, nil
+}
+
+// A Number is an optional numeric argument of an experiment.
+type Number struct {
+	What               string
+	Usual, Least, Most int
+}
+
+// Read returns the number in args, or Usual if args is empty. Other arguments are a usage
+// error.
+func (n Number) Read(args []string) (int, error) {
+	if len(args) == 0 {
+		return n.Usual, nil
+	}
+	v, err := strconv.Atoi(args[0])
+	if len(args) > 1 || err != nil || v < n.Least || v > n.Most {
+		return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("%s %q: allowed: a whole number from %d to %d", n.What, strings.Join(args, " "), n.Least, n.Most)}
+	}
+	return v, nil
 }
 
 // Each plays parts one after the other. The first that fails is the last.
@@ -145,10 +165,7 @@ func (l *Lab) StartForeign(name, addr string, command ...string) *Process {
 // Redis starts a Redis that ends with the current part. If it has crashed, the part fails.
 func (l *Lab) Redis() *Redis {
 	r := Must(StartRedis(l.Ctx))
-	l.ends = append(l.ends, func() error {
-		defer r.End()
-		return r.crashed()
-	})
+	l.ends = append(l.ends, r.End)
 	return r
 }
 
@@ -156,10 +173,7 @@ func (l *Lab) Redis() *Redis {
 // part fails.
 func (l *Lab) Postgres(settings ...string) *Postgres {
 	p := Must(StartPostgres(l.Ctx, settings...))
-	l.ends = append(l.ends, func() error {
-		defer p.End()
-		return p.crashed()
-	})
+	l.ends = append(l.ends, p.End)
 	return p
 }
 

@@ -12,12 +12,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/goccy/go-json"
 
+	"weir/bench/result"
+	"weir/internal/service"
 	"weir/loadgen/record"
 )
 
@@ -175,22 +178,17 @@ func (l Load) plan() map[string]any {
 		}
 		profile["type"], profile["params"] = "steps", map[string]any{"steps": steps}
 	}
-	p := map[string]any{"limiterUrl": l.URL, "duration": length.Seconds(), "profile": profile, "concurrency": l.Connections, "seed": l.Seed}
+	options := make(map[string]any)
+	p := map[string]any{"limiterUrl": l.URL, "duration": length.Seconds(), "profile": profile, "concurrency": l.Connections, "seed": l.Seed,
+		"shard": map[string]int{"index": l.Shard, "of": max(1, l.Shards)}, "requestOptions": options}
 	if !l.StartAt.IsZero() {
 		p["startAt"] = l.StartAt.UTC().Format(time.RFC3339Nano)
 	}
-	if l.Shards > 0 {
-		p["shard"] = map[string]int{"index": l.Shard, "of": l.Shards}
-	}
-	options := make(map[string]any)
 	if l.Timeout > 0 {
 		options["timeout"] = l.Timeout.Seconds()
 	}
 	if l.Body != "" {
 		options["method"], options["body"], options["headers"] = "POST", l.Body, map[string]string{"Content-Type": "application/json"}
-	}
-	if len(options) > 0 {
-		p["requestOptions"] = options
 	}
 	return p
 }
@@ -213,4 +211,40 @@ func readOutcomes(path string) (list []Outcome) {
 		list = append(list, Outcome{time.Duration(due) * time.Microsecond, time.Duration(done) * time.Microsecond, status})
 	}
 	return list
+}
+
+// Verdicts counts the verdicts of runs, as in "2 VALID, 1 DEGRADED".
+func Verdicts[T any](runs []T, of func(T) record.Verdict) string {
+	count := make(map[record.Verdict]int)
+	for _, r := range runs {
+		count[of(r)]++
+	}
+	var counts []string
+	for _, v := range record.Verdicts() {
+		if count[v] > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", count[v], v))
+		}
+	}
+	return strings.Join(counts, ", ")
+}
+
+// Inconclusive returns an error if one of the loads was not as planned. Figures then describe
+// this machine rather than the programs under test. The program ends with status 3, and no
+// record is kept.
+func Inconclusive(loads ...*Loaded) error {
+	at := slices.IndexFunc(loads, func(l *Loaded) bool { return l.Verdict == record.Invalid })
+	if at < 0 {
+		return nil
+	}
+	return &service.ExitError{Status: 3, Err: fmt.Errorf(
+		"inconclusive: this machine was too busy for the load (%s); run it again with less other work: %w", strings.Join(loads[at].Reasons, "; "), result.ErrNotKept)}
+}
+
+// Doubt is Inconclusive for the loads of runs that missed an expectation. It returns nil if one
+// of these loads was as planned, because that run proves the failure.
+func Doubt(wrong []*Loaded) error {
+	if slices.ContainsFunc(wrong, func(l *Loaded) bool { return Inconclusive(l) == nil }) {
+		return nil
+	}
+	return Inconclusive(wrong...)
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -226,8 +225,6 @@ type tail struct {
 
 // tailMax bounds how much of a program's output is kept.
 const tailMax = 256 << 10
-
-var _ io.Writer = (*tail)(nil)
 
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()

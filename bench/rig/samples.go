@@ -69,13 +69,7 @@ func Served(ctx context.Context, targetAddr string) (uint64, error) {
 // counted, and the largest finite bound if the quantile is above it. Only series with all labels
 // count.
 func (s Samples) Quantile(q float64, before Samples, family string, labels ...string) float64 {
-	return quantile(q, s.buckets(before, family, labels))
-}
-
-// buckets returns the increases of the cumulative counts of a histogram by upper bound, summed
-// over its series.
-func (s Samples) buckets(before Samples, family string, labels []string) map[float64]float64 {
-	grown := make(map[float64]float64)
+	grown := make(map[float64]float64) // cumulative counts by upper bound, summed over the series
 	for name, v := range s {
 		rest, ours := strings.CutPrefix(name, family+"_bucket{")
 		_, le, bounded := strings.Cut(rest, `le="`)
@@ -87,7 +81,7 @@ func (s Samples) buckets(before Samples, family string, labels []string) map[flo
 			grown[bound] += v - before[name]
 		}
 	}
-	return grown
+	return quantile(q, grown)
 }
 
 // quantile returns a quantile from cumulative counts by upper bound.

@@ -43,7 +43,7 @@ func smallBuffer(ctx context.Context, c net.Conn) context.Context {
 // which identifies the proxy.
 //
 //	/api/test        200, OK
-//	/bytes/N         N bytes, those of Pattern
+//	/bytes/N         N bytes of the Pattern
 //	/hash            the number of bytes received, and their SHA-256
 //	/after/D         200 after the duration D
 //	/events/N/D      N server-sent events numbered from 0, one every D
@@ -85,14 +85,12 @@ func Misbehaviour() http.Handler {
 	})
 }
 
-// Pattern returns the byte at an offset of a body from /bytes. Its period is not a power of
-// two, so that lost and repeated pieces are detected.
-func Pattern(offset int64) byte { return 'a' + byte(offset%23) }
-
-// AppendPattern appends n bytes of the pattern, starting at an offset.
-func AppendPattern(b []byte, offset int64, n int) []byte {
-	for i := range int64(n) {
-		b = append(b, Pattern(offset+i))
+// Pattern returns n bytes whose period, 23, is not a power of two, so that lost and repeated
+// pieces are detected.
+func Pattern(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = 'a' + byte(i%23)
 	}
 	return b
 }
@@ -112,7 +110,7 @@ func sendBytes(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
 	const piece = 23 << 10 // whole periods
-	pattern := AppendPattern(nil, 0, piece)
+	pattern := Pattern(piece)
 	for n > 0 {
 		m := min(n, piece)
 		if _, err := w.Write(pattern[:m]); err != nil {

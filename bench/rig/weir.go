@@ -19,37 +19,6 @@ type Topology struct {
 	Store         Kind     // where the proxies keep their limits
 }
 
-// A Kind is a kind of store.
-type Kind string
-
-// The kinds of stores.
-const (
-	OwnStore      Kind = "" // in the process of each proxy
-	RedisStore    Kind = "Redis"
-	PostgresStore Kind = "PostgreSQL"
-)
-
-// A Store is a server in which proxies share limits.
-type Store interface {
-	Kill()
-	Restart(ctx context.Context) error
-	Pid() int
-}
-
-// open starts a store and returns the setting by which proxies find it; nil and "" for
-// OwnStore.
-func (k Kind) open(l *Lab) (s Store, setting string) {
-	switch k {
-	case RedisStore:
-		r := l.Redis()
-		return r, "REDIS_HOST=" + r.Addr
-	case PostgresStore:
-		p := l.Postgres()
-		return p, "POSTGRES_URL=" + p.URL()
-	}
-	return nil, ""
-}
-
 // A Rig holds the running programs of a Topology.
 //
 // Owned by one goroutine.
@@ -99,6 +68,31 @@ func (l *Lab) StartApart(files int, env ...string) *Proxy {
 	l.Keep(p.Kill)
 	Check(p.AwaitPort(l.Ctx, p.Addr))
 	return p
+}
+
+// A Master is a proxy that decides for sidecars and forwards nothing.
+type Master struct {
+	*Process
+	Addr string // of the decision port
+	Own  string // of its own endpoints
+	Env  []string
+
+	lab *Lab
+}
+
+// Master starts a master with settings of the form NAME=value, and waits until it answers. It
+// ends with the current part.
+func (l *Lab) Master(env ...string) *Master {
+	m := &Master{Addr: Must(freeport.Addr()), Own: Must(freeport.Addr()), Env: env, lab: l}
+	m.Restart()
+	return m
+}
+
+// Restart starts the master again after Kill, at the same address and with Env.
+func (m *Master) Restart() {
+	_, port, _ := strings.Cut(m.Addr, ":")
+	m.Process = m.lab.StartAt("proxy", m.Own, append([]string{"TARGET_URL=none", "DECISION_PORT=" + port}, m.Env...)...)
+	Check(m.AwaitPort(m.lab.Ctx, m.Addr))
 }
 
 // Launch starts one of our programs at addr and does not wait for it. files limits its

@@ -17,6 +17,77 @@ import (
 	"weir/internal/freeport"
 )
 
+// A Kind is a kind of store.
+type Kind string
+
+// The kinds of stores.
+const (
+	OwnStore      Kind = "" // in the process of each proxy
+	RedisStore    Kind = "Redis"
+	PostgresStore Kind = "PostgreSQL"
+)
+
+// A Store is a server in which proxies share limits.
+type Store interface {
+	Kill()
+	Restart(ctx context.Context) error
+	Pid() int
+}
+
+// open starts a store and returns the setting by which proxies find it; nil and "" for
+// OwnStore.
+func (k Kind) open(l *Lab) (s Store, setting string) {
+	switch k {
+	case RedisStore:
+		r := l.Redis()
+		return r, "REDIS_HOST=" + r.Addr
+	case PostgresStore:
+		p := l.Postgres()
+		return p, "POSTGRES_URL=" + p.URL()
+	}
+	return nil, ""
+}
+
+// A Redis is a redis-server on loopback that stores nothing on disk.
+type Redis struct {
+	*Process
+	Addr string
+	dir  string
+}
+
+// StartRedis starts a redis-server. It fails if none is installed.
+func StartRedis(ctx context.Context) (r *Redis, err error) {
+	err = Try(func() {
+		Check(Installed("redis-server"))
+		r = &Redis{Addr: Must(freeport.Addr()), dir: Must(os.MkdirTemp("", "weir-redis-"))}
+		if err := r.Restart(ctx); err != nil {
+			_ = r.End()
+			Check(err)
+		}
+	})
+	return r, err
+}
+
+// Restart starts the server again after Kill, at the same address and empty.
+func (r *Redis) Restart(ctx context.Context) (err error) {
+	host, port, _ := strings.Cut(r.Addr, ":")
+	r.Process, err = Start("redis-server", nil, "redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "", "--appendonly", "no")
+	if err != nil {
+		return err
+	}
+	return r.AwaitPort(ctx, r.Addr)
+}
+
+// End kills the server and removes its folder. It fails if the server had crashed.
+func (r *Redis) End() error {
+	defer os.RemoveAll(r.dir)
+	err := r.crashed()
+	if r.Process != nil { // otherwise it could not be started
+		r.Kill()
+	}
+	return err
+}
+
 // A Postgres is a PostgreSQL server on loopback, with a superuser "weir" without a password.
 // It does not run as root, because PostgreSQL refuses that.
 type Postgres struct {
@@ -43,7 +114,7 @@ func StartPostgres(ctx context.Context, settings ...string) (p *Postgres, err er
 		// Other users may not have access to os.TempDir.
 		p = &Postgres{programs: filepath.Dir(found[len(found)-1]), settings: settings, Addr: Must(freeport.Addr()), dir: Must(os.MkdirTemp("/tmp", "weir-postgres-"))}
 		if err := Try(func() { p.prepare(); Check(p.Restart(ctx)) }); err != nil {
-			p.End()
+			_ = p.End()
 			Check(err)
 		}
 	})
@@ -110,10 +181,12 @@ func (p *Postgres) Kill() {
 	p.Process.Kill()
 }
 
-// End kills the server and removes its folder.
-func (p *Postgres) End() {
+// End kills the server and removes its folder. It fails if the server had crashed.
+func (p *Postgres) End() error {
+	defer os.RemoveAll(p.dir)
+	err := p.crashed()
 	if p.Process != nil { // otherwise it could not be started
 		p.Kill()
 	}
-	_ = os.RemoveAll(p.dir)
+	return err
 }
