@@ -31,21 +31,25 @@ type Order struct {
 // Register adds the settings to s. When s has been parsed, o holds them.
 func (o *Order) Register(s *service.Settings) {
 	s.Float(&o.Compress, "COMPRESS", compressUsual, 1, 3600, "with scenario: factor by which time is compressed; rates are not changed")
-	s.Func("ALGORITHM", "off,fixed,sliding,token", "with scenario: algorithms, comma separated", strings.Join(algorithms, ", "), func(text string) (err error) {
-		o.Algorithms, err = choice(text, algorithms)
-		return err
-	})
-	s.Func("STORE", strings.Join(stores, ","), "with scenario: stores, comma separated", strings.Join(stores, ", "), func(text string) (err error) {
-		o.Stores, err = choice(text, stores)
-		return err
-	})
-	s.Func("ADVISOR", "off,on", "with scenario: without the advisor, with it, or both", "off, on", func(text string) error {
-		words, err := choice(text, []string{"off", "on"})
+	list := func(name, def, meaning string, allowed []string, set func(words []string)) {
+		s.Func(name, def, "with scenario: "+meaning, strings.Join(allowed, ", "), func(text string) error {
+			words := strings.Split(text, ",")
+			for _, word := range words {
+				if !slices.Contains(allowed, word) {
+					return fmt.Errorf("%q is not allowed", word)
+				}
+			}
+			set(words)
+			return nil
+		})
+	}
+	list("ALGORITHM", "off,fixed,sliding,token", "algorithms, comma separated", algorithms, func(words []string) { o.Algorithms = words })
+	list("STORE", strings.Join(stores, ","), "stores, comma separated", stores, func(words []string) { o.Stores = words })
+	list("ADVISOR", "off,on", "without the advisor, with it, or both", []string{"off", "on"}, func(words []string) {
 		o.Advisors = nil
 		for _, word := range words {
 			o.Advisors = append(o.Advisors, word == "on")
 		}
-		return err
 	})
 	s.String(&o.Dir, "RESULTS_DIR", ResultsDir, "folder for records and plots; BENCHMARKS.md is updated only from the default")
 }
@@ -120,14 +124,4 @@ func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.W
 		runs = append(runs, r)
 	}
 	return runs
-}
-
-func choice(text string, allowed []string) (list []string, err error) {
-	for word := range strings.SplitSeq(text, ",") {
-		if !slices.Contains(allowed, word) {
-			return nil, fmt.Errorf("%q is not allowed", word)
-		}
-		list = append(list, word)
-	}
-	return list, nil
 }

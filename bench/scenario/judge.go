@@ -33,7 +33,6 @@ type Run struct {
 
 // Metrics are the figures of a run. Shares are of all requests sent.
 type Metrics struct {
-	Offered   float64 // requests per second sent
 	Answered  float64 // answered 200, per second
 	Goodput   float64 // answered 200 within patience, per second
 	Refused   float64 // share answered 429
@@ -57,7 +56,7 @@ func (r *Run) measure(s *Scenario, inTime uint64) {
 	l, m := r.Load, &r.Metrics
 	span := s.Length().Seconds() / s.scale(r.Compress)
 	sent := math.Max(1, float64(l.Sent))
-	m.Offered, m.Answered, m.Goodput = float64(l.Sent)/span, float64(l.Success)/span, float64(inTime)/span
+	m.Answered, m.Goodput = float64(l.Success)/span, float64(inTime)/span
 	m.Refused, m.Latency = float64(l.RateLimited)/sent, l.LatencySuccess
 	var bad uint64
 	for status, n := range l.StatusCodes {

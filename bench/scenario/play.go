@@ -34,9 +34,9 @@ func (st *stage) play(c Case, compress float64, out io.Writer) *Run {
 	st.setUp(c, s, compress)
 	run := &Run{Case: c, Compress: compress}
 	watched, stop := context.WithCancel(st.Ctx)
-	watch := sampler{proxyAddr: st.ProxyAddrs[0], targetAddr: st.TargetAddr}
+	var read []reading
 	var wg sync.WaitGroup
-	wg.Go(func() { watch.run(watched) })
+	wg.Go(func() { read = readings(watched, st.ProxyAddrs[0], st.TargetAddr) })
 	began := time.Now()
 	run.Load = st.During(func() {
 		for _, t := range s.Troubles {
@@ -49,7 +49,7 @@ func (st *stage) play(c Case, compress float64, out io.Writer) *Run {
 	for i := range run.Troubles { // relative to the start of the load
 		run.Troubles[i].At -= run.Load.StartedAt.Sub(began)
 	}
-	run.Samples = samples(watch.readings, run.Load.StartedAt, time.Duration(float64(s.Length())/s.scale(compress)))
+	run.Samples = samples(read, run.Load.StartedAt, time.Duration(float64(s.Length())/s.scale(compress)))
 	run.measure(s, run.Load.Within(patience))
 	return run
 }

@@ -18,26 +18,20 @@ type reading struct {
 	proxy, target rig.Samples
 }
 
-// A sampler reads the metrics of a proxy and a target until ctx ends.
-//
-// Owned by one goroutine.
-type sampler struct {
-	proxyAddr, targetAddr string
-	readings              []reading
-}
-
-// run reads until ctx ends. Failed readings are skipped, as programs may have been killed.
-func (s *sampler) run(ctx context.Context) {
+// readings reads the metrics of a proxy and a target until ctx ends. Failed readings are
+// skipped, as programs may have been killed.
+func readings(ctx context.Context, proxyAddr, targetAddr string) (list []reading) {
 	read := func(time.Time) {
 		at := time.Now() // the tick may be older
-		p, err1 := rig.Scrape(ctx, s.proxyAddr)
-		t, err2 := rig.Scrape(ctx, s.targetAddr)
+		p, err1 := rig.Scrape(ctx, proxyAddr)
+		t, err2 := rig.Scrape(ctx, targetAddr)
 		if err1 == nil && err2 == nil {
-			s.readings = append(s.readings, reading{at, p, t})
+			list = append(list, reading{at, p, t})
 		}
 	}
 	read(time.Now())
 	every.Pause(ctx.Done(), sampleStep, read)
+	return list
 }
 
 // samples returns the differences between readings from the start of the load to its end.

@@ -140,7 +140,7 @@ func TestMeasure(t *testing.T) {
 	r.Samples[2].TargetP95 = 0.5
 	r.measure(find("overload"), 600)
 	m := r.Metrics
-	if m.Offered != 100 || m.Answered != 40 || m.Goodput != 30 || m.Refused != 0.2 || m.Failed5xx != 0.2 || math.Abs(m.Lost-0.2) > 1e-9 {
+	if m.Answered != 40 || m.Goodput != 30 || m.Refused != 0.2 || m.Failed5xx != 0.2 || math.Abs(m.Lost-0.2) > 1e-9 {
 		t.Errorf("shares: %+v", m)
 	}
 	// The target had room for 500 of the 1000 that were refused each second, of
