@@ -1,6 +1,14 @@
 package closedloop
 
-import "weir/proxy/limit"
+import (
+	"math"
+	"time"
+
+	"weir/advisor/core"
+	"weir/advisor/forecast"
+	"weir/advisor/policy"
+	"weir/proxy/limit"
+)
 
 // The names of the contestants that tables and verdicts refer to.
 const (
@@ -45,4 +53,65 @@ func Alone() Contestant { return advised("limit and advisor", false) }
 func Contestants() []Contestant {
 	return []Contestant{Perfect(), Unlimited(), Limited("limit", false), Alone(),
 		Gated(), Limited("limit and gate", true), Advisor()}
+}
+
+// trailAhead is the horizon that is kept for a plot.
+const trailAhead = 5 * time.Minute
+
+// An adviser is the advisor's core with the history.
+//
+// Owned by its run.
+type adviser struct {
+	s     *Scenario
+	core  *core.Core
+	trail []Foreseen
+	most  float64 // of the gate's limit
+}
+
+// Tuning returns the settings of an advisor in the scenario.
+func (s *Scenario) Tuning() core.Tuning {
+	least, most := s.Bounds()
+	return core.Tuning{Forecast: forecast.Settings{Location: time.UTC}, Policy: policy.Settings{LimitMin: least, LimitMax: most, CapacityHint: s.Hint}}
+}
+
+// advised returns the advisor, with the gate or alone.
+func advised(name string, gate bool) Contestant {
+	return Contestant{name, func(s *Scenario) Control {
+		a := &adviser{s: s, core: core.New(s.Tuning())}
+		if len(s.Memory) > 0 {
+			c, damages := core.Restore(s.Tuning(), s.Memory)
+			if len(damages) > 0 {
+				panic("bug: a scenario's memory cannot be read: " + damages[0].Error())
+			}
+			a.core = c
+		}
+		return Control{Initial: s.Initial(), Gate: gate, Advise: a.advise, Trail: &a.trail, GateMax: &a.most}
+	}}
+}
+
+func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
+	reply := a.core.Take(&n.Snapshot)
+	if reply.Err != nil {
+		return limit.Config{}, false
+	}
+	a.most = reply.Advice.GateMax
+	if i := int(trailAhead/core.AnswerStep) - 1; a.s.Record && i < len(reply.Points) {
+		p := reply.Points[i]
+		a.trail = append(a.trail, Foreseen{n.Elapsed + trailAhead.Seconds(), p.Q05, p.Q50, p.Q95})
+	}
+	if a.s.Listen != nil {
+		a.s.Listen(n, reply)
+	}
+	return configOf(reply.Limit)
+}
+
+// configOf converts a recommendation to the limiter's form; false if it is invalid, then
+// the limit stays.
+func configOf(l policy.Limit) (limit.Config, bool) {
+	a, err := limit.ParseAlgorithm(l.Algorithm)
+	if err != nil {
+		return limit.Config{}, false
+	}
+	c := limit.Config{Algorithm: a, Limit: int64(math.Round(l.Limit)), Window: l.Window, Capacity: int64(math.Round(l.Capacity)), FillRate: l.FillRate, Burst: int64(l.Burst)}.Rounded()
+	return c, c.Validate() == nil
 }

@@ -215,11 +215,8 @@ func (r *run) request(a arrival) {
 
 // admits decides as the perfect gate or the limit does.
 func (r *run) admits(now float64) bool {
-	switch {
-	case r.c.Perfect > 0:
+	if r.c.Perfect > 0 {
 		return r.queue.next(now)-now <= r.c.Perfect*r.promise
-	case now >= r.s.Away[0] && now < r.s.Away[1]:
-		return true
 	}
 	granted, _ := r.lim.Take(r.origin+int64(now*microsecond), &r.state, 1, 1)
 	return granted == 1

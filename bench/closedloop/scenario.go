@@ -21,7 +21,6 @@ type Scenario struct {
 	Retry  float64       // probability that a client retries
 	Cycle  time.Duration // between snapshots while the gate does not bind
 	Hint   float64       // the capacity that the operator expects; 0: unknown
-	Away   [2]float64    // from and until when the store is unavailable and all is let through; seconds since the start
 	// Restarts are when the proxy is replaced by a new one, whole seconds since the start. The
 	// limit stays, but the gate and the bound of its limit are lost.
 	Restarts []int

@@ -80,9 +80,6 @@ func (n *snapshots) take(r *run) (s Snapshot, arrives bool) {
 		Observed: float64(n.offered) / span, Forwarded: float64(n.offered-n.denied) / span,
 		Rejected: float64(n.denied) / float64(max(1, n.offered)), Errors: float64(n.failed) / float64(max(1, n.answers)),
 		P95: n.latencies.quantile(.95), Ended: float64(n.answers), Limit: limitOf(r.config)}}
-	if n.last < r.s.Away[1] && n.at > r.s.Away[0] {
-		s.Mode = policy.FailOpen
-	}
 	if u := &n.used; u.places > 0 {
 		s.InFlight, s.GateLimit, s.GateShare = u.taken/span, u.places/span, u.bound/u.places
 	}

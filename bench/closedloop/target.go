@@ -24,9 +24,6 @@ type Target struct {
 	ServiceMean float64 // seconds
 	ServiceCV   float64 // deviation over mean, of a log-normal distribution
 	Stages      []Stage // ascending, the first from 0; none: nothing changes
-	// Queue bounds the queue, in seconds of waiting; beyond, the target answers 503
-	// at once. 0: 10.
-	Queue float64
 }
 
 // Capacity returns how many requests per second the target can serve at t.
@@ -46,8 +43,8 @@ func (g *Target) stage(t float64) Stage {
 }
 
 const (
-	timeout  = 2.0 // seconds until a client gives up; the target completes the work
-	queueMax = 10.0
+	timeout  = 2.0  // seconds until a client gives up; the target completes the work
+	queueMax = 10.0 // seconds of waiting; beyond, the target answers 503 at once
 )
 
 // The service times of all targets that are compared.
@@ -74,15 +71,10 @@ type queue struct {
 	service logNormal
 	draw    *rand.Rand
 	fault   *rand.Rand
-	most    float64 // seconds of waiting
 }
 
 func newQueue(g *Target, seed uint64) *queue {
-	q := &queue{service: newLogNormal(g.ServiceMean, g.ServiceCV), most: g.Queue,
-		draw: newRand(seed, streamService), fault: newRand(seed, streamFaults)}
-	if q.most == 0 {
-		q.most = queueMax
-	}
+	q := &queue{service: newLogNormal(g.ServiceMean, g.ServiceCV), draw: newRand(seed, streamService), fault: newRand(seed, streamFaults)}
 	stages := g.Stages
 	if len(stages) == 0 {
 		stages = []Stage{{Factor: 1}}
@@ -120,7 +112,7 @@ func (q *queue) next(now float64) (start float64) {
 // whether it fails; or that the queue is full.
 func (q *queue) serve(now float64) (start, done float64, fails, full bool) {
 	start = q.next(now)
-	if start-now > q.most {
+	if start-now > queueMax {
 		return 0, 0, false, true
 	}
 	p := &q.places[q.now]
