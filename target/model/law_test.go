@@ -172,7 +172,7 @@ func TestAnyOrderOfCalls(t *testing.T) {
 	for seed := range uint64(20) {
 		chance := rand.New(rand.NewPCG(seed, 2))
 		m := newModel(t, service(3, 8, 5*ms, 20*ms), seed)
-		inside := map[int]Ticket{}
+		inside := map[int]Ticket[int]{}
 		now := epoch
 		for who := 1; who <= 3000; who++ {
 			now = now.Add(time.Duration(chance.IntN(4)-1) * ms) // also back

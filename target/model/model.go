@@ -30,12 +30,6 @@ func (o Outcome) String() string {
 // Final reports whether the outcome is final.
 func (o Outcome) Final() bool { return o >= Served }
 
-// A Ticket identifies a started or queued request for Cancel. The zero Ticket identifies none.
-type Ticket struct {
-	slot  int32
-	issue uint32
-}
-
 // A Done is the end of a started or queued request.
 type Done[T any] struct {
 	Who     T             // as passed to Arrive
@@ -60,9 +54,9 @@ type Model[T any] struct {
 	origin time.Time     // times inside count from here
 	now    time.Duration // all events up to here have been processed
 
-	places  places[T]                           // every request inside, and the order of the queue
-	running agenda.Agenda[time.Duration, int32] // places of the requests with a worker, by end of service
-	done    []Done[T]                           // ended and not yet returned
+	places  places[T]                               // every request inside, and the order of the queue
+	running agenda.Agenda[time.Duration, *place[T]] // requests with a worker, by end of service
+	done    []Done[T]                               // ended and not yet returned
 }
 
 // New returns an idle service at now, which takes its random numbers from chance. If cfg is
@@ -71,7 +65,9 @@ func New[T any](now time.Time, cfg Config, chance *rand.Rand) (*Model[T], error)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Model[T]{cfg: cfg, chance: chance, origin: now, places: newPlaces[T]()}, nil
+	m := &Model[T]{cfg: cfg, chance: chance, origin: now}
+	m.places.queue.before, m.places.queue.after = &m.places.queue, &m.places.queue
+	return m, nil
 }
 
 // Config returns the behaviour in force.
@@ -87,23 +83,23 @@ func (m *Model[T]) Waiting() int { return m.places.waiting }
 // Arrive adds a request at now. If the outcome is Started or Queued, the ticket identifies the
 // request, and a later Expire returns its end with who; otherwise the outcome is final. If now is
 // before an earlier now, that one is used.
-func (m *Model[T]) Arrive(now time.Time, who T) (Ticket, Outcome) {
+func (m *Model[T]) Arrive(now time.Time, who T) (Ticket[T], Outcome) {
 	m.advance(now.Sub(m.origin))
 	switch {
 	case m.free():
 		service, outcome := m.draw()
 		if service == 0 {
-			return Ticket{}, outcome
+			return Ticket[T]{}, outcome
 		}
-		i := m.places.add(who, m.now)
-		m.run(i, service, outcome)
-		return m.places.ticket(i), Started
+		s := m.places.add(who, m.now)
+		m.run(s, service, outcome)
+		return s.ticket(), Started
 	case m.places.waiting < m.cfg.Queue:
-		i := m.places.add(who, m.now)
-		m.places.enqueue(i)
-		return m.places.ticket(i), Queued
+		s := m.places.add(who, m.now)
+		m.places.enqueue(s)
+		return s.ticket(), Queued
 	default:
-		return Ticket{}, Refused
+		return Ticket[T]{}, Refused
 	}
 }
 
@@ -145,22 +141,19 @@ func (m *Model[T]) Change(now time.Time, cfg Config) error {
 // Cancel cancels a request whose client has disconnected, and reports whether the request was
 // still inside. A waiting request frees its place. One with a worker occupies it to the end, as in
 // a service that does not notice.
-func (m *Model[T]) Cancel(t Ticket) bool {
-	s := m.places.find(t)
-	if s == nil {
+func (m *Model[T]) Cancel(t Ticket[T]) bool {
+	s := t.place
+	if s == nil || s.issue != t.issue {
 		return false
 	}
-	switch s.state {
-	case queued:
-		m.places.unlink(t.slot)
-		m.places.remove(t.slot)
-	case running:
-		s.state = abandoned
-		s.issue++ // invalidates the ticket
-		s.who = *new(T)
-	default:
-		panic("bug: ticket of a request that is " + s.state.String())
+	if s.state == queued {
+		m.places.unlink(s)
+		m.places.remove(s)
+		return true
 	}
+	s.state = abandoned
+	s.issue++
+	s.who = *new(T)
 	return true
 }
 
@@ -209,21 +202,19 @@ func (m *Model[T]) advance(to time.Duration) {
 
 // complete ends the service that is due first and gives its worker to the queue.
 func (m *Model[T]) complete() {
-	_, i := m.running.Next()
-	s := m.places.at(i)
+	_, s := m.running.Next()
 	if s.state == running {
 		m.end(s, s.outcome)
 	}
-	m.places.remove(i)
+	m.places.remove(s)
 	m.fill()
 }
 
 func (m *Model[T]) timeOut() {
-	i := m.places.dequeue()
-	s := m.places.at(i)
+	s := m.places.dequeue()
 	s.wait = m.now - s.arrived
 	m.end(s, TimedOut)
-	m.places.remove(i)
+	m.places.remove(s)
 }
 
 // fill gives free workers to waiting requests, first come first served.
@@ -238,13 +229,12 @@ func (m *Model[T]) free() bool {
 	return m.cfg.Workers == 0 || m.Busy() < m.cfg.Workers
 }
 
-// run gives a worker to the request in place i.
-func (m *Model[T]) run(i int32, service time.Duration, outcome Outcome) {
-	s := m.places.at(i)
+// run gives a worker to a request.
+func (m *Model[T]) run(s *place[T], service time.Duration, outcome Outcome) {
 	s.state = running
 	s.wait = m.now - s.arrived
 	s.outcome = outcome
-	m.running.Add(m.now+service, i)
+	m.running.Add(m.now+service, s)
 }
 
 // end records the end of a request for the next Expire.

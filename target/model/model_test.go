@@ -36,7 +36,7 @@ type step struct {
 func play(t *testing.T, cfg Config, steps []step) {
 	t.Helper()
 	m := newModel(t, cfg, 1)
-	tickets := map[int]Ticket{}
+	tickets := map[int]Ticket[int]{}
 	for n, s := range steps {
 		now := epoch.Add(s.at)
 		said := ""
@@ -164,7 +164,7 @@ func TestCancel(t *testing.T) {
 		{at: 20 * ms, cancel: 3, want: "false", busy: 1},
 		{at: 30 * ms, want: "5 served@30ms 0s"},
 	})
-	if newModel(t, Default(), 1).Cancel(Ticket{}) {
+	if newModel(t, Default(), 1).Cancel(Ticket[int]{}) {
 		t.Error("the zero ticket names a request")
 	}
 }

@@ -6,18 +6,10 @@ import "time"
 type placeState uint8
 
 const (
-	vacant    placeState = iota // no request
-	queued                      // waits for a worker
+	queued    placeState = iota // waits for a worker
 	running                     // has a worker
 	abandoned                   // has a worker, but its client has disconnected
 )
-
-func (s placeState) String() string {
-	return [...]string{"vacant", "queued", "running", "abandoned"}[s]
-}
-
-// none is the index of no place.
-const none = int32(-1)
 
 // A place holds one request from its arrival to its end.
 //
@@ -26,109 +18,69 @@ type place[T any] struct {
 	who     T
 	arrived time.Duration // since the Model's origin
 	wait    time.Duration // known when running
-	// before and after link the queue while queued; after links the vacant
-	// places while vacant.
-	before, after int32
-	// issue distinguishes the ticket of this request from that of an earlier one in the same
-	// place. It is not 0 while a request is here.
-	issue   uint32
-	outcome Outcome // how the service will end; known when running
-	state   placeState
+	// before and after link the queue while queued; after links the vacant places while vacant.
+	before, after *place[T]
+	issue         uint32  // changes when the request has ended, or is abandoned
+	outcome       Outcome // how the service will end; known when running
+	state         placeState
 }
 
-// places holds the requests inside the service. The waiting ones form a doubly linked list, so
+// A Ticket identifies a started or queued request for Cancel. The zero Ticket identifies none.
+type Ticket[T any] struct {
+	place *place[T]
+	issue uint32
+}
+
+func (s *place[T]) ticket() Ticket[T] { return Ticket[T]{s, s.issue} }
+
+// places holds the requests inside the service. The waiting ones form a doubly linked ring, so
 // adding and removing a request takes constant time.
 //
 // Owned by its loop.
 type places[T any] struct {
-	all         []place[T]
-	vacant      int32 // head of the list of vacant places
-	front, back int32 // of the queue
-	waiting     int   // length of the queue
+	vacant  *place[T] // head of the list of vacant places
+	queue   place[T]  // holds no request; after it comes the first of the queue, before it the last
+	waiting int       // length of the queue
 }
-
-func newPlaces[T any]() places[T] {
-	return places[T]{vacant: none, front: none, back: none}
-}
-
-func (p *places[T]) at(i int32) *place[T] { return &p.all[i] }
 
 // first returns the request that has waited longest; the queue must not be empty.
-func (p *places[T]) first() *place[T] { return &p.all[p.front] }
+func (p *places[T]) first() *place[T] { return p.queue.after }
 
 // add returns a place for a request. The caller must set its state.
-func (p *places[T]) add(who T, arrived time.Duration) int32 {
-	i := p.vacant
-	if i == none {
-		i = int32(len(p.all))
-		p.all = append(p.all, place[T]{})
+func (p *places[T]) add(who T, arrived time.Duration) *place[T] {
+	s := p.vacant
+	if s == nil {
+		s = new(place[T])
 	} else {
-		p.vacant = p.all[i].after
+		p.vacant = s.after
 	}
-	s := &p.all[i]
 	s.who, s.arrived = who, arrived
-	s.issue++
-	if s.issue == 0 { // wrapped around; 0 is reserved for the zero Ticket
-		s.issue = 1
-	}
-	return i
-}
-
-// remove makes a place vacant. It must not be linked in the queue.
-func (p *places[T]) remove(i int32) {
-	s := &p.all[i]
-	s.who = *new(T) // release what it points to
-	s.state = vacant
-	s.after = p.vacant
-	p.vacant = i
-}
-
-func (p *places[T]) ticket(i int32) Ticket { return Ticket{slot: i, issue: p.all[i].issue} }
-
-// find returns the place of a ticket's request, or nil if it has ended.
-func (p *places[T]) find(t Ticket) *place[T] {
-	if t.issue == 0 || int(t.slot) >= len(p.all) {
-		return nil
-	}
-	s := &p.all[t.slot]
-	if s.issue != t.issue || s.state == vacant {
-		return nil
-	}
 	return s
 }
 
-// enqueue puts place i at the back of the queue.
-func (p *places[T]) enqueue(i int32) {
-	s := &p.all[i]
+// remove makes a place vacant. It must not be linked in the queue.
+func (p *places[T]) remove(s *place[T]) {
+	s.who = *new(T) // release what it points to
+	s.issue++
+	s.after, p.vacant = p.vacant, s
+}
+
+// enqueue puts a request at the back of the queue.
+func (p *places[T]) enqueue(s *place[T]) {
 	s.state = queued
-	s.before, s.after = p.back, none
-	if p.back == none {
-		p.front = i
-	} else {
-		p.all[p.back].after = i
-	}
-	p.back = i
+	s.before, s.after = p.queue.before, &p.queue
+	s.before.after, p.queue.before = s, s
 	p.waiting++
 }
 
-// dequeue removes the first place from the queue and returns it.
-func (p *places[T]) dequeue() int32 {
-	i := p.front
-	p.unlink(i)
-	return i
+// dequeue removes the first request from the queue and returns it.
+func (p *places[T]) dequeue() *place[T] {
+	s := p.first()
+	p.unlink(s)
+	return s
 }
 
-func (p *places[T]) unlink(i int32) {
-	s := &p.all[i]
-	if s.before == none {
-		p.front = s.after
-	} else {
-		p.all[s.before].after = s.after
-	}
-	if s.after == none {
-		p.back = s.before
-	} else {
-		p.all[s.after].before = s.before
-	}
+func (p *places[T]) unlink(s *place[T]) {
+	s.before.after, s.after.before = s.after, s.before
 	p.waiting--
 }

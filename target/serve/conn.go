@@ -16,7 +16,7 @@ type conn struct {
 	shard   *shard
 	net     *loop.Conn
 	session *session.Session
-	ticket  model.Ticket // of the request in the model
+	ticket  model.Ticket[*conn] // of the request in the model
 	closed  bool
 }
 
@@ -43,7 +43,7 @@ func (c *conn) Expired(now time.Time) {
 
 func (c *conn) Closed(time.Time, error) {
 	c.closed = true
-	if c.ticket != (model.Ticket{}) {
+	if c.ticket != (model.Ticket[*conn]{}) {
 		c.shard.server.station.cancel(c.ticket)
 	}
 }
@@ -79,7 +79,7 @@ func (c *conn) askService(now time.Time) bool {
 // finish handles the end of the request in the model.
 func (c *conn) finish(now time.Time, d model.Done[*conn]) {
 	c.shard.waits.Observe(d.Wait)
-	c.ticket = model.Ticket{}
+	c.ticket = model.Ticket[*conn]{}
 	if c.closed {
 		return // closed before the outcome was collected
 	}

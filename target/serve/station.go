@@ -48,7 +48,7 @@ func (st *station) arrive(now time.Time, c *conn) model.Outcome {
 	return outcome
 }
 
-func (st *station) cancel(t model.Ticket) {
+func (st *station) cancel(t model.Ticket[*conn]) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.model.Cancel(t)
