@@ -58,30 +58,22 @@ func methodLabel(m http1.Method) string {
 type meter struct {
 	histograms *histograms
 	loop       int
-	kinds      []kind // few, in the order of their first exchange
+	kinds      map[session.Exchange]*metric.Histogram // by an exchange without its time
 }
 
-// A kind is a set of exchanges that are counted together.
-type kind struct {
-	status int
-	method http1.Method
-	place  session.Place
-	h      *metric.Histogram
+func newMeter(h *histograms, loop int) meter {
+	return meter{histograms: h, loop: loop, kinds: make(map[session.Exchange]*metric.Histogram)}
 }
 
 func (m *meter) count(exchanges []session.Exchange) {
 	for _, e := range exchanges {
-		m.histogram(e).Observe(e.Took)
-	}
-}
-
-func (m *meter) histogram(e session.Exchange) *metric.Histogram {
-	for i := range m.kinds {
-		if k := &m.kinds[i]; k.status == e.Status && k.method == e.Method && k.place == e.Place {
-			return k.h
+		took := e.Took
+		e.Took = 0
+		h := m.kinds[e]
+		if h == nil {
+			h = m.histograms.part(m.loop, e)
+			m.kinds[e] = h
 		}
+		h.Observe(took)
 	}
-	h := m.histograms.part(m.loop, e)
-	m.kinds = append(m.kinds, kind{e.Status, e.Method, e.Place, h})
-	return h
 }

@@ -113,7 +113,7 @@ func TestMetricsTellTheTime(t *testing.T) {
 
 func TestCountingAllocatesNothing(t *testing.T) {
 	r := start(t, model.Default())
-	m := meter{histograms: r.histograms, loop: 1}
+	m := newMeter(r.histograms, 1)
 	exchanges := []session.Exchange{
 		{Took: 1, Status: 200, Method: http1.GET, Place: session.Service},
 		{Took: 2, Status: 503, Method: http1.GET, Place: session.Service},
@@ -125,7 +125,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkCount(b *testing.B) {
-	m := meter{histograms: newHistograms(metric.New(), 1)}
+	m := newMeter(newHistograms(metric.New(), 1), 0)
 	exchanges := []session.Exchange{{Took: 1, Status: 200, Method: http1.GET, Place: session.Service}}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -28,7 +28,7 @@ type shard struct {
 }
 
 func newShard(s *Server, l *loop.Loop) *shard {
-	r := &shard{server: s, loop: l, meter: meter{histograms: s.histograms, loop: l.Index()}, waits: metric.NewHistogram(metric.Latency())}
+	r := &shard{server: s, loop: l, meter: newMeter(s.histograms, l.Index()), waits: metric.NewHistogram(metric.Latency())}
 	r.alarm = l.NewAlarm(r.handleAlarm)
 	r.collect = r.collectInbox
 	return r
