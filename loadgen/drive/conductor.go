@@ -293,8 +293,7 @@ func (c *conductor) publish(now time.Time) {
 
 // show completes the status with what was counted.
 func (c *conductor) show(s *record.Status) {
-	s.Count(&c.counts)
-	s.Spread(c.latency, c.lag)
+	s.Count(&c.counts, c.latency, c.lag)
 	s.Course = c.totals.Course()
 	c.status.Store(s)
 	c.settings.Meters.show(s)

@@ -123,13 +123,13 @@ func (s *sender) turn(now time.Time) {
 		s.blame.Ready(now, s.wakeAt)
 	}
 	for range turnSends {
-		next, second, ok := s.next(now)
+		next, ok := s.next(now)
 		if !ok {
 			s.blame.Caught()
 			s.rest(now)
 			return
 		}
-		if now, ok = s.launch(now, next, second); !ok {
+		if now, ok = s.launch(now, next); !ok {
 			s.starve(now)
 			s.rest(now)
 			return
@@ -141,20 +141,19 @@ func (s *sender) turn(now time.Time) {
 	}
 }
 
-// next returns the request to send next, if it is due; second says that it was sent
-// before.
-func (s *sender) next(now time.Time) (a arrival, second, ok bool) {
+// next returns the request to send next, if it is due.
+func (s *sender) next(now time.Time) (a arrival, ok bool) {
 	if len(s.again) > 0 {
-		return s.again[0], true, true
+		return s.again[0], true
 	}
 	after, ok := s.lane.Due()
 	a = arrival{due: s.start.Add(after), index: s.lane.Index()}
-	return a, false, ok && !a.due.After(now)
+	return a, ok && !a.due.After(now)
 }
 
 // take removes what next returned.
-func (s *sender) take(second bool) {
-	if second {
+func (s *sender) take(a arrival) {
+	if a.sent > 0 {
 		s.again = s.again[:copy(s.again, s.again[1:])]
 		return
 	}
@@ -162,47 +161,38 @@ func (s *sender) take(second bool) {
 }
 
 // launch takes the next request and sends it. If each request has its own connection, it dials
-// one instead. It returns the time of sending or dialling, and false if there is no connection.
-func (s *sender) launch(now time.Time, a arrival, second bool) (time.Time, bool) {
+// one instead, and connecting is part of the service time. It returns the time of sending or
+// dialling, and false if there is no connection.
+func (s *sender) launch(now time.Time, a arrival) (time.Time, bool) {
 	if !s.terms.KeepAlive {
 		if s.pool.Dial(now, s.pool.Dialing()+1) == 0 {
 			return now, false
 		}
-		s.take(second)
-		return s.sendFresh(a), true
+		s.take(a)
+		now = time.Now() // the turn may have taken a while, so its time is too old
+		s.note(now, a.due, false)
+		s.busy++
+		s.connect(s.dialledFor(now, a))
+		return now, true
 	}
 	c := s.takeIdle()
 	if c == nil {
 		return now, false
 	}
-	s.take(second)
-	return s.send(c, a, second), true
-}
-
-func (s *sender) send(c *conn, a arrival, second bool) time.Time {
+	s.take(a)
 	request := s.request(a)
-	now := time.Now() // the turn may have taken a while, so its time is too old
-	if !second {
-		s.note(now, a.due, !c.used && s.terms.KeepAlive)
+	now = time.Now()
+	if a.sent == 0 {
+		s.note(now, a.due, !c.used)
 	}
 	s.busy++
 	c.send(now, a, request)
-	return now
+	return now, true
 }
 
 // request returns the bytes to send for a. They are valid until the next call.
 func (s *sender) request(a arrival) []byte {
 	return s.run.plan.Request.Render(&s.scratch, a.index)
-}
-
-// sendFresh dials a connection for the request of a. Connecting is part of its service
-// time.
-func (s *sender) sendFresh(a arrival) time.Time {
-	start := time.Now()
-	s.note(start, a.due, false)
-	s.busy++
-	s.connect(s.dialledFor(start, a))
-	return start
 }
 
 // note counts a request that is started now; fresh says that it is the first one on its
@@ -223,7 +213,7 @@ func (s *sender) starve(now time.Time) {
 		oldest = now // after the schedule a request waits no longer than for an answer
 	}
 	for range turnDrops {
-		a, _, ok := s.next(now)
+		a, ok := s.next(now)
 		if !ok || a.due.After(oldest) {
 			break
 		}
@@ -241,13 +231,13 @@ func (s *sender) waiting(now time.Time) uint64 {
 
 // refuse ends the next request because there is no connection for it.
 func (s *sender) refuse(now time.Time, r record.Reason) {
-	a, second, ok := s.next(now)
+	a, ok := s.next(now)
 	if !ok {
 		return
 	}
-	s.take(second)
+	s.take(a)
 	o := record.Outcome{Reason: r, Due: a.due, Done: now}
-	if second { // it was counted as sent
+	if a.sent > 0 { // it was counted as sent
 		if r == record.QueueFull {
 			o.Reason = record.Closed
 		}
