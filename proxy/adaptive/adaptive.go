@@ -192,7 +192,7 @@ func (a *Adaptive) enforced() (mode, shared string) {
 
 // renew renews the lease, if recommendations are applied.
 func (a *Adaptive) renew(now time.Time) {
-	if mode, failed := a.lease.failureMode(); failed {
+	if mode := a.lease.mode(); mode != store.Exact {
 		a.failing = mode
 	}
 	if a.shadow() {
@@ -263,8 +263,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 // follow handles a recommendation that the guard allows.
 func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line) {
 	in := a.cfg.Limits.Active()
-	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned}
-	s.mode, s.unavailable = a.lease.failureMode()
+	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned, mode: a.lease.mode()}
 	line.Result, line.Reason = decide(s, v)
 	line.Crossed = v.Crossed
 	switch line.Result {

@@ -11,7 +11,6 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/internal/strict"
-	"weir/proxy/guard"
 	"weir/proxy/limit"
 )
 
@@ -31,8 +30,10 @@ type Gate struct {
 }
 
 const (
-	gateMost = 1 << 20 // of Gate.Max, as the setting GATE_MAX
-	textMax  = 300     // bytes of the advisor's texts that are kept
+	predictedMax = 1e12
+	validForMax  = 86400   // seconds
+	gateMost     = 1 << 20 // of Gate.Max, as the setting GATE_MAX
+	textMax      = 300     // bytes of the advisor's texts that are kept
 )
 
 // readAnswer parses an answer. The limit is parsed as by POST /config/limits, and any
@@ -52,8 +53,12 @@ func readAnswer(body []byte) (*Recommendation, error) {
 	if json.Unmarshal(body, &more) != nil {
 		return r, nil
 	}
-	f := guard.Plausible(number(more.PredictedRPS), number(more.ValidFor))
-	r.PredictedRPS, r.ValidFor = f.PredictedRPS, f.ValidFor.Seconds()
+	if rps := number(more.PredictedRPS); rps >= 0 && rps <= predictedMax {
+		r.PredictedRPS = rps
+	}
+	if seconds := number(more.ValidFor); seconds > 0 && seconds <= validForMax {
+		r.ValidFor = seconds
+	}
 	if c := number(more.Confidence); c >= 0 && c <= 1 {
 		r.Confidence = c
 	}

@@ -34,12 +34,11 @@ func (r Result) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // A situation is what decides whether a recommendation is applied.
 type situation struct {
-	shadow      bool       // nothing is applied
-	unavailable bool       // the store is unavailable
-	mode        store.Mode // its failure mode in effect
-	leader      bool
-	taken       bool // another proxy is the leader
-	pinned      bool
+	shadow bool       // nothing is applied
+	mode   store.Mode // of the store; unless Exact it is unavailable
+	leader bool
+	taken  bool // another proxy is the leader
+	pinned bool
 }
 
 // decide determines what to do with a recommendation that the guard allows, and the reason if it
@@ -48,7 +47,7 @@ func decide(s situation, v *guard.Verdict) (Result, string) {
 	switch {
 	case s.shadow:
 		return Shadowed, "ADAPTIVE_MODE is shadow"
-	case s.unavailable:
+	case s.mode != store.Exact:
 		return Away, fmt.Sprintf("the store is unavailable, mode %v is in force", s.mode)
 	case s.pinned:
 		return Pinned, "the limit is pinned until it is changed or deleted"

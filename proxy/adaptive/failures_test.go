@@ -153,6 +153,8 @@ func TestAnswers(t *testing.T) {
 		{head + `}`, "0 0 0 "},
 		{head + `,"predictedRps":-1,"validFor":-1,"confidence":-1}`, "0 0 0 "},
 		{head + `,"predictedRps":"many","validFor":{},"confidence":[1],"reason":7}`, "0 0 0 "},
+		{head + `,"predictedRps":0,"validFor":0.5}`, "0 0.5 0 "},
+		{head + `,"predictedRps":1e13,"validFor":86401}`, "0 0 0 "},
 		{head + `,"predictedRps":1e300,"validFor":1e300,"confidence":1.01,"reason":null}`, "0 0 0 "},
 		{head + `,"reason":{"codes":["need","probe"],"text":"demand grows"}}`, "0 0 0 need, probe, demand grows"},
 		{head + `,"reason":"a\nb\u001b[31m\u202ec"}`, "0 0 0 a b [31m c"},

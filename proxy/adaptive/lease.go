@@ -61,11 +61,10 @@ func (l *lease) release(now time.Time) {
 	l.until = time.Time{}
 }
 
-// failureMode returns the failure mode, if it is in effect.
-func (l *lease) failureMode() (store.Mode, bool) {
+// mode returns how the store answers; a simulated one is always available.
+func (l *lease) mode() store.Mode {
 	if l.shared == nil {
-		return store.Exact, false
+		return store.Exact
 	}
-	m := l.shared.Mode()
-	return m, m != store.Exact
+	return l.shared.Mode()
 }

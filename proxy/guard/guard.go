@@ -148,26 +148,3 @@ func (r Rails) Judge(now time.Time, at Position, wanted limit.Config) (Verdict, 
 func (v *Verdict) cross(r Rail) { v.Crossed = append(v.Crossed, r) }
 
 func (r Rails) clamp(rate float64) float64 { return min(max(rate, r.Min), r.Max) }
-
-// A Forecast accompanies a recommendation, for display.
-type Forecast struct {
-	PredictedRPS float64       // 0: none
-	ValidFor     time.Duration // 0: none
-}
-
-const (
-	predictedMax = 1e12
-	validForMax  = 24 * time.Hour
-)
-
-// Plausible returns the plausible parts of a forecast of requests per second for a number
-// of seconds.
-func Plausible(predictedRPS, validFor float64) (f Forecast) {
-	if predictedRPS >= 0 && predictedRPS <= predictedMax {
-		f.PredictedRPS = predictedRPS
-	}
-	if validFor > 0 && validFor <= validForMax.Seconds() {
-		f.ValidFor = time.Duration(validFor * float64(time.Second))
-	}
-	return f
-}

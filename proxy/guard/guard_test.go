@@ -120,21 +120,3 @@ func TestDwell(t *testing.T) {
 		}
 	}
 }
-
-func TestPlausible(t *testing.T) {
-	for _, test := range []struct {
-		rps, valid float64
-		want       guard.Forecast
-	}{
-		{50, 300, guard.Forecast{PredictedRPS: 50, ValidFor: 5 * time.Minute}},
-		{math.NaN(), math.NaN(), guard.Forecast{}},
-		{math.Inf(1), math.Inf(1), guard.Forecast{}},
-		{-1, -1, guard.Forecast{}},
-		{1e13, 1e13, guard.Forecast{}},
-		{0, 0.5, guard.Forecast{ValidFor: 500 * time.Millisecond}},
-	} {
-		if got := guard.Plausible(test.rps, test.valid); got != test.want {
-			t.Errorf("%v for %v: %+v, want %+v", test.rps, test.valid, got, test.want)
-		}
-	}
-}
