@@ -69,7 +69,7 @@ type Target[T any] struct {
 // Owned by its loop.
 type Group[T any] struct {
 	balance  Balance
-	probeMax time.Duration // see Ejection
+	probeMax time.Duration // see NewGroup
 	inFlight func(T) int
 	room     func(T) bool // for one more request; nil: always
 	chance   *rand.Rand
@@ -79,10 +79,11 @@ type Group[T any] struct {
 	ids     uint32
 }
 
-// NewGroup returns a Group without targets. inFlight returns how many requests a target
-// has; chance is the source of randomness.
-func NewGroup[T any](b Balance, e Ejection, inFlight func(T) int, chance *rand.Rand) *Group[T] {
-	return &Group[T]{balance: b, probeMax: cmp.Or(e.ProbeMax, 10*time.Second), inFlight: inFlight, chance: chance, turn: -1}
+// NewGroup returns a Group without targets. A probe of an ejected target that has no outcome
+// expires after probeMax; 0: 10 s. inFlight returns how many requests a target has; chance is
+// the source of randomness.
+func NewGroup[T any](b Balance, probeMax time.Duration, inFlight func(T) int, chance *rand.Rand) *Group[T] {
+	return &Group[T]{balance: b, probeMax: cmp.Or(probeMax, 10*time.Second), inFlight: inFlight, chance: chance, turn: -1}
 }
 
 // Bound makes requests prefer targets for which room reports a place for one more.

@@ -12,7 +12,7 @@ type node struct{ name, inFlight int }
 
 // group returns a Group of nodes with such loads.
 func group(b Balance, seed uint64, inFlight ...int) *Group[*node] {
-	g := NewGroup(b, Ejection{}, func(n *node) int { return n.inFlight }, rand.New(rand.NewPCG(seed, 1)))
+	g := NewGroup(b, 0, func(n *node) int { return n.inFlight }, rand.New(rand.NewPCG(seed, 1)))
 	for i, f := range inFlight {
 		g.Add(&node{i, f})
 	}
@@ -273,7 +273,7 @@ func TestRetryAfter(t *testing.T) {
 // p2c looks at the loads of two, however many there are.
 func TestP2CLooksAtTwo(t *testing.T) {
 	looked := 0
-	g := NewGroup(P2C, Ejection{}, func(int) int { looked++; return 0 }, rand.New(rand.NewPCG(1, 1)))
+	g := NewGroup(P2C, 0, func(int) int { looked++; return 0 }, rand.New(rand.NewPCG(1, 1)))
 	for i := range 1000 {
 		g.Add(i)
 	}

@@ -24,11 +24,6 @@ const (
 	quiet      = 30 * time.Second // up for this long: the next ejection counts as the first
 )
 
-// An Ejection configures the ejection of targets.
-type Ejection struct {
-	ProbeMax time.Duration // a probe without outcome expires after this time; 0: 10 s
-}
-
 // backoff returns backoffMin × 2^level, at most backoffMax, plus up to a quarter at random, so that
 // loops and proxies do not all return at once.
 func backoff(level int, chance *rand.Rand) time.Duration {
@@ -69,7 +64,7 @@ type Mark uint32
 //
 // Owned by its loop.
 type Health struct {
-	probeMax time.Duration // see Ejection
+	probeMax time.Duration // see NewGroup
 	chance   *rand.Rand
 	mark     Mark
 

@@ -13,7 +13,7 @@ var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 
 // alone is a target without others.
 func alone() *Target[int] {
-	g := NewGroup(P2C, Ejection{}, func(int) int { return 0 }, rand.New(rand.NewPCG(1, 1)))
+	g := NewGroup(P2C, 0, func(int) int { return 0 }, rand.New(rand.NewPCG(1, 1)))
 	return g.Add(0)
 }
 
@@ -154,7 +154,7 @@ func TestBackoff(t *testing.T) {
 // lengths are the back-offs of ejections that follow each other after so much
 // time up.
 func lengths(seed uint64, up time.Duration, n int) (all []time.Duration) {
-	g := NewGroup(P2C, Ejection{}, func(int) int { return 0 }, rand.New(rand.NewPCG(seed, 1)))
+	g := NewGroup(P2C, 0, func(int) int { return 0 }, rand.New(rand.NewPCG(seed, 1)))
 	h, now := &g.Add(0).Health, epoch
 	for range n {
 		h.ConnectFailed(now, h.Mark())

@@ -364,7 +364,7 @@ func ExamplePool() {
 func ExampleGroup() {
 	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 	inFlight := func(string) int { return 0 }
-	g := upstream.NewGroup(upstream.RoundRobin, upstream.Ejection{}, inFlight, rand.New(rand.NewPCG(1, 2)))
+	g := upstream.NewGroup(upstream.RoundRobin, 0, inFlight, rand.New(rand.NewPCG(1, 2)))
 	g.Add("a")
 	g.Add("b")
 

@@ -256,11 +256,11 @@ type side struct {
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s := &side{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l, counts: counts.New(), refusals: recall.New[recall.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
-	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
+	probeMax := f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout
 	if f.cfg.Gate.Mode == gate.On {
 		s.sheds = recall.New[recall.Shed](f.cfg.DecisionsPerLoop)
 	}
-	s.targets = upstream.NewGroup(f.cfg.Balance, ejection, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
+	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.targets.Bound((*target).room)
 	s.line = upstream.NewLine[*client](s.waitersMax, s.free)
 	s.line.Among(f.lines, l.Index())

@@ -31,7 +31,7 @@ func crowd() *Front {
 	for range 2 {
 		s := &side{front: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoop()}
 		t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, *client](100, 100, 100)}
-		s.targets = upstream.NewGroup[*target](upstream.P2C, upstream.Ejection{}, inFlightOf, rand.New(rand.NewPCG(1, 2)))
+		s.targets = upstream.NewGroup[*target](upstream.P2C, 0, inFlightOf, rand.New(rand.NewPCG(1, 2)))
 		t.at = s.targets.Add(t)
 		s.seen.Store(&map[*roster.Target]*target{spec: t})
 		f.sides = append(f.sides, s)

@@ -77,7 +77,7 @@ func (r *run) newLane(s *side, among *upstream.Lines) *lane {
 	l := &lane{side: s}
 	l.line = upstream.NewLine[*request](lineMost, l.vacant)
 	l.line.Among(among, len(s.lanes))
-	l.group = upstream.NewGroup(upstream.P2C, upstream.Ejection{}, func(v *view) int { return v.places.InFlight() }, r.chance)
+	l.group = upstream.NewGroup(upstream.P2C, 0, func(v *view) int { return v.places.InFlight() }, r.chance)
 	l.group.Bound(func(v *view) bool { return v.vacant() > 0 })
 	for _, p := range s.ports {
 		v := &view{port: p, lane: l}

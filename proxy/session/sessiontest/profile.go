@@ -87,7 +87,7 @@ func newWorld(seed uint64) *world {
 	}
 	w.table = table
 	inFlight := func(t *target) int { return t.pool.InFlight() }
-	w.targets = upstream.NewGroup(upstream.Balance(r.IntN(3)), upstream.Ejection{}, inFlight, r)
+	w.targets = upstream.NewGroup(upstream.Balance(r.IntN(3)), 0, inFlight, r)
 	w.pattern = make([]byte, patternLen)
 	for i := range w.pattern {
 		w.pattern[i] = byte(r.Uint32())
