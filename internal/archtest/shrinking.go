@@ -28,7 +28,5 @@ var shrinking = map[string]int{
 	"parameters internal/service.Settings.Word":             5,
 	"parameters proxy/limit/limittest.withinRate":           5,
 	"parameters proxy/session/sessiontest.world.answer":     5,
-	"parameters proxy/store/postgres.backend.lease":         5,
-	"parameters proxy/store/redis.appendName":               5,
 	"parameters proxy/store/storetest.giveBack":             5,
 }

@@ -183,11 +183,11 @@ func (b *backend) Edits(ctx context.Context) (string, error) {
 }
 
 func (b *backend) Lease(ctx context.Context, name, owner string, ttl time.Duration) (bool, error) {
-	return b.lease(ctx, b.pool, name, owner, ttl)
+	return b.lease(ctx, b.pool, new(Args).Text(b.cfg.KeyPrefix+name).Text(owner).Int8(ttl.Milliseconds()))
 }
 
-func (b *backend) lease(ctx context.Context, p *pool, name, owner string, ttl time.Duration) (bool, error) {
-	f, err := b.call(ctx, p, "lease_1($1,$2,$3)", new(Args).Text(b.cfg.KeyPrefix+name).Text(owner).Int8(ttl.Milliseconds()))
+func (b *backend) lease(ctx context.Context, p *pool, args *Args) (bool, error) {
+	f, err := b.call(ctx, p, "lease_1($1,$2,$3)", args)
 	if err != nil {
 		return false, err
 	}

@@ -23,7 +23,7 @@ func (b *backend) keepSweeping(stopping context.Context, owner string) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(stopping, sweepLease)
-		held, err := b.lease(ctx, b.documents, sweepName, owner, sweepLease)
+		held, err := b.lease(ctx, b.documents, new(Args).Text(b.cfg.KeyPrefix+sweepName).Text(owner).Int8(sweepLease.Milliseconds()))
 		for i, table := range [...]string{"keys", "log"} {
 			if err == nil && held {
 				next[i], err = b.sweep(ctx, table, next[i])

@@ -38,7 +38,7 @@ func (c *cluster) client(t *testing.T, log *testkit.Log) *Client {
 func (c *cluster) keyAt(master int, r *rand.Rand) string {
 	for {
 		key := fmt.Sprint(r.IntN(1 << 30))
-		if at := int(slotOf(string(appendName(nil, "", "r", []byte(key), fixed(1).Kind())))); at >= master*slots/3+10 && at < (master+1)*slots/3-10 {
+		if at := int(slotOf(string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte(key), Limit: fixed(1)})))); at >= master*slots/3+10 && at < (master+1)*slots/3-10 {
 			return key
 		}
 	}
@@ -160,7 +160,7 @@ func clusterConcurrent(t *testing.T, l *loop) {
 // nothing charged twice.
 func clusterMoves(t *testing.T, cl *cluster, l *loop) {
 	key := cl.keyAt(1, rand.New(rand.NewPCG(9, 10)))
-	name := string(appendName(nil, "", "r", []byte(key), fixed(1).Kind()))
+	name := string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte(key), Limit: fixed(1)}))
 	slot := strconv.Itoa(int(slotOf(name)))
 	from, to := cl.masters[1], cl.masters[2]
 	fromID, toID := from.Do("cluster", "myid"), to.Do("cluster", "myid")
@@ -216,7 +216,7 @@ func TestSentinel(t *testing.T) {
 	for range 5 {
 		l.ask(1, counter("k", fixed(1000)))
 	}
-	name := string(appendName(nil, "", "r", []byte("k"), fixed(1).Kind()))
+	name := string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte("k"), Limit: fixed(1)}))
 	testkit.Eventually(t, "the replica has what was charged", func() bool { return replica.Do("get", name) == master.Do("get", name) })
 	master.Kill()
 	testkit.Eventually(t, "redis counts as away", func() bool {

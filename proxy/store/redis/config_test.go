@@ -137,14 +137,14 @@ func TestNames(t *testing.T) {
 		{"", "r", "}", token, "ratelimiter:1:r{1:}}token"},
 		{"", "config", "", token, "ratelimiter:6:config{0:}token"},
 	} {
-		if got := string(appendName([]byte("x"), test.prefix, test.rule, []byte(test.key), test.limit.Kind())); got != "x"+test.want {
+		if got := string(appendName([]byte("x"), test.prefix, &store.Counter{Rule: test.rule, Key: []byte(test.key), Limit: test.limit})); got != "x"+test.want {
 			t.Errorf("(%s, %s) is called %q, want %q", test.rule, test.key, got, test.want)
 		}
 	}
 	// rules with the same key are in one slot, whatever the key is made of
 	for _, key := range []string{"", "acme", "}", "{", "{}", "a}b", "\x00\xff", strings.Repeat("k", 500)} {
-		first := slotOf(string(appendName(nil, "p:", "one", []byte(key), minute.Kind())))
-		if second := slotOf(string(appendName(nil, "p:", "two", []byte(key), token.Kind()))); first != second {
+		first := slotOf(string(appendName(nil, "p:", &store.Counter{Rule: "one", Key: []byte(key), Limit: minute})))
+		if second := slotOf(string(appendName(nil, "p:", &store.Counter{Rule: "two", Key: []byte(key), Limit: token}))); first != second {
 			t.Errorf("key %.10q: slots %d and %d", key, first, second)
 		}
 	}

@@ -191,7 +191,7 @@ func TestAddNothing(t *testing.T) {
 	if changed, err := c.Add("r", []byte("new"), 3); changed || err != nil {
 		t.Errorf("give to a key that is new: %v, %v", changed, err)
 	}
-	if n := s.Do("exists", string(appendName(nil, "", "r", []byte("new"), fixed(5).Kind()))); n != "0" {
+	if n := s.Do("exists", string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte("new"), Limit: fixed(5)}))); n != "0" {
 		t.Error("a key was written that is as new")
 	}
 	booked := l.ask(1, hourly("queue")).Granted + l.ask(1, hourly("queue")).Granted
@@ -207,7 +207,7 @@ func TestAddNothing(t *testing.T) {
 	logged := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 5, Window: 10})
 	for _, lim := range []*limit.Limit{fixed(5), logged} {
 		l.ask(1, counter("foreign", lim))
-		name := string(appendName(nil, "", "r", []byte("foreign"), lim.Kind()))
+		name := string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte("foreign"), Limit: lim}))
 		for _, words := range [][]string{{"set", name, "text"}, {"lpush", name, "text"}} {
 			s.Do("del", name)
 			s.Do(words...)
@@ -249,7 +249,7 @@ func TestTimeToLiveAfterAdd(t *testing.T) {
 		one := counter(lim.Algorithm().String(), lim)
 		l.ask(4, one)
 		l.ask(5, one)
-		name := string(appendName(nil, "", "r", one.Key, lim.Kind()))
+		name := string(appendName(nil, "", &store.Counter{Rule: "r", Key: one.Key, Limit: lim}))
 		expires := s.Do("pexpiretime", name)
 		if changed, err := c.Add("r", one.Key, 5); !changed || err != nil {
 			t.Fatalf("%s: %v, %v", one.Key, changed, err)

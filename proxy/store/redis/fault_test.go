@@ -224,12 +224,12 @@ func TestForeignKey(t *testing.T) {
 	other := store.Counter{Rule: "other", Key: []byte("k"), Limit: fixed(10), Cost: 1}
 	logged := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 1})
 	for _, l := range []*limit.Limit{fixed(1), logged} {
-		o.s.Do("lpush", string(appendName(nil, "", "r", []byte("list"), l.Kind())), "x")
-		o.s.Do("set", string(appendName(nil, "", "r", []byte("text"), l.Kind())), "x")
+		o.s.Do("lpush", string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte("list"), Limit: l})), "x")
+		o.s.Do("set", string(appendName(nil, "", &store.Counter{Rule: "r", Key: []byte("text"), Limit: l})), "x")
 	}
 	queue := hourly(string(keys.AppendSecret(nil, []byte("topsecret"))))
 	o.l.ask(1, queue)
-	o.s.Do("rename", string(appendName(nil, "", "r", queue.Key, queue.Limit.Kind())), string(appendName(nil, "", "r", queue.Key, fixed(1).Kind())))
+	o.s.Do("rename", string(appendName(nil, "", &store.Counter{Rule: "r", Key: queue.Key, Limit: queue.Limit})), string(appendName(nil, "", &store.Counter{Rule: "r", Key: queue.Key, Limit: fixed(1)})))
 	o.l.ask(1, counter(string(queue.Key), fixed(1))) // the first is the one that is told
 	var asks []store.Ask
 	for range 20 {

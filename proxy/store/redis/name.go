@@ -12,15 +12,15 @@ import (
 // digit or #, and documents have a letter.
 const namespace = "ratelimiter:"
 
-// appendName appends the name of a key under limits of a kind: that of store.AppendKey with
-// the key's value as hash tag, and the kind,
+// appendName appends the name of a counter's state: that of store.AppendKey with the key's value
+// as hash tag, and the kind of the limit,
 //
 //	per-partner, acme, 100 in a minute → ratelimiter:11:per-partner{4:acme}fixed:60000000
 //
 // so that in a Cluster all rules with the same key are in one slot. A rule whose id has a
 // brace has another hash tag, but still a separate name.
-func appendName(dst []byte, prefix, rule string, key []byte, kind limit.Kind) []byte {
-	return kind.Append(appendBase(dst, prefix, rule, key))
+func appendName(dst []byte, prefix string, c *store.Counter) []byte {
+	return c.Limit.Kind().Append(appendBase(dst, prefix, c.Rule, c.Key))
 }
 
 // appendBase appends the common prefix of all names of a key, which no other name has.

@@ -36,7 +36,7 @@ func direct(t testing.TB) remote {
 			return false // the lane does not tell
 		}
 		args := append(releaseArgs(&store.Release{Counter: *counter, Instant: instant}), tell(prefix, now)...)
-		reply, err := c.back.do(&call{script: c.back.scripts.give, keys: []string{string(appendName(nil, prefix, counter.Rule, counter.Key, counter.Limit.Kind()))}, args: args})
+		reply, err := c.back.do(&call{script: c.back.scripts.give, keys: []string{string(appendName(nil, prefix, counter))}, args: args})
 		if err != nil {
 			panic(err)
 		}
@@ -123,7 +123,7 @@ func opener(t testing.TB, how func(testing.TB) remote) storetest.Open {
 		kinds := make(map[limit.Kind]bool) // that were asked for, or Redis would be asked
 		namesOf := func(rule string, key []byte) (names []string) {
 			for kind := range kinds {
-				names = append(names, string(appendName(nil, prefix, rule, key, kind)))
+				names = append(names, string(kind.Append(appendBase(nil, prefix, rule, key))))
 			}
 			return names
 		}

@@ -165,7 +165,7 @@ func clusterRights(t *testing.T, cl *cluster) {
 		return everythingBut(t, 0, used(), "exists", "select", "asking", "role", "cluster|shards")
 	})
 	moving := counter("moving", fixed(1000))
-	name := string(appendName(nil, "w:", moving.Rule, moving.Key, moving.Limit.Kind()))
+	name := string(appendName(nil, "w:", &moving))
 	l.ask(1, moving)
 	slot, from := fmt.Sprint(slotOf(name)), home(name)
 	to := cl.masters[(slices.Index(cl.masters, from)+1)%len(cl.masters)]

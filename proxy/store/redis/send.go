@@ -82,7 +82,7 @@ func (s *sender) describe(groups []*store.Group) {
 	for _, g := range groups {
 		for i := range g.Counters {
 			if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
-				s.text = appendName(s.text, s.c.cfg.KeyPrefix, c.Rule, c.Key, c.Limit.Kind())
+				s.text = appendName(s.text, s.c.cfg.KeyPrefix, c)
 				s.ends = append(s.ends, len(s.text))
 				s.text = appendArgs(s.text, c)
 			}
@@ -204,7 +204,7 @@ func (s *sender) release(r *store.Release) {
 	c := &r.Counter
 	s.calls = append(s.calls, call{
 		script: s.c.scripts.give,
-		keys:   []string{string(appendName(nil, s.c.cfg.KeyPrefix, c.Rule, c.Key, c.Limit.Kind()))},
+		keys:   []string{string(appendName(nil, s.c.cfg.KeyPrefix, c))},
 		args:   releaseArgs(r),
 	})
 }

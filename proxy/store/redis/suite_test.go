@@ -319,7 +319,7 @@ func TestGiveBackAtOnce(t *testing.T) {
 	take(0, 2)
 	take(4*time.Second, 3)
 	args := appendGive([]string{strconv.FormatInt(limittest.Epoch+4_000_000, 10)}, l, 3, 0)
-	if _, err := c.back.do(&call{script: c.back.scripts.give, keys: []string{string(appendName(nil, "1_", "r", nil, l.Kind()))}, args: args}); err != nil {
+	if _, err := c.back.do(&call{script: c.back.scripts.give, keys: []string{string(appendName(nil, "1_", &store.Counter{Rule: "r", Limit: l}))}, args: args}); err != nil {
 		t.Fatal(err)
 	}
 	if d := take(4*time.Second, 1); d.Remaining != 7 {

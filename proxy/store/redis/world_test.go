@@ -232,7 +232,7 @@ func decideNow(c *Client, prefix string, ask *store.Ask) *decided {
 func newDecided(prefix string, ask *store.Ask) *decided {
 	d := &decided{Group: store.Group{Counters: ask.Counters, N: ask.N}}
 	for _, c := range ask.Counters {
-		d.names = append(d.names, string(appendName(nil, prefix, c.Rule, c.Key, c.Limit.Kind())))
+		d.names = append(d.names, string(appendName(nil, prefix, &c)))
 	}
 	return d
 }
