@@ -48,8 +48,6 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("the part %s cannot be read, %s: %v", d.Part, d.Instead, d.Err)
 }
 
-func (d *Damage) Unwrap() error { return d.Err }
-
 // Restore returns a Core with the state that [Core.Parts] encoded. Parts that cannot be
 // read are left out, and returned as damages.
 func Restore(t Tuning, parts map[string][]byte) (*Core, []*Damage) {

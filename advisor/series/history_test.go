@@ -118,7 +118,7 @@ func TestAgainstList(t *testing.T) {
 			}
 			rate, coverage := h.Mean(res, seconds(begin), seconds(end))
 			if math.Abs(coverage*res.Width().Seconds()-known) > 1e-2 || math.Abs(rate*known-sum) > 1e-3*(1+sum) {
-				t.Fatalf("%s to %s: %g over %gs, want %g over %gs", res, end, rate, coverage*res.Width().Seconds(), sum/known, known)
+				t.Fatalf("%s to %s: %g over %gs, want %g over %gs", res.Width(), end, rate, coverage*res.Width().Seconds(), sum/known, known)
 			}
 		}
 	}
@@ -139,11 +139,11 @@ func TestBounds(t *testing.T) {
 		kept := h.Rows(r, epoch, end)
 		want := int(min(r.Span(), 366*24*time.Hour) / r.Width())
 		if len(kept) < want-1 || len(kept) > want+1 {
-			t.Errorf("%s: %d buckets are kept, want about %d", r, len(kept), want)
+			t.Errorf("%s: %d buckets are kept, want about %d", r.Width(), len(kept), want)
 		}
 		for _, row := range kept {
 			if row.Rate != 7 {
-				t.Fatalf("%s: %v", r, row)
+				t.Fatalf("%s: %v", r.Width(), row)
 			}
 		}
 	}

@@ -32,9 +32,6 @@ func (r Resolution) Span() time.Duration {
 	return time.Duration(resolutions[r].buckets) * resolutions[r].width
 }
 
-// String returns the width.
-func (r Resolution) String() string { return r.Width().String() }
-
 // A ring has the newest buckets of one width. Bucket i is stored at i modulo the ring's
 // length; buckets outside (newest-length, newest] are dropped.
 type ring struct {

@@ -16,13 +16,6 @@ const (
 	stateFailed                  // nothing: no more input is read
 )
 
-var stateNames = [...]string{
-	"head", "body", "body until close", "chunk size", "chunk", "chunk end", "trailer", "end", "upgraded", "failed",
-}
-
-// String returns what a Reader in the state expects.
-func (s state) String() string { return stateNames[s] }
-
 // A Reader reads the messages of one direction of a connection, requests or
 // responses. It keeps numbers only, no reference to bytes. The zero Reader is not
 // usable.
@@ -130,9 +123,6 @@ func (r *Reader) plain(b []byte) Event {
 	}
 	return Event{Kind: Data, Data: b[:n:n], N: n}
 }
-
-// String returns what the Reader expects next, for logs.
-func (r *Reader) String() string { return r.state.String() }
 
 // begin prepares the Reader for the next message.
 func (r *Reader) begin() {

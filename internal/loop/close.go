@@ -27,9 +27,6 @@ const (
 	endingReset                // immediately, by a reset, which tells the peer that data is missing
 )
 
-// String returns a name for failures of tests.
-func (e ending) String() string { return [...]string{"none", "drain", "linger", "now", "reset"}[e] }
-
 // CloseDrained closes the connection when everything written has been sent, or when the peer
 // has accepted nothing for Config.WriteStall.
 func (c *Conn) CloseDrained() { c.end(endingDrain) }

@@ -91,7 +91,7 @@ func newSimWorld(seed uint64) *simWorld {
 	w.g.loops = []*Loop{w.l}
 	// A closed clock notes what is due and touches no timer.
 	w.g.clock = &clock{epoch: w.l.epoch, due: []time.Duration{never}, closed: true}
-	w.events = &events{g: w.g}
+	w.events = new(events)
 	return w
 }
 
@@ -190,7 +190,7 @@ func (w *simWorld) failed(a *simActor, format string, args ...any) {
 	}
 	text := fmt.Sprintf("at %v: ", time.Since(w.l.epoch)) + fmt.Sprintf(format, args...)
 	if a != nil {
-		text += fmt.Sprintf("\nconnection %d: state %d, ending %v, peer %d, sending %d, unsent %d, unread %d\n%s",
+		text += fmt.Sprintf("\nconnection %d: state %d, ending %d, peer %d, sending %d, unsent %d, unread %d\n%s",
 			a.name, a.c.state, a.c.ending, a.c.peer, a.c.sending, a.c.Unsent(), len(a.c.saved), strings.Join(a.log[max(0, len(a.log)-25):], "\n"))
 	}
 	w.err = fmt.Errorf("%s", text)

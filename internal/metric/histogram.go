@@ -92,14 +92,5 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum.Add(ns)
 }
 
-// Count returns the number of observed durations.
-func (h *Histogram) Count() uint64 {
-	var n uint64
-	for i := range h.counts {
-		n += h.counts[i].Load()
-	}
-	return n
-}
-
 // Sum returns the sum of the observed durations.
 func (h *Histogram) Sum() time.Duration { return time.Duration(h.sum.Load()) }
