@@ -50,8 +50,7 @@ func startClock(n int, wake func(loop int)) (*clock, error) {
 	for i := range c.due {
 		c.due[i] = never
 	}
-	c.ended.Add(1)
-	go c.run()
+	c.ended.Go(c.run)
 	return c, nil
 }
 
@@ -79,7 +78,6 @@ func (c *clock) arm(at time.Duration) {
 }
 
 func (c *clock) run() {
-	defer c.ended.Done()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var ticks [8]byte

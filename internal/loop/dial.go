@@ -54,12 +54,12 @@ func newDialer(most int, sources []netip.Addr) *dialer {
 // Dial connects to addr ("host:port") and calls dialled with the result, on this loop. The
 // timeout counts from the start of the dial; at most Config.DialsMax are in progress.
 func (l *Loop) Dial(addr string, timeout time.Duration, dialled DialFunc) {
-	c := newConn(l)
-	c.dialled = dialled
-	l.dial(&dial{c: c, addr: addr, timeout: timeout})
+	l.dial(&dial{addr: addr, timeout: timeout}, dialled)
 }
 
-func (l *Loop) dial(job *dial) {
+func (l *Loop) dial(job *dial, dialled DialFunc) {
+	job.c = newConn(l)
+	job.c.dialled = dialled
 	if !l.g.dialer.begin(job) {
 		l.Post(func(now time.Time) { job.c.failed(now, ErrDialsBusy) })
 	}
@@ -77,14 +77,12 @@ func (d *dialer) begin(job *dial) bool {
 		return true
 	}
 	d.running++
-	d.ended.Add(1)
-	go d.run(job)
+	d.ended.Go(func() { d.run(job) })
 	return true
 }
 
 // run carries out a dial, and then those that wait.
 func (d *dialer) run(job *dial) {
-	defer d.ended.Done()
 	for job != nil {
 		d.connect(job)
 		job = d.take()

@@ -3,7 +3,6 @@ package loop
 import (
 	"errors"
 	"io"
-	"os"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -11,10 +10,7 @@ import (
 )
 
 // events has gnet's callbacks. Each is one turn of a loop: enter, call a Handler, leave.
-type events struct {
-	gnet.BuiltinEventEngine
-	g *Group
-}
+type events struct{ gnet.BuiltinEventEngine }
 
 // OnOpen is called for an enrolled socket: an anchor, an accepted or dialled connection, or one
 // whose reading is resumed.
@@ -71,9 +67,7 @@ func closeCause(c *Conn, err error) error {
 		return c.secure.Reason()
 	case errors.Is(err, io.EOF):
 		return c.loop.endCause(c.sock.Fd())
-	}
-	var sys *os.SyscallError
-	if errors.As(err, &sys) && errors.Is(sys.Err, unix.EAGAIN) {
+	case errors.Is(err, unix.EAGAIN):
 		return io.EOF
 	}
 	return err
@@ -91,11 +85,9 @@ func (l *Loop) endCause(fd int) error {
 
 // enter begins a turn and reads the clock, once.
 func (l *Loop) enter() time.Time {
-	l.depth++
-	if l.depth > 1 {
-		return l.now
+	if l.depth++; l.depth == 1 {
+		l.now = time.Now()
 	}
-	l.now = time.Now()
 	return l.now
 }
 

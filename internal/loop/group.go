@@ -82,7 +82,7 @@ func Start(cfg Config) (*Group, error) {
 	if most := cfg.Loops + 1 + sparesForOthers; runtime.GOMAXPROCS(0) < most {
 		runtime.GOMAXPROCS(most)
 	}
-	g.client, err = gnet.NewClient(&events{g: g},
+	g.client, err = gnet.NewClient(new(events),
 		gnet.WithNumEventLoop(cfg.Loops), gnet.WithLogger(quiet{}), gnet.WithLogLevel(logging.FatalLevel))
 	if err == nil {
 		err = g.client.Start()

@@ -62,9 +62,8 @@ func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *L
 		g.places.ExpectIn()
 	}
 	l.reserve, _ = os.Open(os.DevNull)
-	l.ended.Add(2)
-	go l.run()
-	go l.settle()
+	l.ended.Go(l.run)
+	l.ended.Go(l.settle)
 	return l
 }
 
@@ -88,7 +87,6 @@ func (l *Listener) Close() {
 }
 
 func (l *Listener) run() {
-	defer l.ended.Done()
 	defer close(l.enrolling)
 	pause := acceptPauseMin
 	for {
@@ -176,7 +174,6 @@ func (l *Listener) takeSecure(c *Conn, nc net.Conn) {
 
 // settle awaits enrolments, and handles those that failed.
 func (l *Listener) settle() {
-	defer l.ended.Done()
 	for e := range l.enrolling {
 		e.await()
 	}

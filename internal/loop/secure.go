@@ -41,9 +41,7 @@ func (e *HandshakeError) Unwrap() error { return e.Err }
 // connect or a *HandshakeError.
 func (l *Loop) DialSecure(addr string, timeout time.Duration, cfg *tls.Config, dialled DialFunc) {
 	l.g.places.ExpectOut()
-	c := newConn(l)
-	c.dialled = dialled
-	l.dial(&dial{c: c, addr: addr, timeout: timeout, secure: named(cfg, addr)})
+	l.dial(&dial{addr: addr, timeout: timeout, secure: named(cfg, addr)}, dialled)
 }
 
 // named returns cfg with the name that the certificate must match.

@@ -199,9 +199,7 @@ func (c *Conn) watch() {
 	c.progressed, c.lookPause = l.now, watchStep
 	c.lookAt = l.now.Add(watchStep)
 	l.watched = append(l.watched, c)
-	if at := l.since(c.lookAt); at < l.watchAt {
-		l.watchAt = at
-	}
+	l.watchAt = min(l.watchAt, l.since(c.lookAt))
 }
 
 // watch handles the connections with unsent bytes.

@@ -55,7 +55,6 @@ type Pump struct {
 
 	cause   atomic.Pointer[error] // of an improper end of the peer's data
 	wanting atomic.Bool           // the owner waits until the pair is writable
-	halves  atomic.Int32          // running goroutines
 	unsent  int                   // at the last call of Moved
 
 	mu    sync.Mutex // guards the rest
@@ -69,7 +68,6 @@ type Pump struct {
 // when its last socket is closed. The caller then calls Shake, Join and Run, or End.
 func (s *Set) New(wire net.Conn, session func(net.Conn) *tls.Conn, writable, ended func()) *Pump {
 	p := &Pump{set: s, wire: wire, tls: session(Whole{wire}), writable: writable, ended: ended}
-	p.halves.Store(2)
 	if !s.add(p) {
 		return nil
 	}
@@ -126,15 +124,18 @@ func (p *Pump) Join() (net.Conn, error) {
 	return ours, nil
 }
 
-// Run copies in both directions until both have ended. It starts a second goroutine.
+// Run copies in both directions until both have ended, and then closes everything. It starts a
+// second goroutine.
 func (p *Pump) Run() {
-	go p.outward()
+	var halves sync.WaitGroup
+	halves.Go(p.outward)
 	p.inward()
+	halves.Wait()
+	p.End()
 }
 
 // inward copies what the peer sends.
 func (p *Pump) inward() {
-	defer p.half()
 	err := p.carryIn()
 	if err == nil {
 		return // the owner has closed its socket
@@ -175,7 +176,6 @@ func (p *Pump) carryIn() error {
 
 // outward copies what the owner writes.
 func (p *Pump) outward() {
-	defer p.half()
 	for {
 		if err := p.pairRead.Read(p.fill); err != nil || p.n <= 0 {
 			p.set.put(p.buf)
@@ -213,13 +213,6 @@ func (p *Pump) readPair(fd uintptr) bool {
 		p.writable()
 	}
 	return true
-}
-
-// half is called at the end of each goroutine; the second call closes everything.
-func (p *Pump) half() {
-	if p.halves.Add(-1) == 0 {
-		p.End()
-	}
 }
 
 // End closes everything and removes the pump from its set.
