@@ -45,12 +45,11 @@ type promise struct {
 //
 // which learns z ahead minus z of the base level.
 type class struct {
-	steps   float64 // slots ahead
-	ahead   float64 // seconds
-	stride  int     // a forecast is kept for scoring every stride slots
-	pending []promise
-	first   int
-	waiting int
+	steps   float64   // slots ahead
+	ahead   float64   // seconds
+	stride  int       // a forecast is kept for scoring every stride slots
+	pending []promise // the oldest first; its capacity bounds them
+	settled promise   // scratch of settle
 	mixer   *mixer
 	band    band
 	ridge   *ridge
@@ -61,7 +60,7 @@ type class struct {
 func newClass(ahead, dt float64) *class {
 	steps := math.Round(ahead / dt)
 	k := &class{steps: steps, ahead: ahead, stride: int(math.Ceil(steps / strideFrom))}
-	k.pending = make([]promise, min(pendingMax, int(steps)/k.stride+2))
+	k.pending = make([]promise, 0, min(pendingMax, int(steps)/k.stride+2))
 	perDay := max(day/dt/float64(k.stride), 1)
 	overlap := max(1, k.steps/float64(k.stride)) // how many consecutive forecasts have overlapping targets
 	k.mixer = newMixer(expertsN, max(mixerLeast, min(perDay/4, mixerMost))+overlap)
@@ -111,29 +110,23 @@ func reach(forecasts []float64) (low, high float64) {
 
 // keep stores the newest forecast until the actual rate is known.
 func (k *class) keep() {
-	if k.waiting == len(k.pending) {
-		k.first = (k.first + 1) % len(k.pending)
-		k.waiting--
+	if len(k.pending) == cap(k.pending) {
+		k.pending = slices.Delete(k.pending, 0, 1)
 	}
-	k.pending[(k.first+k.waiting)%len(k.pending)] = k.now
-	k.waiting++
+	k.pending = append(k.pending, k.now)
 }
 
 // settle scores the forecast for the slot of width dt that ended at at.
 func (k *class) settle(at, dt, y float64, idle bool) (p *promise) {
-	for k.waiting > 0 {
-		p = &k.pending[k.first]
-		if p.due > at+dt/2 {
-			return nil
-		}
-		k.first = (k.first + 1) % len(k.pending)
-		k.waiting--
-		if p.due > at-dt/2 {
-			k.learn(p, y, idle)
-			return p
+	for p == nil && len(k.pending) > 0 && k.pending[0].due <= at+dt/2 {
+		k.settled = k.pending[0]
+		k.pending = slices.Delete(k.pending, 0, 1)
+		if k.settled.due > at-dt/2 {
+			k.learn(&k.settled, y, idle)
+			p = &k.settled
 		}
 	}
-	return nil
+	return p
 }
 
 func (k *class) learn(p *promise, y float64, idle bool) {
@@ -178,11 +171,8 @@ func (k *class) walkLearnt(c *codec.Codec) {
 func (k *class) walk(c *codec.Codec) {
 	k.walkLearnt(c)
 	k.now.walk(c)
-	if c.Reading {
-		k.first = 0
-	}
-	k.waiting = c.Count(k.waiting, len(k.pending))
-	for i := range k.waiting {
-		k.pending[(k.first+i)%len(k.pending)].walk(c)
+	k.pending = k.pending[:c.Count(len(k.pending), cap(k.pending))]
+	for i := range k.pending {
+		k.pending[i].walk(c)
 	}
 }

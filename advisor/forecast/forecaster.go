@@ -41,7 +41,6 @@ type Point struct {
 //
 // Owned by one goroutine.
 type Forecaster struct {
-	set     Settings
 	hist    *series.History
 	cal     calendar
 	eng     *engine // nil before the first observation
@@ -55,9 +54,10 @@ type Forecaster struct {
 }
 
 // New returns a forecaster without history.
-func New(s Settings) *Forecaster {
-	h := series.New()
-	return &Forecaster{set: s, hist: h, cal: newCalendar(s, h)}
+func New(s Settings) *Forecaster { return over(s, series.New()) }
+
+func over(s Settings, h *series.History) *Forecaster {
+	return &Forecaster{hist: h, cal: newCalendar(s, h)}
 }
 
 // Observe processes a mean rate over the interval that ended at at. One that is not newer

@@ -125,8 +125,8 @@ func TestGap(t *testing.T) {
 		t.Errorf("the band is no wider after the gap: %+v, before %+v", after, before)
 	}
 	for _, k := range f.eng.classes {
-		if k.waiting > 1 {
-			t.Errorf("%gs ahead: %d forecasts of before the gap still wait", k.ahead, k.waiting)
+		if n := len(k.pending); n > 1 {
+			t.Errorf("%gs ahead: %d forecasts of before the gap still wait", k.ahead, n)
 		}
 	}
 	sound(t, f, "after a gap")

@@ -20,8 +20,7 @@ func (f *Forecaster) Encode() []byte { return codec.Marshal(stateWord, stateVers
 
 // Restore returns the encoded forecaster, with the history that it had then.
 func Restore(s Settings, h *series.History, b []byte) (*Forecaster, error) {
-	f := New(s)
-	f.hist, f.cal = h, newCalendar(f.set, h)
+	f := over(s, h)
 	if err := codec.Unmarshal(b, stateWord, stateVersion, f.walk); err != nil {
 		return nil, fmt.Errorf("read forecaster: %w", err)
 	}

@@ -101,7 +101,7 @@ func TestStateSize(t *testing.T) {
 		feed(f, epoch, step, 250, func(i int) float64 { return float64(i % 5) })
 		learnt := 0
 		for _, k := range f.eng.classes {
-			k.waiting, k.first = len(k.pending), 0 // as full as possible
+			k.pending = k.pending[:cap(k.pending)] // as full as possible
 		}
 		learnt = len(f.Encode())
 		if learnt > 2<<20 {

@@ -43,9 +43,8 @@ type sample struct {
 //
 // Owned by one goroutine.
 type History struct {
-	raw    []sample // from place first on; earlier ones are dropped now and then
-	first  int
-	first0 int64 // start of the oldest ever, nanoseconds
+	raw    []sample
+	first  int64 // start of the oldest ever, nanoseconds
 	newest int64 // end of the newest, nanoseconds
 	seen   int64 // number ever added
 	rings  [len(resolutions)]ring
@@ -80,7 +79,7 @@ func (h *History) Add(at time.Time, interval time.Duration, rate float64) error 
 	}
 	begin := end - int64(interval)
 	if h.seen == 0 {
-		h.first0 = begin
+		h.first = begin
 	} else {
 		begin = max(begin, h.newest)
 	}
@@ -96,12 +95,8 @@ func (h *History) Add(at time.Time, interval time.Duration, rate float64) error 
 // keepRaw appends a rate at full resolution and drops those too old.
 func (h *History) keepRaw(s sample) {
 	h.raw = append(h.raw, s)
-	for h.raw[h.first].at < s.at-int64(rawSpan) || len(h.raw)-h.first > rawMax {
-		h.first++
-	}
-	if h.first > 64 && h.first > len(h.raw)/2 {
-		h.raw = h.raw[:copy(h.raw, h.raw[h.first:])]
-		h.first = 0
+	for h.raw[0].at < s.at-int64(rawSpan) || len(h.raw) > rawMax {
+		h.raw = h.raw[1:]
 	}
 }
 
@@ -118,7 +113,7 @@ func (h *History) Seen() int64 { return h.seen }
 
 // Age returns the time from the start of the oldest rate ever added to the end of the
 // newest, even if the oldest is no longer kept; 0 if there is none.
-func (h *History) Age() time.Duration { return time.Duration(h.newest - h.first0) }
+func (h *History) Age() time.Duration { return time.Duration(h.newest - h.first) }
 
 // Mean returns the mean rate over (from, to], in seconds since the Unix epoch, at a
 // resolution, and which share of the span is known.

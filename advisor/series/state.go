@@ -26,8 +26,8 @@ func Decode(b []byte) (*History, error) {
 }
 
 func (h *History) walk(c *codec.Codec) {
-	c.Int64(&h.first0, &h.newest, &h.seen)
-	count := int64(len(h.raw) - h.first)
+	c.Int64(&h.first, &h.newest, &h.seen)
+	count := int64(len(h.raw))
 	c.Int64(&count)
 	if !c.Require(count >= 0 && count <= rawMax && h.seen >= count) {
 		return
@@ -35,8 +35,8 @@ func (h *History) walk(c *codec.Codec) {
 	if c.Reading {
 		h.raw = make([]sample, count)
 	}
-	for i := range h.raw[h.first:] {
-		s := &h.raw[h.first+i]
+	for i := range h.raw {
+		s := &h.raw[i]
 		c.Int64(&s.at, &s.interval)
 		c.Float(&s.rate)
 		c.Require(s.at <= h.newest && s.rate >= 0 && !math.IsInf(s.rate, 0))

@@ -31,7 +31,7 @@ func (h *History) Rows(r Resolution, from, to time.Time) []Row {
 // Raw returns the rates at full resolution that end in (from, to], the oldest first.
 func (h *History) Raw(from, to time.Time) []Row {
 	var rows []Row
-	for _, s := range h.raw[h.first:] {
+	for _, s := range h.raw {
 		at := time.Unix(0, s.at)
 		if at.After(from) && !at.After(to) {
 			rows = append(rows, Row{At: at, Interval: time.Duration(s.interval), Rate: s.rate, Coverage: 1})
