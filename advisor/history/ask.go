@@ -32,14 +32,11 @@ type answer struct {
 	ErrorType string `json:"errorType"`
 	Error     string `json:"error"`
 	Data      struct {
-		ResultType string   `json:"resultType"`
-		Result     []vector `json:"result"`
+		ResultType string `json:"resultType"`
+		Result     []struct {
+			Values [][2]any `json:"values"`
+		} `json:"result"`
 	} `json:"data"`
-}
-
-type vector struct {
-	Metric map[string]string `json:"metric"`
-	Values [][2]any          `json:"values"`
 }
 
 // ask sends one query and returns its points.
@@ -97,13 +94,13 @@ func read(res *http.Response, body []byte) ([]point, error) {
 	case len(a.Data.Result) > 1:
 		return nil, fmt.Errorf("the query has %d series, must have one: sum(…) makes one of them", len(a.Data.Result))
 	}
-	return a.Data.Result[0].points()
+	return pointsOf(a.Data.Result[0].Values)
 }
 
-// points parses pairs of seconds and a number as text.
-func (s vector) points() ([]point, error) {
-	points := make([]point, 0, len(s.Values))
-	for i, pair := range s.Values {
+// pointsOf parses pairs of seconds and a number as text.
+func pointsOf(values [][2]any) ([]point, error) {
+	points := make([]point, 0, len(values))
+	for i, pair := range values {
 		seconds, ok1 := pair[0].(float64)
 		text, ok2 := pair[1].(string)
 		rate, err := strconv.ParseFloat(text, 64) // accepts NaN and +Inf as well

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -70,13 +71,10 @@ type Fault struct {
 
 // SLO returns the highest acceptable p95 in seconds; +Inf while it is unknown.
 func (p *Policy) SLO() float64 {
-	switch {
-	case p.set.SLO > 0:
+	if p.set.SLO > 0 {
 		return p.set.SLO.Seconds()
-	case p.st.Base == 0:
-		return math.Inf(1)
 	}
-	return sloFactor * p.st.Base
+	return sloFactor * cmp.Or(p.st.Base, math.Inf(1))
 }
 
 // baseline tracks the p95 at low load: down at once, up slowly.

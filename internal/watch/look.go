@@ -16,11 +16,8 @@ import (
 // ours. Git calls such index entries racy.
 const racy = 3 * time.Second
 
-// A content identifies what a file or folder contains.
-type content struct {
-	exists bool
-	sum    [sha256.Size]byte // if it exists
-}
+// A content identifies what a file or folder contains. It is zero if there is none.
+type content [sha256.Size]byte
 
 // A file is one of the files that are watched.
 //
@@ -84,7 +81,7 @@ func ctime(stat fs.FileInfo) time.Time {
 
 // read computes the content of a file. Only regular files are opened: opening a pipe without a
 // writer would block.
-func read(name string, stat fs.FileInfo) (c content) {
+func read(name string, stat fs.FileInfo) content {
 	if stat == nil || !stat.Mode().IsRegular() {
 		return content{}
 	}
@@ -97,14 +94,12 @@ func read(name string, stat fs.FileInfo) (c content) {
 	if _, err := io.Copy(sum, f); err != nil {
 		return content{}
 	}
-	c.exists = true
-	sum.Sum(c.sum[:0])
-	return c
+	return content(sum.Sum(nil))
 }
 
 // readFolder computes the content of a folder from the names and contents of its files,
 // except hidden ones. It does not descend into other folders.
-func (f *file) readFolder(now time.Time) (c content) {
+func (f *file) readFolder(now time.Time) content {
 	list, err := os.ReadDir(f.name)
 	if err != nil {
 		return content{}
@@ -127,9 +122,7 @@ func (f *file) readFolder(now time.Time) (c content) {
 		f.files[name] = one
 		sum.Write([]byte(name))
 		sum.Write([]byte{0})
-		sum.Write(one.content.sum[:])
+		sum.Write(one.content[:])
 	}
-	c.exists = true
-	sum.Sum(c.sum[:0])
-	return c
+	return content(sum.Sum(nil))
 }
