@@ -43,8 +43,10 @@ func Run(ctx context.Context, names []string, out io.Writer) error {
 	var rows []*row // the first is the baseline
 	part := func(a *attack) rig.Part {
 		return rig.Part{Name: a.name, Play: func() {
-			rows = append(rows, play(l.Ctx, a, target))
-			fmt.Fprintf(out, "  %s\n", rows[len(rows)-1].line(rows[0]))
+			r, alone := &row{attack: a}, new(rig.Lab)
+			rig.Check(alone.Run(l.Ctx, func() { r.play(alone, target) }))
+			rows = append(rows, r)
+			fmt.Fprintf(out, "  %s\n", r.line(rows[0]))
 		}}
 	}
 	var parts []rig.Part
@@ -97,13 +99,7 @@ func Target(ctx context.Context, args []string, _ io.Writer) error {
 	return rig.Serve(ctx, args[0], rig.Misbehaviour())
 }
 
-// play runs one attack: a new proxy, good traffic, attackers.
-func play(ctx context.Context, a *attack, target string) *row {
-	r, l := &row{attack: a}, new(rig.Lab)
-	rig.Check(l.Run(ctx, func() { r.play(l, target) }))
-	return r
-}
-
+// play runs the attack: a new proxy, good traffic, attackers.
 func (r *row) play(l *rig.Lab, target string) {
 	a := r.attack
 	v := l.StartApart(a.files, append([]string{"TARGET_URL=http://" + target}, settings...)...)

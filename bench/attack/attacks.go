@@ -2,6 +2,8 @@ package attack
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -42,13 +44,11 @@ const (
 )
 
 // attacks returns all attacks; most is the number of connections that descriptors allow.
-func attacks(most int) []attack {
-	return append(append(slow(most), bombs()...), targets()...)
-}
+func attacks(most int) []attack { return slices.Concat(slow(most), bombs(), targets()) }
 
 // slow returns the attacks that hold connections.
 func slow(most int) []attack {
-	drip := func(text string) func(a *attacker) { return func(a *attacker) { a.drip(text, everyPiece) } }
+	drip := func(text string) func(a *attacker) { return func(a *attacker) { a.drip(text) } }
 	large := message("GET /bytes/10000000")
 	return []attack{
 		{name: "slow-head", about: "a byte of a field every 2.5 s", conns: most, opens: fastOpens, life: timeout,
@@ -61,7 +61,7 @@ func slow(most int) []attack {
 		{name: "stuck-read", about: "requests 10 MB and does not read", conns: stuck, opens: stuckOpens, life: timeout, small: true,
 			text: large, then: func(a *attacker) { a.hold(timeout + 4*time.Second) }},
 		{name: "slow-read", about: "reads 512 bytes of 10 MB every second", conns: stuck, opens: stuckOpens, small: true,
-			text: large, then: func(a *attacker) { a.sip(512, time.Second) }},
+			text: large, then: (*attacker).sip},
 		{name: "files-256", about: "500 idle connections, the proxy has 256 descriptors", conns: 500, opens: 500, files: 256, life: timeout, then: (*attacker).answer},
 	}
 }
@@ -86,7 +86,7 @@ func bombs() []attack {
 		bomb("extension", "a chunk extension of 64 KiB", 200, chunked+"1;e="+letters(64<<10)+"\r\na\r\n0\r\n\r\n"),
 		bomb("empty-lines", "2000 empty lines", 500, strings.Repeat("\r\n", 2000)+message(usual)),
 		{name: "huge-length", about: "Content-Length 2^63-1", conns: holding, opens: 100, life: 10 * time.Second,
-			text: message(upload, "Content-Length: 9223372036854775807"), then: func(a *attacker) { a.answer(); a.ended() }},
+			text: message(upload, "Content-Length: 9223372036854775807"), then: func(a *attacker) { a.answer(); _, _ = io.Copy(io.Discard, a.in) }},
 		{name: "pipeline", about: "10,000 requests at once, reads no answer", conns: 20, opens: 0.5, life: 2 * timeout, small: true,
 			then: func(a *attacker) { go a.say([]byte(strings.Repeat(message(usual), 10_000))); a.hold(4 * timeout) }},
 	}

@@ -83,11 +83,7 @@ func (f *fleet) enter() bool {
 }
 
 func (f *fleet) one(ctx context.Context) {
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.tally.open--
-	}()
+	defer f.count(func(t *tally) { t.open-- })
 	d := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, byte(1+rand.IntN(addresses)))}}
 	d.Control = func(_, _ string, raw syscall.RawConn) (err error) {
 		_ = raw.Control(func(fd uintptr) {
@@ -100,17 +96,13 @@ func (f *fleet) one(ctx context.Context) {
 		return err
 	}
 	conn, err := d.DialContext(ctx, "tcp", f.addr)
-	f.mu.Lock()
 	if err != nil {
 		if ctx.Err() == nil {
-			f.refused++
+			f.count(func(t *tally) { t.refused++ })
 		}
-		f.mu.Unlock()
 		return
 	}
-	f.opened++
-	f.last = time.Now()
-	f.mu.Unlock()
+	f.count(func(t *tally) { t.opened, t.last = t.opened+1, time.Now() })
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
@@ -119,6 +111,12 @@ func (f *fleet) one(ctx context.Context) {
 	if f.then != nil {
 		f.then(a)
 	}
+}
+
+func (f *fleet) count(change func(t *tally)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.tally)
 }
 
 func (f *fleet) snapshot() tally {
@@ -145,15 +143,15 @@ func (a *attacker) say(b []byte) bool {
 	return err == nil
 }
 
-// drip sends text at an interval until the connection ends. It reads an answer meanwhile.
-func (a *attacker) drip(text string, each time.Duration) {
+// drip sends text every everyPiece until the connection ends. It reads an answer meanwhile.
+func (a *attacker) drip(text string) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
 		a.answer()
 		_, _ = io.Copy(io.Discard, a.in)
 	}()
-	tick := time.NewTicker(each)
+	tick := time.NewTicker(everyPiece)
 	defer tick.Stop()
 	for {
 		select {
@@ -190,9 +188,6 @@ func (a *attacker) answer() {
 	}
 }
 
-// ended reads until the proxy closes the connection.
-func (a *attacker) ended() { _, _ = io.Copy(io.Discard, a.in) }
-
 // statusOf returns the status in a status line; 0 if the line is invalid.
 func statusOf(line []byte) int {
 	rest, ok := bytes.CutPrefix(line, []byte("HTTP/1.1 "))
@@ -224,12 +219,12 @@ func (t *tally) summary() string {
 	return strings.Join(words, " ")
 }
 
-// sip reads n bytes at an interval until the connection ends.
-func (a *attacker) sip(n int64, each time.Duration) {
+// sip reads 512 bytes every second until the connection ends.
+func (a *attacker) sip() {
 	for a.ctx.Err() == nil {
-		if _, err := io.CopyN(io.Discard, a, n); err != nil {
+		if _, err := io.CopyN(io.Discard, a, 512); err != nil {
 			return
 		}
-		a.hold(each)
+		a.hold(time.Second)
 	}
 }

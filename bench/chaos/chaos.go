@@ -109,12 +109,12 @@ func (r *run) part(n int, idle func(resources) bool) resources {
 	for i, c := range r.clients {
 		share := (i+1)*n/clients - i*n/clients
 		all.Go(func() {
-			last := c.asked + share
-			for c.asked < last && r.ctx.Err() == nil {
+			for last := c.asked + share; c.asked < last && r.ctx.Err() == nil; {
 				if err := c.talk(last - c.asked); err != nil {
 					r.fail(err)
 				}
 			}
+			c.hangUp()
 		})
 	}
 	all.Wait()

@@ -43,43 +43,33 @@ type tally struct {
 	lost     int      // requests whose answers the client did not wait for
 }
 
-// talk plays n more exchanges.
-func (c *client) talk(n int) error {
-	for last := c.asked + n; c.asked < last && c.ctx.Err() == nil; {
-		if c.conn == nil {
-			if err := c.connect(); err != nil {
-				return err
-			}
+// talk plays a tunnel or a batch of at most n exchanges.
+func (c *client) talk(n int) (err error) {
+	if c.conn == nil {
+		if err := c.connect(); err != nil {
+			return err
 		}
-		if c.r.IntN(tunnelOneIn) == 0 {
-			err := c.tunnel()
-			c.exchanges.Add(1)
-			c.hangUp()
-			if err != nil {
-				return fmt.Errorf("client %d: %w", c.number, err)
-			}
-			continue
-		}
+	}
+	open, before := false, c.asked
+	if c.r.IntN(tunnelOneIn) == 0 {
+		err = c.tunnel()
+	} else {
 		var batch [4]request
-		requests := batch[:min(1+c.r.IntN(len(batch)), last-c.asked)]
+		requests := batch[:min(1+c.r.IntN(len(batch)), n)]
 		for i := range requests {
 			requests[i] = newRequest(c.r, c.number, c.asked)
 			c.asked++
 		}
-		open, err := c.exchange(requests)
-		c.exchanges.Add(int64(len(requests)))
-		if err != nil {
-			c.hangUp()
-			return fmt.Errorf("client %d: %w", c.number, err)
-		}
-		if !open || c.r.IntN(20) == 0 {
-			c.hangUp()
-		}
+		open, err = c.exchange(requests)
 	}
-	if c.conn != nil {
+	c.exchanges.Add(int64(c.asked - before))
+	if err != nil {
+		err = fmt.Errorf("client %d: %w", c.number, err)
+	}
+	if err != nil || !open || c.r.IntN(20) == 0 {
 		c.hangUp()
 	}
-	return nil
+	return err
 }
 
 func (c *client) connect() (err error) {
@@ -92,9 +82,11 @@ func (c *client) connect() (err error) {
 }
 
 func (c *client) hangUp() {
-	if c.r.IntN(2) == 0 {
+	switch {
+	case c.conn == nil:
+	case c.r.IntN(2) == 0:
 		rig.Reset(c.conn)
-	} else {
+	default:
 		_ = c.conn.Close()
 	}
 	c.conn = nil

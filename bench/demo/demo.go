@@ -74,7 +74,13 @@ func playAll(l *rig.Lab, all []phase) {
 
 func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 	for try := 1; ; try++ {
-		if p.playOnce(l, r); p.load.Verdict != "INVALID" || try == tries {
+		before := l.Scrape(r.TargetAddr)
+		p.load = l.Load(rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second, Progress: l.Out})[0]
+		after := l.Scrape(r.TargetAddr)
+		grown := func(name string) float64 { return after.Since(before, name, `uri="/api/test"`, `status="200"`) }
+		served := grown("http_server_requests_seconds_count")
+		p.served, p.busyTime = uint64(served), grown("http_server_requests_seconds_sum")/max(served, 1)
+		if p.load.Verdict != "INVALID" || try == tries {
 			return
 		}
 		fmt.Fprintf(l.Out, "  this machine was too busy for the schedule (%s); repeating\n", strings.Join(p.load.Reasons, "; "))
@@ -85,15 +91,6 @@ func (p *phase) play(l *rig.Lab, r *rig.Rig) {
 // refill is a little more than the time an empty token bucket takes to fill, because every phase
 // starts with a full one.
 const refill = 1500 * time.Millisecond
-
-func (p *phase) playOnce(l *rig.Lab, r *rig.Rig) {
-	before := l.Scrape(r.TargetAddr)
-	p.load = l.Load(rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second, Progress: l.Out})[0]
-	after := l.Scrape(r.TargetAddr)
-	grown := func(name string) float64 { return after.Since(before, name, `uri="/api/test"`, `status="200"`) }
-	served := grown("http_server_requests_seconds_count")
-	p.served, p.busyTime = uint64(served), grown("http_server_requests_seconds_sum")/max(served, 1)
-}
 
 // problem describes what is wrong with a phase; empty if nothing is.
 func (p *phase) problem() string {
