@@ -20,7 +20,6 @@ import (
 const (
 	acceptRate = 5000
 	acceptTime = 20 * time.Second
-	waiting    = 100_000 // requests sent in acceptTime
 	shops      = 1000
 	bodyBytes  = 1 << 10
 	syncPause  = 10 * time.Millisecond

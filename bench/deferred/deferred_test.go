@@ -17,6 +17,8 @@ func judged(judge func(l *lab)) string {
 	return strings.Join(l.Missed(), "; ")
 }
 
+const waiting = 100_000 // requests sent in acceptTime
+
 // answers are those of a whole load, of which some take long or are refused.
 func answers(slow, refused int) *rig.Loaded {
 	list := make([]rig.Outcome, waiting)

@@ -96,19 +96,14 @@ func ours(shards int, process pace.Process) func(*rig.Lab, string, int, time.Dur
 		for i := range loads {
 			loads[i] = rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i, Shards: shards, Arrivals: process.String()}
 		}
-		for _, r := range l.Load(loads...) {
-			o.worse(r)
+		for _, r := range l.Load(loads...) { // the greatest lag and the worst verdict
+			if o.lag == nil || r.Lag.P99 > o.lag.P99 {
+				o.lag = &r.Lag
+			}
+			o.says = record.Worse(r.Verdict, o.says)
 		}
 		return o
 	}
-}
-
-// worse keeps the greater lag and the worse verdict of several generators.
-func (o *own) worse(r *rig.Loaded) {
-	if o.lag == nil || r.Lag.P99 > o.lag.P99 {
-		o.lag = &r.Lag
-	}
-	o.says = record.Worse(r.Verdict, o.says)
 }
 
 func schedule(rate int, span time.Duration, process pace.Process) (due []time.Duration) {

@@ -26,8 +26,6 @@ const (
 	probeEvery = time.Millisecond
 )
 
-func rates() []int { return []int{1000, 10_000} }
-
 // A run is one run of a generator, as seen by the receiver.
 type run struct {
 	name string
@@ -49,7 +47,7 @@ func Run(ctx context.Context, out io.Writer) error {
 		l.Keep(l.recorder.sockets.Stop)
 		l.calibrate()
 		all := l.installed()
-		for _, rate := range rates() {
+		for _, rate := range []int{1000, 10_000} {
 			l.table(rate, rig.Turns(rounds, len(all), func(i int) (r run) {
 				rig.In(fmt.Sprintf("%s at %d/s", all[i].name, rate), func() { r = l.once(all[i], rate) })
 				fmt.Fprintf(l.Out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests, micros(r.Gap.P99), micros(r.Late.P99))

@@ -59,9 +59,6 @@ const tries = 2
 // setUpTime is an estimate of the time that a run takes in addition to its length.
 const setUpTime = 1500 * time.Millisecond
 
-// whole reports whether the order selects the whole experiment.
-func (o *Order) whole() bool { return o.Only == "" && o.Shorter == 1 }
-
 // Run plays the runs of this commit that are not recorded yet, prints the tables and draws the
 // plot. If ctx ends it, the next call resumes.
 func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
@@ -86,7 +83,7 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	err = l.report(situations)
-	if !o.whole() {
+	if o.Only != "" || o.Shorter != 1 {
 		err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
 	}
 	return err
@@ -127,7 +124,7 @@ func (o *Order) chosen() (list []Situation, err error) {
 
 // A lab is one run of the experiment.
 //
-// Safe for concurrent use: mu guards the runs and the file.
+// Safe for concurrent use: mu guards the runs, the file and out.
 type lab struct {
 	*Order
 	out           io.Writer
@@ -291,18 +288,13 @@ func (l *lab) playOne(ctx context.Context, t turn, side Side) error {
 		again := try < tries && ctx.Err() == nil && (err != nil || verdict.word == "INVALID")
 		switch {
 		case again:
-			l.say("  %s is repeated: %s\n", side.Name, strings.ReplaceAll(why, "\n", " "))
+			l.mu.Lock()
+			fmt.Fprintf(l.out, "  %s is repeated: %s\n", side.Name, strings.ReplaceAll(why, "\n", " "))
+			l.mu.Unlock()
 		case err != nil:
 			return fmt.Errorf("%s: %w", side.Name, err)
 		default:
 			return l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, verdict.word, time.Now().UTC().Truncate(time.Second), score})
 		}
 	}
-}
-
-// say prints progress. Several sides may call it at the same time.
-func (l *lab) say(format string, values ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fmt.Fprintf(l.out, format, values...)
 }

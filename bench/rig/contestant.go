@@ -9,6 +9,7 @@ import (
 // A Contestant is a program that wrk loads as fast as it answers.
 type Contestant struct {
 	Name    string
+	Addr    string   // where it serves; empty if only Wrk needs it
 	Wrk     Wrk      // the load; Sample sets its connections and duration
 	Process *Process // whose CPU time and memory are measured; nil for none
 	Redis   *Redis   // that it uses; nil for none

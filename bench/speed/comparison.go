@@ -17,7 +17,7 @@ type comparison struct {
 	connections int    // 0 for the default
 	refused     bool   // all answers must be refusals; otherwise none may be
 	warmUp      bool   // each side is loaded for a second first
-	show        func(l *lab, all []contestant, runs [][]rig.Sample)
+	show        func(l *lab, all []rig.Contestant, runs [][]rig.Sample)
 }
 
 // play runs the comparison as a part of the experiment.
@@ -57,14 +57,14 @@ func refusals() comparison {
 
 // target compares the speed of our target with nginx.
 func target() comparison {
-	ours := side{name: "weir target", start: func(l *lab, _ *contestant, _ string) (*rig.Process, string) {
+	ours := side{name: "weir target", start: func(l *lab, _ *rig.Contestant, _ string) (*rig.Process, string) {
 		return l.Start("target", "EVENT_LOOPS=1")
 	}}
 	return comparison{heading: "Plain 200 OK", sides: []side{direct("nginx static"), ours}, show: besidePeers}
 }
 
 // besidePeers prints the throughput and CPU of each side, and our ratios to the peers.
-func besidePeers(l *lab, all []contestant, runs [][]rig.Sample) {
+func besidePeers(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 	last := len(all) - 1
 	name, mine := all[last].Name, runs[last]
 	l.table("", "requests/s", "CPU µs per request", "requests/s: "+name+" ÷ it", "CPU: "+name+" ÷ it")
@@ -86,7 +86,7 @@ func latency(proxies ...side) comparison {
 }
 
 // added prints the latency that is added relative to the first side.
-func added(l *lab, all []contestant, runs [][]rig.Sample) {
+func added(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 	base := report.MedianOf(runs[0], rig.P50)
 	l.table("", "p50 µs", "added µs")
 	for i, c := range all {
@@ -95,8 +95,8 @@ func added(l *lab, all []contestant, runs [][]rig.Sample) {
 }
 
 // variants prints variants of our proxy, relative to the first one.
-func variants(what string) func(l *lab, all []contestant, runs [][]rig.Sample) {
-	return func(l *lab, all []contestant, runs [][]rig.Sample) {
+func variants(what string) func(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
+	return func(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 		l.table(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].Name, "resident MB")
 		for i, c := range all {
 			rss := rig.Must(rig.RSS(c.Process.Pid()))

@@ -12,16 +12,10 @@ import (
 type side struct {
 	name string
 	// start starts the server, in front of the part's target unless it is a target itself.
-	start  func(l *lab, c *contestant, target string) (*rig.Process, string)
+	start  func(l *lab, c *rig.Contestant, target string) (*rig.Process, string)
 	path   string // empty for /api/test
 	script string // of wrk; empty for plain requests
 	header string // a field of each request; empty for none
-}
-
-// A contestant is a running side.
-type contestant struct {
-	rig.Contestant
-	addr string
 }
 
 // plenty is a limit per hour that is never reached.
@@ -30,7 +24,7 @@ const plenty = 1_000_000_000
 // weir returns our proxy with one loop and a limit that is never reached, unless env overrides
 // them.
 func weir(name string, env ...string) side {
-	return side{name: name, start: func(l *lab, _ *contestant, target string) (*rig.Process, string) {
+	return side{name: name, start: func(l *lab, _ *rig.Contestant, target string) (*rig.Process, string) {
 		return l.Start("proxy", append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
 			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, env...)...)
 	}}
@@ -38,25 +32,25 @@ func weir(name string, env ...string) side {
 
 // direct returns the part's target as a side.
 func direct(name string) side {
-	return side{name: name, start: func(l *lab, _ *contestant, target string) (*rig.Process, string) { return l.served, target }}
+	return side{name: name, start: func(l *lab, _ *rig.Contestant, target string) (*rig.Process, string) { return l.served, target }}
 }
 
 // ours returns weir with its usual name.
 func ours(env ...string) side { return weir("weir proxy", env...) }
 
-func (l *lab) open(sides ...side) []contestant {
+func (l *lab) open(sides ...side) []rig.Contestant {
 	target := l.target()
-	all := make([]contestant, len(sides))
+	all := make([]rig.Contestant, len(sides))
 	for i, s := range sides {
 		c := &all[i]
 		c.Name = s.name
-		c.Process, c.addr = s.start(l, c, target)
-		c.Wrk = rig.Wrk{URL: "http://" + c.addr + cmp.Or(s.path, "/api/test"), Script: s.script, Header: s.header}
+		c.Process, c.Addr = s.start(l, c, target)
+		c.Wrk = rig.Wrk{URL: "http://" + c.Addr + cmp.Or(s.path, "/api/test"), Script: s.script, Header: s.header}
 	}
 	return all
 }
 
-func (l *lab) turns(all []contestant, connections int) [][]rig.Sample {
+func (l *lab) turns(all []rig.Contestant, connections int) [][]rig.Sample {
 	return rig.Turns(l.rounds, len(all), func(i int) rig.Sample { return all[i].Sample(l.Ctx, connections, l.span) })
 }
 

@@ -60,7 +60,7 @@ func shared() (sides []side) {
 
 // withOwnRedis returns a side that starts a Redis first.
 func withOwnRedis(name string, start func(l *lab, target, redis string) (*rig.Process, string)) side {
-	return side{name: name, start: func(l *lab, c *contestant, target string) (*rig.Process, string) {
+	return side{name: name, start: func(l *lab, c *rig.Contestant, target string) (*rig.Process, string) {
 		c.Redis = l.Redis()
 		return start(l, target, c.Redis.Addr)
 	}}
@@ -71,7 +71,7 @@ func redis() comparison {
 	return comparison{heading: "Forwarding with a limit in Redis (exact, shared), 64 connections, one loop against one worker, a Redis each", sides: shared(), show: withRedis}
 }
 
-func withRedis(l *lab, all []contestant, runs [][]rig.Sample) {
+func withRedis(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 	if len(all) == 1 {
 		fmt.Fprintln(l.Out, "nginx with Lua is not installed: left out (make bench-setup installs it)")
 		return
@@ -88,10 +88,10 @@ func withRedis(l *lab, all []contestant, runs [][]rig.Sample) {
 }
 
 // perDecision returns the number of commands per decision of our proxies' stores.
-func (l *lab) perDecision(all []contestant) string {
+func (l *lab) perDecision(all []rig.Contestant) string {
 	var commands, decisions float64
 	for _, c := range all {
-		m := l.Scrape(c.addr)
+		m := l.Scrape(c.Addr)
 		commands, decisions = commands+m.Sum("ratelimiter_store_commands_total"), decisions+m.Sum("ratelimiter_store_decisions_total")
 	}
 	return fmt.Sprintf("%.3f", commands/decisions)

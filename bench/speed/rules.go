@@ -67,10 +67,10 @@ func (l *lab) tenRules() {
 }
 
 // tenBesideNone checks that the rules were applied as expected, and judges.
-func tenBesideNone(l *lab, all []contestant, runs [][]rig.Sample) {
+func tenBesideNone(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
 	var names []string
 	for i, rules := range [][]string{nil, matching} {
-		rig.Check(decisionsOf(l.Scrape(all[i].addr), rules).problem(all[i].Name, (1+l.rounds)*underWay))
+		rig.Check(decisionsOf(l.Scrape(all[i].Addr), rules).problem(all[i].Name, (1+l.rounds)*underWay))
 		names = append(names, all[i].Name)
 	}
 	rig.Check(l.judgeRules(names, runs))

@@ -111,5 +111,5 @@ func (l *lab) loadgenMost() {
 		r := l.Load(rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1, Timeout: 500 * time.Millisecond})[0]
 		return rig.Sample{PerSecond: r.Throughput, CPU: 1e6 * r.CPU.Seconds() / float64(max(r.Completed-r.Errors, 1))}
 	})
-	besidePeers(l, []contestant{{Contestant: rig.Contestant{Name: "wrk"}}, {Contestant: rig.Contestant{Name: "weir loadgen"}}}, runs)
+	besidePeers(l, []rig.Contestant{{Name: "wrk"}, {Name: "weir loadgen"}}, runs)
 }
