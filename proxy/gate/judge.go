@@ -180,11 +180,11 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	return true
 }
 
-// judgeCut checks answer times that hardly vary after the limit has fallen by half. If they
+// judgeCut checks answer times that hardly vary, now or without waiting, after the limit has fallen by half. If they
 // have not fallen at all, there was no queue.
 func (g *Gate) judgeCut(r *reading) bool {
 	b := g.before
-	if g.calm.wide() || !r.full || b.limit == 0 || g.limit > .55*b.limit {
+	if g.calm.wide() && r.wide() || !r.full || b.limit == 0 || g.limit > .55*b.limit {
 		return false
 	}
 	g.before = cut{}

@@ -103,7 +103,7 @@ func TestProtects(t *testing.T) {
 // The same where answer times do not vary. There the limit falls by one step that proves right or
 // wrong, so single worlds differ more than others do: the goals are those of all seeds together.
 func TestProtectsConstant(t *testing.T) {
-	all, worse, worlds := 0.0, 0.0, 4*seeds
+	all, worse, worlds := 0.0, 0.0, 12*seeds
 	for seed := range worlds {
 		w := usual()
 		w.Seed, w.CV = seed, 0

@@ -99,7 +99,7 @@ func (g *Gate) slumps(now time.Time, a *Answer) bool {
 	if !ok {
 		return false
 	}
-	s.from, g.room.open, g.bound = g.limit, false, now
+	s.from, g.room.open, g.bound, g.before = g.limit, false, now, cut{}
 	drains := min(slumpDrains*g.limit/rate, settleMax.Seconds())
 	worked := max(g.atWork, slumpProven*g.worked())
 	g.fall(now, min(g.limit, max(worked+math.Sqrt(worked), min(slumpPart, rate/s.usual)*g.limit)), Latency)
