@@ -23,6 +23,9 @@ const (
 	// settleTimes is for how many median answer times after a fall of the limit answers are
 	// ignored whose requests were sent with more in flight than the new limit.
 	settleTimes = 4
+	// leapTimes is for how many median answer times nothing must have been answered, although a
+	// request was under way, until the clock is taken to have been set forward.
+	leapTimes = 20
 	// seenMost is the number of answers of a class at which the numbers of all are halved, so that
 	// the usual class is that of the latest traffic.
 	seenMost = 1 << 16
@@ -51,6 +54,7 @@ type Gate struct {
 	rates  [4]float64 // good answers per second in the last windows
 	turn   int
 
+	heard  time.Time // when the latest answer was recorded
 	atWork float64   // how many of those in flight were worked on while the gate bound, smoothed
 	bound  time.Time // since when the gate has bound
 	room   room
@@ -173,6 +177,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if took < 0 {
 		return false
 	}
+	g.leap(now, a)
 	g.refused.count(a)
 	if g.slumps(now, a) {
 		return true
@@ -246,6 +251,25 @@ func (g *Gate) setBack(now time.Time) {
 	if g.window.since.Sub(now) <= settleMax {
 		return
 	}
+	g.restart(now)
+}
+
+// leap begins anew if the clock was set forward, so that answers seem to have taken as long as
+// that. A target that answered nothing for so long looks the same, and how long these answers took
+// says as little about what it can do now.
+func (g *Gate) leap(now time.Time, a *Answer) {
+	last := g.heard
+	g.heard = now
+	if g.last == 0 || !a.Sent.Before(last) || now.Sub(last) <= max(settleMax, leapTimes*g.real(g.last)) {
+		return
+	}
+	g.restart(now)
+	g.window.sent, g.window.until = now, now.Add(settleMax)
+	g.slump.since = g.slump.n
+}
+
+// restart begins a new window, and counts all other spans from now on.
+func (g *Gate) restart(now time.Time) {
 	g.window.reset(now)
 	g.bound, g.room.relief, g.probe.last, g.refused.tried = now, now, now, now
 	g.refused.ignoredUntil, g.refused.lowered = now, now

@@ -56,7 +56,7 @@ func TestClockJumps(t *testing.T) {
 	for _, jump := range []time.Duration{-24 * time.Hour, -sec, -10 * ms, 10 * ms, sec, time.Hour, 3650 * 24 * time.Hour} {
 		t.Run(fmt.Sprint(jump), func(t *testing.T) {
 			t.Parallel()
-			for seed := range seeds {
+			for seed := range 4 * seeds {
 				w := steady(seed)
 				w.Length, w.Stages = length, append(w.Stages, gatetest.Stage{From: at, Clock: jump})
 				if r := gatetest.Play(w); r.Needless > 0 {
@@ -64,8 +64,8 @@ func TestClockJumps(t *testing.T) {
 				}
 				w.Stages = []gatetest.Stage{{Load: 2000}, {From: at, Clock: jump}, {From: more, Load: 5000, Workers: 60}}
 				r := gatetest.Play(w)
-				if soon, later := r.Ratio(at, more), r.Ratio(more, length); soon < .91 || later < .94 {
-					t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .91; when it has more workers %.3f, want .94", seed, soon, later)
+				if soon, later := r.Ratio(at, more), r.Ratio(more, length); soon < .91 || later < .92 {
+					t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .91; when it has more workers %.3f, want .92", seed, soon, later)
 				}
 			}
 		})
