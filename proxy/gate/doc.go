@@ -22,7 +22,8 @@
 // The gate learns the calm answer times from the first requests, which are sent while few
 // others are in flight, and corrects them by looks: short spans with clearly fewer requests
 // in flight than the target can work on. The first look follows immediately; until then
-// the limit is one that the gate was given, if any. Later looks begin at full seconds of the
+// the limit is one that the gate was given, if any. From then on it grows faster than later,
+// until it no longer binds or there may be a queue. Later looks begin at full seconds of the
 // wall clock, so that gates that share a target look at the same time.
 //
 // A window whose latest answers are clearly slower or faster than those before is discarded

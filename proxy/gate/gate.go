@@ -41,6 +41,7 @@ type Gate struct {
 	places int     // limit as a whole number, whose average is the limit
 	rest   float64 // remainder of the rounding
 	first  bool    // nothing is known yet: the limit is cfg.First or cfg.Max
+	starts bool    // since then the limit has only grown, and has always bound
 
 	scale [Classes]float64 // the usual class's answer time ÷ the class's; 0: unknown
 	seen  [Classes]int

@@ -12,6 +12,12 @@ const (
 	queueMost = .35
 	// queueLeast is the share below which the limit grows by growth at once.
 	queueLeast, growth = .05, 1.5
+	// After the first look nothing is known of how many requests the target can work on. The limit
+	// grows by startGrowth and waits for less certainty than later, until there may be a queue:
+	// until the share of waiting with its standard deviation reaches startMost, waiting does not
+	// count (see brisk), or the target seems startSlow times as slow as it was, as one whose
+	// processors are shared would.
+	startGrowth, startMost, startSlow = 1.6, .15, 1.5
 	// part is how much of the way to its new value the limit goes in one window, so that an
 	// estimate that is wrong by chance does not move it all the way.
 	part = .7
@@ -134,7 +140,7 @@ func (g *Gate) read(span time.Duration) reading {
 // judgeFirst ends the time in which nothing is known with a look at the target, since
 // what has been seen so far may have been a queue.
 func (g *Gate) judgeFirst(now time.Time, r *reading) {
-	g.first = false
+	g.first, g.starts = false, true
 	g.learn(r)
 	g.room.most = max(float64(g.window.peak), r.mean)
 	g.set(crowdFirst*g.room.most + crowdMin)
@@ -154,9 +160,11 @@ func (g *Gate) judgeFirst(now time.Time, r *reading) {
 func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	g.room.open = false
 	sure := r.waiting-2*r.noise > queueMost
-	if sure && now.Sub(g.bound) < burst && g.queued(now) < burst || !sure && !r.long && r.waiting+2*r.noise >= .1 {
+	starts := g.starting(r)
+	if sure && now.Sub(g.bound) < burst && g.queued(now) < burst || !sure && !r.long && !starts && r.waiting+2*r.noise >= .1 {
 		return false
 	}
+	g.starts = starts
 	if g.limit >= g.before.limit {
 		g.before = cut{g.limit, r.mid}
 	}
@@ -168,8 +176,10 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	case sure && (g.places > g.cfg.Min || now.Sub(g.bound) < leastLong):
 		g.fall(now, min(g.limit, max(to, (1-fallMost)*g.limit)), Latency)
 		return true
-	case r.waiting < queueLeast && g.slump.from > g.limit: // the target takes longer, but as many at a time
+	case r.waiting < queueSome && g.slump.from > g.limit: // the target takes longer, but as many at a time
 		g.set(g.slump.from)
+	case starts:
+		g.set(startGrowth * g.limit)
 	case r.waiting < queueLeast:
 		g.set(g.limit + part*(max(to, min(growth*g.limit, max(most, g.limit)))-g.limit))
 	default:
@@ -180,8 +190,15 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	return true
 }
 
-// judgeCut checks answer times that hardly vary, now or without waiting, after the limit has fallen by half. If they
-// have not fallen at all, there was no queue.
+// starting reports whether a limit that binds grows as it does at the start.
+func (g *Gate) starting(r *reading) bool {
+	slow := g.slower >= startSlow && g.calm.known >= knownStep
+	counts := g.real(r.mid) >= 2*g.brisk
+	return g.starts && counts && !slow && r.waiting < queueLeast && r.waiting+r.noise < startMost
+}
+
+// judgeCut checks answer times that hardly vary, now or without waiting, after the limit has fallen
+// by half. If they have not fallen at all, there was no queue.
 func (g *Gate) judgeCut(r *reading) bool {
 	b := g.before
 	if g.calm.wide() && r.wide() || !r.full || b.limit == 0 || g.limit > .55*b.limit {

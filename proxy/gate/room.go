@@ -42,6 +42,7 @@ func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
 		return false
 	}
 	g.note(r)
+	g.starts = false
 	m := &g.room
 	m.most += (r.mean - m.most) * min(1, float64(r.span)/float64(crowdForget))
 	m.most = max(float64(g.window.peak), m.most)
