@@ -92,24 +92,29 @@ func (s Subject) adds(t *testing.T) {
 			others = append(others, Must(cfg))
 		}
 		for seed := range s.Seeds {
-			w, m := newWalk(uint64(seed), s.Forward), new(Model)
-			take, add := s.Given()
-			for step := range 60 {
-				under := l
-				if w.IntN(6) == 0 {
-					under = others[w.IntN(len(others))]
-				}
-				a := w.step(under)
-				n := RandomAdd(w.Rand, under)
-				if got, want := add(a.Now, n), m.Add(a.Now, n); got != want {
-					t.Fatalf("seed %d, step %d, before %v: %d given: %v, want %v", seed, step, a, n, got, want)
-				}
-				granted, d := take(a.Now, under, a.Ask)
-				wantGranted, want := m.Take(a.Now, under, a.Ask)
-				if granted != wantGranted || d != want {
-					t.Fatalf("seed %d, step %d, %v after %d were given:\n got %d, %+v\nwant %d, %+v", seed, step, a, n, granted, d, wantGranted, want)
-				}
-			}
+			s.addsTo(t, seed, others)
+		}
+	}
+}
+
+// addsTo tests State.Add with one history, mostly under the first of the limits.
+func (s Subject) addsTo(t *testing.T, seed int, limits []*limit.Limit) {
+	w, m := newWalk(uint64(seed), s.Forward), new(Model)
+	take, add := s.Given()
+	for step := range 60 {
+		under := limits[0]
+		if w.IntN(6) == 0 {
+			under = limits[w.IntN(len(limits))]
+		}
+		a := w.step(under)
+		n := RandomAdd(w.Rand, under)
+		if got, want := add(a.Now, n), m.Add(a.Now, n); got != want {
+			t.Fatalf("seed %d, step %d, before %v: %d given: %v, want %v", seed, step, a, n, got, want)
+		}
+		granted, d := take(a.Now, under, a.Ask)
+		wantGranted, want := m.Take(a.Now, under, a.Ask)
+		if granted != wantGranted || d != want {
+			t.Fatalf("seed %d, step %d, %v after %d were given:\n got %d, %+v\nwant %d, %+v", seed, step, a, n, granted, d, wantGranted, want)
 		}
 	}
 }

@@ -194,9 +194,9 @@ func lawful(l *limit.Limit, sum, from, to int64) bool {
 	most := l.Burst() + overshoot
 	switch c.Algorithm {
 	case limit.Token:
-		return withinRate(sum, most, pace(c), interval(c), to-from)
+		return withinRate(c, sum, most, to-from)
 	case limit.GCRA, limit.Leaky:
-		return withinRate(sum, places(c)+overshoot, pace(c), interval(c), to-from)
+		return withinRate(c, sum, places(c)+overshoot, to-from)
 	case limit.SlidingLog:
 		return sum <= ((to-from)/window+1)*most
 	}
@@ -204,10 +204,10 @@ func lawful(l *limit.Limit, sum, from, to int64) bool {
 }
 
 // withinRate reports whether sum ≤ burst + span·pace/interval.
-func withinRate(sum, burst, pace, interval, span int64) bool {
-	most := product(span, pace)
-	most.Add(most, product(burst, interval))
-	return product(sum, interval).Cmp(most) <= 0
+func withinRate(c limit.Config, sum, burst, span int64) bool {
+	most := product(span, pace(c))
+	most.Add(most, product(burst, interval(c)))
+	return product(sum, interval(c)).Cmp(most) <= 0
 }
 
 // refusals repeats a history without its refused asks, and expects the same answers.

@@ -110,20 +110,24 @@ func (s Subject) queues(t *testing.T) {
 func (s Subject) mints(t *testing.T) {
 	for _, l := range Limits() {
 		for _, skew := range []int64{1, turnover(l) / 20, turnover(l) / 2, turnover(l), 5 * turnover(l)} {
-			take := s.Fresh()
-			var admitted int64
 			last := Epoch + 10*turnover(l)
-			for now := Epoch; now <= last; now += turnover(l)/50 + 1 {
-				for _, clock := range []int64{now, now + skew, now} {
-					granted, _ := take(clock, l, one(1))
-					admitted += granted
-				}
-			}
-			if !lawful(l, admitted, Epoch, last+skew) {
+			if admitted := s.admits(l, last, skew); !lawful(l, admitted, Epoch, last+skew) {
 				t.Errorf("%v, clocks %d µs apart: %d admitted", l.Config(), skew, admitted)
 			}
 		}
 	}
+}
+
+// admits returns how much two callers get until last. The clock of one of them is ahead by skew.
+func (s Subject) admits(l *limit.Limit, last, skew int64) (admitted int64) {
+	take := s.Fresh()
+	for now := Epoch; now <= last; now += turnover(l)/50 + 1 {
+		for _, clock := range []int64{now, now + skew, now} {
+			granted, _ := take(clock, l, one(1))
+			admitted += granted
+		}
+	}
+	return admitted
 }
 
 // locks sets the clock back when a key is exhausted. The key must be ready within one window,

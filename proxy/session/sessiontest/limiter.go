@@ -50,7 +50,7 @@ func (w *world) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *st
 	f.asked = r
 	f.log.Note(now, "ask for request", int64(r.id), "")
 	if !w.odds(w.profile.later) {
-		w.answer(now, f, r, ask, ans)
+		f.answer(now, r, ask, ans)
 		return true
 	}
 	f.deciding = true
@@ -61,7 +61,7 @@ func (w *world) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *st
 			return
 		}
 		var late store.Answer
-		w.answer(w.Now, f, r, &copied, &late)
+		f.answer(w.Now, r, &copied, &late)
 		f.s.HandleAnswer(w.Now, &late)
 		f.apply()
 		for i := range late.Decisions {
@@ -72,7 +72,8 @@ func (w *world) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *st
 }
 
 // answer decides, or makes the store unavailable.
-func (w *world) answer(now time.Time, f *front, r *request, ask *store.Ask, ans *store.Answer) {
+func (f *front) answer(now time.Time, r *request, ask *store.Ask, ans *store.Answer) {
+	w := f.w
 	r.decisions++
 	switch {
 	case w.fault(w.profile.storeAway):

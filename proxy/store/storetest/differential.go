@@ -46,7 +46,7 @@ func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 				t.Fatalf("seed %d, step %d, %v:\n got %+v\nwant %+v", seed, i, step, got, want)
 			}
 			if a.Release != nil && b.Release != nil && i%2 == 0 {
-				giveBack(t, a, b, step.ask.Counters, want.Decisions)
+				step.giveBack(t, a, b, want.Decisions)
 			}
 			if a.Release != nil && b.Release != nil {
 				charged.add(step.ask.Counters, &want)
@@ -73,8 +73,9 @@ func edit(t *testing.T, a, b Store, s step) {
 	}
 }
 
-// giveBack gives back the place booked last of each counter, in both stores.
-func giveBack(t *testing.T, a, b Store, counters []store.Counter, decisions []limit.Decision) {
+// giveBack gives back the place booked last of each counter of a step, in both stores.
+func (s step) giveBack(t *testing.T, a, b Store, decisions []limit.Decision) {
+	counters := s.ask.Counters
 	for i, d := range decisions {
 		if d.Slot == 0 {
 			continue
