@@ -138,7 +138,7 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
 	case !known(s.Limit):
 		r = Hold(s, what, "unknown_algorithm", "the algorithm is unknown, the limit stays")
 	case !a.Given:
-		return Hold(s, what, policy.Hold, "nothing is known yet, the limit stays")
+		return Hold(s, what, policy.Hold.Code, "nothing is known yet, the limit stays")
 	case !a.meets(s):
 		r = Hold(s, what, Changed, "the limit is not the one that the newest recommendation was based on, it stays until the next")
 	case n > 1 && c.now.Fleet.first(s.Instance): // the proxy that it may have replaced still counts

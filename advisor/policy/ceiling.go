@@ -27,28 +27,28 @@ const (
 
 // A target is the recommended sustained rate and the reasons.
 type target struct {
-	rate  float64
-	codes []string
+	rate    float64
+	reasons []Reason
 }
 
-func (t *target) because(code string) {
-	if !slices.Contains(t.codes, code) {
-		t.codes = append(t.codes, code)
+func (t *target) because(why Reason) {
+	if !slices.Contains(t.reasons, why) {
+		t.reasons = append(t.reasons, why)
 	}
 }
 
 // raise raises t to what the demand needs, now or soon, but not beyond most and one step.
 func (t *target) raise(r reading, o Outlook, most, step float64) {
-	rate, code := r.rate, ""
+	rate, why := r.rate, Hold
 	for _, q := range o.within(planSpan) {
 		if need := headroom * q.Q95; need > rate {
-			rate, code = need, ForecastRise
+			rate, why = need, ForecastRise
 		}
 	}
 	if need := headroom * r.demand; r.binds && r.Forwarded >= used*r.rate && need > rate {
-		rate, code = need, Refusing
+		rate, why = need, Refusing
 	}
-	if code == "" {
+	if why == Hold {
 		return
 	}
 	if most < rate {
@@ -61,7 +61,7 @@ func (t *target) raise(r reading, o Outlook, most, step float64) {
 	}
 	if rate > r.rate*(1+deadBand) {
 		t.rate = rate
-		t.codes = append([]string{code}, t.codes...)
+		t.reasons = slices.Insert(t.reasons, 0, why)
 	}
 }
 

@@ -88,7 +88,7 @@ func law(set Settings, s Snapshot, r Recommendation) string {
 	rate, old := r.Rate(), s.Limit.Rate()
 	const eps = 1e-6
 	if !s.valid() {
-		if clean(r.Limit) != clean(s.Limit) || r.Codes[0] != InvalidInput {
+		if clean(r.Limit) != clean(s.Limit) || r.Codes[0] != InvalidInput.Code {
 			return "an impossible snapshot changes something"
 		}
 		return ""
@@ -107,7 +107,7 @@ func law(set Settings, s Snapshot, r Recommendation) string {
 	case !within(r.PredictedRPS, numberMax) || !within(r.Predicted95, numberMax):
 		return "it predicts no number"
 	}
-	if s.Limit.Algorithm == Off || slices.Contains(r.Codes, Stale) {
+	if s.Limit.Algorithm == Off || slices.Contains(r.Codes, Stale.Code) {
 		if r.Limit != s.Limit {
 			return "what is held changes"
 		}
@@ -118,7 +118,7 @@ func law(set Settings, s Snapshot, r Recommendation) string {
 		return "it is out of the bounds"
 	case r.Algorithm != s.Limit.Algorithm:
 		return "the algorithm is another one"
-	case rate > max(old*restore, set.LimitMin)*(1+eps), rate > max(old*(1+stepUp), set.LimitMin)*(1+eps) && !slices.Contains(r.Codes, BackendFault):
+	case rate > max(old*restore, set.LimitMin)*(1+eps), rate > max(old*(1+stepUp), set.LimitMin)*(1+eps) && !slices.Contains(r.Codes, BackendFault.Code):
 		return "the step up is too long"
 	case rate < min(old*(1-stepBad), set.LimitMax)*(1-eps):
 		return "the step down is too long"
@@ -134,10 +134,10 @@ func law(set Settings, s Snapshot, r Recommendation) string {
 // limit that was in force before.
 func raised(p *Policy, s Snapshot, r Recommendation, since float64) string {
 	rate, old := r.Rate(), s.Limit.Rate()
-	if !s.valid() || slices.Contains(r.Codes, Stale) || !(rate > max(old, p.set.LimitMin)*(1+1e-6)) {
+	if !s.valid() || slices.Contains(r.Codes, Stale.Code) || !(rate > max(old, p.set.LimitMin)*(1+1e-6)) {
 		return ""
 	}
-	failing := s.Errors > badErrors || slices.Contains(r.Codes, BackendFault)
+	failing := s.Errors > badErrors || slices.Contains(r.Codes, BackendFault.Code)
 	switch {
 	case failing && rate > since*(1+1e-6):
 		return "a fault raises it"

@@ -182,7 +182,7 @@ func TestIdentifiesAFaultAndRestores(t *testing.T) {
 		w.faults = between(w.now, w.now+600, 0.2, 0)
 		flagged := 0
 		w.run(p, 20, func(_ Snapshot, r Recommendation) {
-			if slices.Contains(r.Codes, BackendFault) || p.State().Guard.Fault.Active {
+			if slices.Contains(r.Codes, BackendFault.Code) || p.State().Guard.Fault.Active {
 				flagged++
 			}
 		})

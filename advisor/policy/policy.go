@@ -58,7 +58,7 @@ type Recommendation struct {
 	PredictedRPS float64       // highest median of the demand within ValidFor
 	Predicted95  float64       // highest 95 % quantile of it
 	ValidFor     time.Duration // how long this is expected to be valid
-	Codes        []string      // reasons, most important first; see the constants
+	Codes        []string      // codes of the reasons, most important first
 	Reason       string        // the reason in one sentence
 	Confidence   float64       // 0 to 1: how well the target's capacity is known
 	GateMax      float64       // upper bound of gates' limits, a whole number; 0: unknown
@@ -127,11 +127,11 @@ func (p *Policy) Advise(s Snapshot, o Outlook) Recommendation {
 	return p.recommend(r, o, t)
 }
 
-// hold recommends the limit in force, for the reason code.
-func (p *Policy) hold(s Snapshot, code string) Recommendation {
+// hold recommends the limit in force.
+func (p *Policy) hold(s Snapshot, why Reason) Recommendation {
 	return Recommendation{
 		Limit: s.Limit, PredictedRPS: s.Observed, Predicted95: s.Observed, ValidFor: 2 * min(max(s.Interval, time.Second), validForMax/2),
-		Codes: []string{code}, Reason: sentences[code], Confidence: p.st.Capacity.Confidence, GateMax: p.gateMax(),
+		Codes: []string{why.Code}, Reason: why.sentence, Confidence: p.st.Capacity.Confidence, GateMax: p.gateMax(),
 	}
 }
 

@@ -2,29 +2,33 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
-// The reason codes.
-const (
-	Hold          = "hold"          // nothing asks for a change
-	ForecastRise  = "forecast_rise" // raised ahead of a predicted rise
-	Refusing      = "refusing"      // raised because the limit refuses while the target is healthy
-	AtCapacity    = "capacity"      // not raised, or lowered: it is the target's capacity
-	Unproven      = "unproven"      // raised only so far beyond the rate that the target has proven to serve
-	Overload      = "overload"      // lowered because the target suffers
-	Slow          = "slow"          // lowered a little because the target becomes slow, or not raised
-	Recovering    = "recovering"    // an earlier queue is worked off
-	BackendFault  = "backend_fault" // the target fails for reasons other than load
-	StepLimited   = "step_limited"  // more follows with the next update
-	BoundMin      = "bound_min"
-	BoundMax      = "bound_max"
-	NotEnforced   = "not_enforced" // the limit did not decide
-	NoForecast    = "no_forecast"
-	LittleTraffic = "little_traffic"
-	LimiterOff    = "limiter_off"
-	Stale         = "stale"         // the snapshot is not newer than the last
-	InvalidInput  = "invalid_input" // the snapshot is impossible
+// A Reason is why a limit is recommended: a code, and a sentence, which numbers may complete.
+type Reason struct{ Code, sentence string }
+
+// The reasons.
+var (
+	Hold          = Reason{"hold", "the limit fits"}
+	ForecastRise  = Reason{"forecast_rise", "raised ahead of it"}
+	Refusing      = Reason{"refusing", "refused while the target is healthy"} // so it is raised
+	AtCapacity    = Reason{"capacity", "the target can serve "}               // not raised, or lowered
+	Unproven      = Reason{"unproven", "the target has not yet proven to serve more"}
+	Overload      = Reason{"overload", "the target is overloaded"}
+	Slow          = Reason{"slow", "the target becomes slow"} // lowered a little, or not raised
+	Recovering    = Reason{"recovering", "the target works off a queue, the limit stays"}
+	BackendFault  = Reason{"backend_fault", "the target fails for reasons other than load, which limits cannot change"}
+	StepLimited   = Reason{"step_limited", ""} // more follows with the next update; never the first reason
+	BoundMin      = Reason{"bound_min", "the bounds allow no other limit"}
+	BoundMax      = Reason{"bound_max", "the bounds allow no other limit"}
+	NotEnforced   = Reason{"not_enforced", "the limit did not decide what was forwarded, it stays"}
+	NoForecast    = Reason{"no_forecast", "no forecast yet, the limit stays"}
+	LittleTraffic = Reason{"little_traffic", "too little traffic to learn from, the limit stays"}
+	LimiterOff    = Reason{"limiter_off", "the limiter is off and stays off"}
+	Stale         = Reason{"stale", "the snapshot is not newer than the last, the limit stays"}
+	InvalidInput  = Reason{"invalid_input", "the snapshot has impossible numbers, the limit stays"}
 )
 
 const (
@@ -35,9 +39,9 @@ const (
 
 // recommend assembles the recommendation.
 func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
-	out := Recommendation{Limit: r.Limit, Codes: t.codes, Confidence: p.st.Capacity.Confidence, GateMax: p.gateMax()}
+	out := Recommendation{Limit: r.Limit, Confidence: p.st.Capacity.Confidence, GateMax: p.gateMax()}
 	if t.rate == r.rate {
-		out.Codes = append([]string{Hold}, out.Codes...)
+		t.reasons = slices.Insert(t.reasons, 0, Hold)
 	} else {
 		out.Limit = p.set.scaled(r.Limit, t.rate)
 	}
@@ -59,9 +63,12 @@ func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
 	}
 	out.Shortage = p.shortage(o)
 	if len(o.Points) == 0 {
-		out.Codes = append(out.Codes, NoForecast)
+		t.because(NoForecast)
 	}
-	out.Reason = p.explain(r, out)
+	for _, why := range t.reasons {
+		out.Codes = append(out.Codes, why.Code)
+	}
+	out.Reason = p.explain(r, out, t.reasons)
 	p.st.Advised = out.Limit
 	return out
 }
@@ -79,45 +86,24 @@ func (p *Policy) shortage(o Outlook) time.Duration {
 	return 0
 }
 
-// explain returns the reason in one sentence.
-func (p *Policy) explain(r reading, out Recommendation) string {
-	code := out.Codes[0]
-	if code == Hold && len(out.Codes) > 1 {
-		code = out.Codes[1]
+// explain returns the reasons in one sentence.
+func (p *Policy) explain(r reading, out Recommendation, reasons []Reason) string {
+	why := reasons[0]
+	if why == Hold && len(reasons) > 1 {
+		why = reasons[1]
 	}
 	forecast := "forecast=" + digits(out.PredictedRPS) + " req/s, "
-	switch code {
+	switch why {
 	case Overload, Slow, BackendFault:
-		return fmt.Sprintf("%s (p95=%.3g s of %.3g s, errors=%.1f %%)", sentences[code], r.p95, p.SLO(), 100*r.Errors)
+		return fmt.Sprintf("%s (p95=%.3g s of %.3g s, errors=%.1f %%)", why.sentence, r.p95, p.SLO(), 100*r.Errors)
 	case AtCapacity:
-		return forecast + sentences[code] + digits(p.st.Capacity.Q50) + " req/s"
+		return forecast + why.sentence + digits(p.st.Capacity.Q50) + " req/s"
 	case Refusing:
-		return fmt.Sprintf("%s%.1f %% %s", forecast, 100*r.RejectedShare, sentences[code])
+		return fmt.Sprintf("%s%.1f %% %s", forecast, 100*r.RejectedShare, why.sentence)
 	case ForecastRise, Hold, Unproven, Recovering:
-		return forecast + sentences[code]
+		return forecast + why.sentence
 	}
-	return sentences[code]
-}
-
-// sentences explain the codes. Some are completed by numbers.
-var sentences = map[string]string{
-	Hold:          "the limit fits",
-	ForecastRise:  "raised ahead of it",
-	Refusing:      "refused while the target is healthy",
-	AtCapacity:    "the target can serve ",
-	Unproven:      "the target has not yet proven to serve more",
-	Overload:      "the target is overloaded",
-	Slow:          "the target becomes slow",
-	Recovering:    "the target works off a queue, the limit stays",
-	BackendFault:  "the target fails for reasons other than load, which limits cannot change",
-	BoundMin:      "the bounds allow no other limit",
-	BoundMax:      "the bounds allow no other limit",
-	NotEnforced:   "the limit did not decide what was forwarded, it stays",
-	NoForecast:    "no forecast yet, the limit stays",
-	LittleTraffic: "too little traffic to learn from, the limit stays",
-	LimiterOff:    "the limiter is off and stays off",
-	Stale:         "the snapshot is not newer than the last, the limit stays",
-	InvalidInput:  "the snapshot has impossible numbers, the limit stays",
+	return why.sentence
 }
 
 // digits formats a rate with three digits, without an exponent.

@@ -67,7 +67,7 @@ func TestRules(t *testing.T) {
 		change    func(*Snapshot)
 		outlook   Outlook
 		low, high float64 // rate
-		code      string
+		why       Reason
 		reason    string // part of it
 	}{
 		{"all is well", nil, expect(steady...), 100, 100, Hold, "forecast=60 req/s, the limit fits"},
@@ -108,8 +108,8 @@ func TestRules(t *testing.T) {
 			if rate := r.Rate(); rate < c.low || rate > c.high {
 				t.Errorf("limit %v/s, want %v to %v: %v %s", rate, c.low, c.high, r.Codes, r.Reason)
 			}
-			if !slices.Contains(r.Codes, c.code) || !strings.Contains(r.Reason, c.reason) {
-				t.Errorf("it says %v %q, want %q and %q", r.Codes, r.Reason, c.code, c.reason)
+			if !slices.Contains(r.Codes, c.why.Code) || !strings.Contains(r.Reason, c.reason) {
+				t.Errorf("it says %v %q, want %q and %q", r.Codes, r.Reason, c.why.Code, c.reason)
 			}
 		})
 	}
