@@ -100,7 +100,8 @@ func (f *Forecaster) settle(t, rate float64) {
 		if i > 0 || p == nil || k.band.n < 30 {
 			continue
 		}
-		if f.shifts.learn(t, (rate-p.point)/deviation(p.sigma)) {
+		deviation := p.sigma * math.Sqrt(math.Pi/2) // of a normal distribution with that mean error
+		if f.shifts.learn(t, (rate-p.point)/deviation) {
 			for _, k := range e.classes {
 				k.band.widen(widenBy)
 			}

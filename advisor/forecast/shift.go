@@ -1,9 +1,6 @@
 package forecast
 
-import (
-	"math"
-	"weir/advisor/codec"
-)
+import "weir/advisor/codec"
 
 const (
 	shiftDrift = .5 // standard deviations that do not indicate a shift
@@ -43,7 +40,3 @@ func (d *detector) walk(c *codec.Codec) {
 	c.Float(&d.above, &d.below, &d.last)
 	c.Bool(&d.up)
 }
-
-// deviation returns the standard deviation for a mean absolute error, assuming a normal
-// distribution.
-func deviation(mean float64) float64 { return mean * math.Sqrt(math.Pi/2) }

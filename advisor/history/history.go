@@ -34,23 +34,16 @@ type Source struct {
 func (s Source) Load(ctx context.Context, now, until time.Time) ([]series.Row, error) {
 	end := now.Truncate(coarseStep)
 	fineFrom := end.Add(-fineSpan)
+	late := func(r series.Row) bool { return !until.IsZero() && r.At.After(until) }
 	var rows []series.Row
 	for _, p := range slices.Concat(pieces(end.Add(-coarseSpan), fineFrom, coarseStep), pieces(fineFrom, now.Truncate(fineStep), fineStep)) {
 		more, err := s.piece(ctx, p)
 		if err != nil {
-			return older(rows, until), err
+			return rows, err
 		}
-		rows = append(rows, more...)
+		rows = append(rows, slices.DeleteFunc(more, late)...)
 	}
-	return older(rows, until), nil
-}
-
-// older returns the rows that end at until or earlier.
-func older(rows []series.Row, until time.Time) []series.Row {
-	if until.IsZero() {
-		return rows
-	}
-	return slices.DeleteFunc(rows, func(r series.Row) bool { return r.At.After(until) })
+	return rows, nil
 }
 
 // A piece has the steps that end after From and not after To.

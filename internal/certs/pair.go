@@ -1,7 +1,6 @@
 package certs
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -45,14 +44,7 @@ type served struct {
 }
 
 // contents are the contents of both files, or why they cannot be read.
-type contents struct {
-	cert, key []byte
-	err       string
-}
-
-func (c contents) equal(d contents) bool {
-	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key) && c.err == d.err
-}
+type contents struct{ cert, key, err string }
 
 // Load reads the pair. The error names the file and its fault.
 func Load(certFile, keyFile string) (*Pair, error) {
@@ -109,14 +101,14 @@ func (p *Pair) Check() (changed bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, err := p.read()
-	if now.equal(p.seen) {
+	if now == p.seen {
 		return false, nil
 	}
 	p.seen, p.fault = now, err
 	if err != nil {
 		return false, err
 	}
-	pair, err := parsePair(now.cert, now.key)
+	pair, err := parsePair([]byte(now.cert), []byte(now.key))
 	if err != nil {
 		p.fault = fmt.Errorf("read certificate %s with key %s: %w", p.certFile, p.keyFile, err)
 		return false, p.fault
@@ -145,12 +137,12 @@ func (p *Pair) read() (c contents, err error) {
 }
 
 // readFile reads a file of bounded size. Its errors name the file.
-func readFile(name string) ([]byte, error) {
+func readFile(name string) (string, error) {
 	b, err := watch.ReadFile(name, fileBytesMax)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	return b, nil
+	return string(b), nil
 }
 
 // parsePair parses a certificate and its key. Common faults are checked first, because the

@@ -35,10 +35,11 @@ func Client(caFile, serverName string) (*tls.Config, error) {
 // nothing: a block that is not a valid certificate is an error with its position in the
 // file.
 func Pool(file string) (*x509.CertPool, error) {
-	b, err := readFile(file)
+	text, err := readFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read authorities: %w", err)
 	}
+	b := []byte(text)
 	pool := x509.NewCertPool()
 	n := 0
 	for {

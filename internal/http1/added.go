@@ -1,5 +1,7 @@
 package http1
 
+import "slices"
+
 // Proxies that a message passes add fields to it. These do not count against HeadBytes and
 // Fields, but have bounds of their own, so that a message that one proxy accepts is not refused
 // by the next one with the same Limits.
@@ -49,12 +51,7 @@ func isAdded(f *Field) bool {
 	case FieldVia, FieldXForwardedFor, FieldXForwardedHost, FieldXForwardedProto, FieldXRequestID, FieldDate, FieldConnection, FieldTransferEncoding:
 		return true
 	}
-	for _, name := range addedNames {
-		if foldEqual(f.Name, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(addedNames[:], func(name string) bool { return foldEqual(f.Name, name) })
 }
 
 // addedNames are further names of such fields, which are only compared in large heads.

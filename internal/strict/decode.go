@@ -36,8 +36,8 @@ func DecodeIgnoringUnknown(data []byte, into any) error {
 func decode(data []byte, into any, d decoder) error {
 	target := targetOf(into)
 	s := scanner{data: data, line: 1}
-	n, wrong := s.document()
-	if wrong != nil {
+	var n Node
+	if wrong := s.document(&n); wrong != nil {
 		return s.whole(wrong)
 	}
 	fresh := reflect.New(target.Type()).Elem()
@@ -45,7 +45,7 @@ func decode(data []byte, into any, d decoder) error {
 		fresh.Set(target)
 	}
 	d.data = data
-	d.value(n, nil, fresh)
+	d.value(&n, nil, fresh)
 	if len(d.faults) > 0 {
 		return Fault{Path: d.faults[0].Path, Message: d.faults[0].Message}
 	}

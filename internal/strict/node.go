@@ -61,7 +61,7 @@ func (n *Node) Parse(data []byte) error {
 		*n = Node{}
 	}
 	s := scanner{data: data, line: 1, made: n.made}
-	_, wrong := s.into(n)
+	wrong := s.document(n)
 	n.made = s.made
 	if wrong != nil {
 		return s.whole(wrong)

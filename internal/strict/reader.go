@@ -132,8 +132,8 @@ func (r *Reader) File(data []byte, bytesMax int) bool {
 		return false
 	}
 	s := scanner{data: data, line: 1}
-	n, err := s.document()
-	switch {
+	n := new(Node)
+	switch err := s.document(n); {
 	case err == nil:
 		r.Root = n
 	case err.beyond != "":
@@ -152,16 +152,15 @@ func (r *Reader) Members(data []byte, bytesMax int, each func(name Name, value *
 		return false
 	}
 	s := scanner{data: data, line: 1}
+	var whole, value Node
 	if s.peek() != '{' {
-		n, err := s.document()
-		if err != nil {
+		if err := s.document(&whole); err != nil {
 			r.add(s.lined(err))
 		} else {
-			r.add(Fault{Line: n.Line, Message: fmt.Sprintf("must be %v, is %v", Object, n)})
+			r.add(Fault{Line: whole.Line, Message: fmt.Sprintf("must be %v, is %v", Object, &whole)})
 		}
 		return false
 	}
-	var whole, value Node
 	err := s.nested(&whole, func(int) *syntaxError {
 		name, err := s.name()
 		if err != nil {
@@ -175,8 +174,8 @@ func (r *Reader) Members(data []byte, bytesMax int, each func(name Name, value *
 		each(name, &value)
 		return nil
 	}, '}', "a comma or the end of the object")
-	if err == nil && (s.peek() != 0 || s.pos < len(data)) {
-		err = s.expected("nothing after the value")
+	if err == nil {
+		err = s.end()
 	}
 	if err != nil {
 		r.add(s.lined(err))

@@ -64,20 +64,20 @@ func (s *scanner) fault(e *syntaxError) (line int, path, message string) {
 	return line, e.path, "column " + strconv.Itoa(column) + ": want " + e.want + ", have " + there
 }
 
-// document reads data, which must be one value.
-func (s *scanner) document() (*Node, *syntaxError) {
-	return s.into(new(Node))
+// document reads data, which must be one value, into n, and reuses the memory of n.
+func (s *scanner) document(n *Node) *syntaxError {
+	if err := s.value(n); err != nil {
+		return err
+	}
+	return s.end()
 }
 
-// into is like document, and reuses the memory of n.
-func (s *scanner) into(n *Node) (*Node, *syntaxError) {
-	if err := s.value(n); err != nil {
-		return nil, err
-	}
+// end checks that nothing follows the value.
+func (s *scanner) end() *syntaxError {
 	if s.peek(); s.pos < len(s.data) {
-		return nil, s.expected("nothing after the value")
+		return s.expected("nothing after the value")
 	}
-	return n, nil
+	return nil
 }
 
 // whole returns a syntax error as a Fault of the whole document.
