@@ -17,11 +17,6 @@
 // other time. A time up to five weeks ahead means a pause, and what is known is kept. Any
 // other starts with an empty memory.
 //
-// # Rates that jump
-//
-// A rate of more than twenty times the largest of the last week is used only when a
-// second snapshot confirms it.
-//
 // # Several proxies
 //
 // Proxies that share a store enforce one limit together. Proxies with stores of their own

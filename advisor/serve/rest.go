@@ -3,7 +3,6 @@ package serve
 import (
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -100,13 +99,6 @@ func adviceJSON(r *core.Reply) advised {
 	}
 }
 
-var (
-	errBusy   = errors.New("too many concurrent snapshots")
-	errLarge  = fmt.Errorf("the body is larger than %d KiB", bodyMax>>10)
-	errCut    = errors.New("the body ended early")
-	errFormat = errors.New("the body must be application/json")
-)
-
 // servePost answers a snapshot.
 func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
@@ -116,19 +108,18 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.shed.Inc()
 		w.Header().Set("Retry-After", "1")
-		service.WriteError(w, http.StatusServiceUnavailable, errBusy)
+		service.WriteError(w, http.StatusServiceUnavailable, errors.New("too many concurrent snapshots"))
 		return
 	}
-	body, status, err := readBody(w, r)
+	body, err := readBody(w, r)
 	var snap core.Snapshot
 	if err == nil {
 		snap, err = readSnapshot(body)
-		status = http.StatusBadRequest
 	}
 	if err != nil {
 		s.results[core.Invalid].Inc()
 		s.voice.refuse(core.Invalid, err.Error())
-		service.WriteError(w, status, err)
+		service.WriteError(w, service.StatusOf(err), err)
 		return
 	}
 	answer, stack := s.mind.post(&snap)
@@ -168,23 +159,16 @@ func (s *Server) speak(snap *core.Snapshot, r *core.Reply, stack string) {
 	s.voice.stores(r.Sharers)
 }
 
-// readBody reads the body of a snapshot; an error comes with the status.
-func readBody(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
+// readBody reads the body of a snapshot. The error has a status.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		// What curl sends by default is accepted.
 		kind, _, _ = mime.ParseMediaType(kind)
 		if kind != "application/json" && !strings.HasSuffix(kind, "+json") && kind != "application/x-www-form-urlencoded" {
-			return nil, http.StatusUnsupportedMediaType, errFormat
+			return nil, service.WithStatus(http.StatusUnsupportedMediaType, errors.New("the body must be application/json"))
 		}
 	}
-	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, http.StatusRequestEntityTooLarge, errLarge
-	}
-	if err != nil {
-		return nil, http.StatusBadRequest, errCut
-	}
-	return body, http.StatusOK, nil
+	return service.ReadBodyUpTo(w, r, bodyMax, "64 KiB")
 }
 
 // serveForecast answers the forecast for the next minutes.

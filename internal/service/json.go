@@ -11,7 +11,7 @@ import (
 	"weir/internal/strict"
 )
 
-// BodyBytesMax bounds the body that ReadBody reads. A larger one gets 413.
+// BodyBytesMax bounds the body that ReadBody reads.
 const BodyBytesMax = 4 << 20
 
 // WriteJSON answers with v as JSON; see strict.Plain. It answers 500 if v has no JSON
@@ -71,9 +71,14 @@ func StatusOf(err error) int {
 
 // ReadBody reads the whole body of r, at most 4 MiB. The error has a status.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, BodyBytesMax))
+	return ReadBodyUpTo(w, r, BodyBytesMax, "4 MiB")
+}
+
+// ReadBodyUpTo is ReadBody with another bound, which the error calls size. A larger body gets 413.
+func ReadBodyUpTo(w http.ResponseWriter, r *http.Request, most int64, size string) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, WithStatus(http.StatusRequestEntityTooLarge, errors.New("the body is larger than 4 MiB"))
+		return nil, WithStatus(http.StatusRequestEntityTooLarge, errors.New("the body is larger than "+size))
 	}
 	if err != nil {
 		return nil, WithStatus(http.StatusBadRequest, errors.New("the body ended early"))
