@@ -1,7 +1,6 @@
 package deferred
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -29,74 +28,58 @@ const (
 	neverAgain = "key: [\"query:shop\"], limit: {algorithm: fixed, limit: 1, window: 3153600000}, defer: {when: always}"
 )
 
-// accept has orders stored, none of which is delivered, and restarts the proxy with them.
+// accept has orders stored, none of which is delivered, and restarts the proxy with them. It measures
+// the memory of the proxy before and after.
 func (l *lab) accept() {
 	env := l.settings("accept", neverAgain)
 	r := l.Rig(rig.Topology{Proxy: env})
 	empty := rig.Must(rig.Anon(r.Proxies[0].Pid()))
 	load := rig.Load{URL: r.URL(0) + "?shop={{counter}}", Rate: shops, For: time.Second, Body: fmt.Sprintf("%q", strings.Repeat("x", bodyBytes-2)), Outcomes: true}
 	l.Load(load) // all that the limits admit
-	stop, measured := make(chan struct{}), make(chan error, 1)
-	var two []time.Duration
-	go func() {
-		var err error
-		two, err = l.twoSyncs(stop)
-		measured <- err
-	}()
 	load.URL, load.Rate, load.For = fmt.Sprintf("%s?shop={{random 1 %d}}", r.URL(0), shops), acceptRate, acceptTime
-	loaded, err := load.Run(l.Ctx)
-	close(stop)
-	rig.Check(errors.Join(err, <-measured))
+	var loaded *rig.Loaded
+	var two []time.Duration
+	stop := make(chan struct{})
+	rig.Together(2, func(i int) {
+		if i == 0 {
+			two = l.twoSyncs(stop)
+			return
+		}
+		defer close(stop)
+		loaded = rig.Must(load.Run(l.Ctx))
+	})
 	l.Loads = append(l.Loads, loaded)
 	stored := l.judgeAccept(loaded, two)
-	l.restart(r, append(env, "TARGET_URL=http://"+r.TargetAddr), memory{empty, stored})
-}
-
-// A memory is what a proxy had with an empty queue, and how many orders it has stored since.
-type memory struct {
-	empty  int64
-	stored int
-}
-
-// restart restarts the proxy with the waiting orders, and measures its memory before and after.
-func (l *lab) restart(r *rig.Rig, env []string, was memory) {
 	full := rig.Must(rig.Anon(r.Proxies[0].Pid()))
 	rig.Check(r.Proxies[0].Stop())
 	began := time.Now()
-	p := l.StartAt("proxy", r.ProxyAddrs[0], env...)
+	p := l.StartAt("proxy", r.ProxyAddrs[0], append(env, "TARGET_URL=http://"+r.TargetAddr)...)
 	m := l.Scrape(r.ProxyAddrs[0])
 	ready := time.Since(began)
 	again := rig.Must(rig.Anon(p.Pid()))
 	found := m.Sum("ratelimiter_deferred_waiting")
 	fmt.Fprintf(l.Out, "### %.0f waiting\n\nRssAnon: %.1f MB with an empty queue, %.1f MB after the load, %.1f MB after a restart of the proxy, which took %.2f s.\n\n",
-		found, megabytes(was.empty), megabytes(full), megabytes(again), ready.Seconds())
-	l.Never(found != float64(was.stored), "%s%.0f wait after the restart, %d were stored", l.where(), found, was.stored)
-	l.AtMost(l.where()+"100,000 waiting: RssAnon grown by MB", megabytes(max(full, again)-was.empty), anonMax)
+		found, megabytes(empty), megabytes(full), megabytes(again), ready.Seconds())
+	l.Never(found != float64(stored), "%s%.0f wait after the restart, %d were stored", l.where(), found, stored)
+	l.AtMost(l.where()+"100,000 waiting: RssAnon grown by MB", megabytes(max(full, again)-empty), anonMax)
 	l.AtMost(l.where()+"100,000 waiting: seconds to start", ready.Seconds(), startMax)
 }
 
 // twoSyncs measures, until stop is closed, how long two appends with fdatasync to a growing file
 // beside the queue take.
-func (l *lab) twoSyncs(stop <-chan struct{}) (took []time.Duration, failed error) {
-	f, err := os.Create(filepath.Join(l.Dir, "syncs"))
-	if err != nil {
-		return nil, err
-	}
+func (l *lab) twoSyncs(stop <-chan struct{}) (took []time.Duration) {
+	f := rig.Must(os.Create(filepath.Join(l.Dir, "syncs")))
 	defer f.Close()
 	page := make([]byte, 4<<10)
 	every.Pause(stop, syncPause, func(time.Time) {
 		began := time.Now()
 		for range 2 {
-			if _, err := f.Write(page); err != nil {
-				failed = err
-			}
-			if err := unix.Fdatasync(int(f.Fd())); err != nil {
-				failed = err
-			}
+			rig.Must(f.Write(page))
+			rig.Check(unix.Fdatasync(int(f.Fd())))
 		}
 		took = append(took, time.Since(began))
 	})
-	return took, failed
+	return took
 }
 
 // judgeAccept compares the answer times with the fdatasyncs measured at the same time, and returns

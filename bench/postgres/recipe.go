@@ -22,13 +22,6 @@ const (
 	recipeWait        = 2 * time.Second // for a connection; then 500
 )
 
-// SQLSTATEs that mean a refusal.
-const (
-	codeLocked   = "55P03" // NOWAIT met a lock
-	codeUnique   = "23505"
-	codeExcluded = "23P01"
-)
-
 // A recipe is a common way to admit one request per user and period with a table of
 // PostgreSQL, by the clock of the instance.
 type recipe struct {
@@ -96,7 +89,7 @@ func reserve(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error) {
 // refused turns the errors that mean a refusal into an answer.
 func refused(admitted bool, err error) (bool, error) {
 	switch codeOf(err) {
-	case codeLocked, codeUnique, codeExcluded:
+	case "55P03", "23505", "23P01": // NOWAIT met a lock; a unique or an exclusion constraint is violated
 		return false, nil
 	}
 	return admitted, err

@@ -36,7 +36,7 @@ func (s script) play(ctx context.Context, out io.Writer) error {
 		Topology: rig.Topology{Proxies: 2, Store: s.store, Proxy: []string{fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "GATE=off", "EVENT_LOOPS=1"}},
 		troubles: []Trouble{{time.Duration(s.kill) * time.Second, killStore}, {time.Duration(s.restart) * time.Second, restartStore}},
 		show: func(sec *second) {
-			report.Row(out, fmt.Sprint(sec.n), s.at(sec.n).String(), fmt.Sprint(sec.admitted), fmt.Sprint(sec.refused), sec.modes, sec.trouble)
+			report.Row(out, fmt.Sprint(sec.n), s.at(sec.n), fmt.Sprint(sec.admitted), fmt.Sprint(sec.refused), sec.modes, sec.trouble)
 		}}
 	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is killed after %d s and restarted, with empty counters, after %d s.\n\n",
 		limit, s.store, t.rate, s.total, s.kill, s.restart)
@@ -48,25 +48,16 @@ func (s script) play(ctx context.Context, out io.Writer) error {
 	return o.showLost(out, s)
 }
 
-// A state is the state of the store in a second.
-type state uint8
+// The store is up or down for a whole second.
+const up, down = "up", "down"
 
-const (
-	starting state = iota // the load starts
-	up                    // for the whole second
-	down                  // for the whole second
-	changing              // it was killed or restarted, or restarted less than a second ago
-)
-
-// String returns the state as shown in the table.
-func (s state) String() string { return [...]string{"up (load starts)", "up", "down", "changing"}[s] }
-
-func (s script) at(n int) state {
+// at describes the store in a second, as shown in the table.
+func (s script) at(n int) string {
 	switch {
 	case n <= 2:
-		return starting
-	case n == s.kill+1 || n == s.restart+1 || n == s.restart+2:
-		return changing
+		return "up (load starts)"
+	case n == s.kill+1 || n == s.restart+1 || n == s.restart+2: // restarted less than a second ago
+		return "changing"
 	case n > s.kill && n <= s.restart:
 		return down
 	}

@@ -103,11 +103,11 @@ func TestInconclusive(t *testing.T) {
 }
 
 func TestStates(t *testing.T) {
-	var got []state
+	var got []string
 	for n := 1; n <= 9; n++ {
 		got = append(got, script{total: 10, kill: 3, restart: 6}.at(n))
 	}
-	want := []state{starting, starting, up, changing, down, down, changing, changing, up}
+	want := []string{"up (load starts)", "up (load starts)", up, "changing", down, down, "changing", "changing", up}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
