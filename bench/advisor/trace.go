@@ -151,19 +151,16 @@ func bridged(rates []float64) []float64 {
 			continue
 		}
 		for j := last + 1; j <= i; j++ {
-			if last < 0 {
-				out[j] = r
-				continue
+			out[j] = r
+			if last >= 0 {
+				share := float64(j-last) / float64(i-last)
+				out[j] = (1-share)*rates[last] + share*r
 			}
-			share := float64(j-last) / float64(i-last)
-			out[j] = (1-share)*rates[last] + share*r
 		}
 		last = i
 	}
-	for j := last + 1; j < len(out); j++ {
-		if last >= 0 {
-			out[j] = rates[last]
-		}
+	for j := last + 1; j < len(out) && last >= 0; j++ {
+		out[j] = rates[last]
 	}
 	return out
 }

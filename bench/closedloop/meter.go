@@ -169,7 +169,6 @@ func (m *meter) end() *Result {
 		m.flush()
 	}
 	r := m.r
-	r.Retries = r.Offered - r.First
 	r.P95, r.P99 = m.all.quantile(.95), m.all.quantile(.99)
 	n := float64(max(1, r.Seconds))
 	r.BelowNeed /= n

@@ -3,14 +3,14 @@ package closedloop
 // A Result is the outcome of a run.
 type Result struct {
 	Seconds int
-	// Requests: Offered = First + Retries = Rejected + Gated + Shed + TimedOut + Answered.
-	Offered, First, Retries int
-	Rejected                int // by the limit, or by the perfect gate
-	Gated                   int // by the gate
-	Shed                    int // by the target, as its queue was full
-	TimedOut, Answered      int
-	Failed                  int // of Answered: 5xx
-	Good                    int // of Answered: no 5xx, within the promise
+	// Requests: Offered, of which First are not retries, = Rejected + Gated + Shed + TimedOut + Answered.
+	Offered, First     int
+	Rejected           int // by the limit, or by the perfect gate
+	Gated              int // by the gate
+	Shed               int // by the target, as its queue was full
+	TimedOut, Answered int
+	Failed             int // of Answered: 5xx
+	Good               int // of Answered: no 5xx, within the promise
 
 	P95, P99 float64 // seconds, of all admitted requests, timeouts included
 	// Overload is how many seconds had a request that waited at the target for longer

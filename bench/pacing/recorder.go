@@ -126,15 +126,13 @@ func count(b []byte, state int) (ends, after int) {
 	return ends, state
 }
 
-// stampOf reads the time from a control message SCM_TIMESTAMPNS: a header with length, level and
-// type, then seconds and nanoseconds.
+// stampOf reads the time from a control message SCM_TIMESTAMPNS: seconds and nanoseconds.
 func stampOf(control []byte) (int64, bool) {
-	const header, size = 16, 32
-	if len(control) < size || binary.NativeEndian.Uint32(control[8:]) != unix.SOL_SOCKET ||
-		binary.NativeEndian.Uint32(control[12:]) != unix.SO_TIMESTAMPNS {
+	all, err := unix.ParseSocketControlMessage(control)
+	if err != nil || len(all) == 0 || all[0].Header.Level != unix.SOL_SOCKET || all[0].Header.Type != unix.SCM_TIMESTAMPNS {
 		return 0, false
 	}
-	seconds, nanos := binary.NativeEndian.Uint64(control[header:]), binary.NativeEndian.Uint64(control[header+8:])
+	seconds, nanos := binary.NativeEndian.Uint64(all[0].Data), binary.NativeEndian.Uint64(all[0].Data[8:])
 	return int64(seconds)*int64(time.Second) + int64(nanos), true
 }
 

@@ -133,14 +133,12 @@ func Service(ctx context.Context, args []string, _ io.Writer) error {
 		return &service.ExitError{Status: 2, Err: err}
 	}
 	s := &instance{way: recipeNamed(args[0]), url: args[2], period: period, skew: skew, idle: make(chan *pgconn.PgConn, connections)}
-	for range connections {
-		c, err := pgconn.Connect(ctx, s.url)
-		if err != nil {
-			return err
+	return rig.Try(func() {
+		for range connections {
+			s.idle <- rig.Must(pgconn.Connect(ctx, s.url))
 		}
-		s.idle <- c
-	}
-	return rig.Serve(ctx, args[1], s)
+		rig.Check(rig.Serve(ctx, args[1], s))
+	})
 }
 
 // An instance is an instance of a recipe service.

@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/bench/result"
+	"weir/bench/rig"
 	"weir/internal/service"
 	"weir/loadgen/record"
 )
@@ -65,28 +66,20 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 {
 		return &service.ExitError{Status: 2, Err: fmt.Errorf("protect takes no argument %q; use -rounds and -only", args)}
 	}
-	tools, err := os.MkdirTemp("", "weir-protect-tools-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tools)
-	l := &lab{Order: o, out: out, tools: tools, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
-	situations, err := o.chosen()
-	if err != nil {
-		return err
-	}
-	l.skip(ctx, situations)
-	if err := l.resume(); err != nil {
-		return err
-	}
-	if err := l.playAll(ctx, situations); err != nil {
-		return err
-	}
-	err = l.report(situations)
-	if o.Only != "" || o.Shorter != 1 {
-		err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
-	}
-	return err
+	return rig.Try(func() {
+		tools := rig.Must(os.MkdirTemp("", "weir-protect-tools-"))
+		defer os.RemoveAll(tools)
+		l := &lab{Order: o, out: out, tools: tools, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
+		situations := rig.Must(o.chosen())
+		l.skip(ctx, situations)
+		rig.Check(l.resume())
+		rig.Check(l.playAll(ctx, situations))
+		err := l.report(situations)
+		if o.Only != "" || o.Shorter != 1 {
+			err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
+		}
+		rig.Check(err)
+	})
 }
 
 // chosen returns the situations with the sides and rounds that the order selects.

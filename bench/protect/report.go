@@ -44,9 +44,7 @@ func (l *lab) report(situations []Situation) error {
 		l.table(&situations[i])
 		missed = append(missed, l.missed(&situations[i])...)
 		if situations[i].Name == pictured {
-			if err := l.draw(&situations[i]); err != nil {
-				return err
-			}
+			rig.Check(l.draw(&situations[i]))
 		}
 	}
 	if len(missed) > 0 {
