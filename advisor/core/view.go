@@ -72,29 +72,27 @@ func (c *Core) Forecast(ahead, step time.Duration) (at time.Time, points []forec
 
 // Past returns the rows of a span that ends with the newest; step 0 means full
 // resolution. Without rows the times are zero.
-func (c *Core) Past(span, step time.Duration) (rows []series.Row, from, to time.Time, err error) {
+func (c *Core) Past(span, step time.Duration) (rows []series.Row, from, to time.Time) {
 	h := c.now.future.History()
 	if h.Seen() == 0 {
-		return nil, from, to, nil
+		return nil, from, to
 	}
 	to = h.Newest().UTC()
 	from = to.Add(-span)
 	if step == 0 {
-		return h.Raw(from, to), from, to, nil
+		return h.Raw(from, to), from, to
 	}
 	end := to.Truncate(step)
 	if end.Before(to) {
 		end = end.Add(step) // the slot in progress
 	}
-	rows, err = h.View(from, end, step)
-	return rows, from, to, err
+	return h.View(from, end, step), from, to
 }
 
 // Recent returns the rows of a span before the newest, or as much as is known.
 func (c *Core) Recent(span, step time.Duration) []series.Row {
 	h := c.now.future.History()
-	rows, _ := h.View(h.Newest().Add(-min(span, h.Age())), h.Newest(), step) // an error if there are none
-	return rows
+	return h.View(h.Newest().Add(-min(span, h.Age())), h.Newest(), step)
 }
 
 // Track returns the history of limits and capacity: a span at the finest available

@@ -63,7 +63,7 @@ func over(s Settings, h *series.History) *Forecaster {
 // Observe processes a mean rate over the interval that ended at at. One that is not newer
 // than the newest, or invalid, is counted and ignored.
 func (f *Forecaster) Observe(at time.Time, interval time.Duration, rate float64) {
-	if rate > rateMax || f.hist.Add(at, interval, rate) != nil {
+	if rate > rateMax || !f.hist.Add(at, interval, rate) {
 		f.refused++
 		return
 	}

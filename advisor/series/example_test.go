@@ -11,10 +11,10 @@ import (
 func Example() {
 	h := series.New()
 	at := time.Date(2026, 1, 19, 16, 0, 0, 0, time.UTC)
-	_ = h.Add(at.Add(30*time.Second), 30*time.Second, 100)
-	_ = h.Add(at.Add(60*time.Second), 30*time.Second, 200)
-	_ = h.Add(at.Add(150*time.Second), 30*time.Second, 400)
-	rows, _ := h.View(at, at.Add(3*time.Minute), time.Minute)
+	h.Add(at.Add(30*time.Second), 30*time.Second, 100)
+	h.Add(at.Add(60*time.Second), 30*time.Second, 200)
+	h.Add(at.Add(150*time.Second), 30*time.Second, 400)
+	rows := h.View(at, at.Add(3*time.Minute), time.Minute)
 	for _, r := range rows {
 		fmt.Printf("%s %3g/s, %g of it known\n", r.At.Format("15:04"), r.Rate, r.Coverage)
 	}

@@ -1,18 +1,8 @@
 package series
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"time"
-)
-
-// The errors of [History.Add], which wraps them with the values.
-var (
-	ErrOrder = errors.New("not newer than the newest known")
-	ErrValue = errors.New("not a finite rate of at least 0")
-	ErrSpan  = errors.New("not an interval between 1ms and 24h")
-	ErrTime  = errors.New("not a time between the years 1970 and 2200")
 )
 
 const (
@@ -21,7 +11,7 @@ const (
 
 	intervalMin = time.Millisecond
 	intervalMax = 24 * time.Hour
-	secondsMax  = 230 * 365 * 86400 // since the epoch
+	secondsMax  = 230 * 365 * 86400 // since the epoch: the year 2200
 )
 
 // A Row is the mean rate over the Interval that ended at At. Coverage is the share of the
@@ -59,23 +49,18 @@ func New() *History {
 	return h
 }
 
-// Add adds the mean rate over the interval that ended at at. An interval that overlaps
-// the newest known instant is cut there. Add refuses a time that is not newer than all
-// before ([ErrOrder]) and invalid values ([ErrValue], [ErrSpan], [ErrTime]); then h is
-// unchanged.
-func (h *History) Add(at time.Time, interval time.Duration, rate float64) error {
-	if math.IsNaN(rate) || math.IsInf(rate, 0) || rate < 0 {
-		return fmt.Errorf("add rate %v at %s: %w", rate, at.UTC().Format(time.RFC3339), ErrValue)
-	}
-	if interval < intervalMin || interval > intervalMax {
-		return fmt.Errorf("add rate over %s at %s: %w", interval, at.UTC().Format(time.RFC3339), ErrSpan)
-	}
-	if at.Unix() < int64(intervalMax/time.Second) || at.Unix() > secondsMax {
-		return fmt.Errorf("add rate at %s: %w", at.UTC().Format(time.RFC3339), ErrTime)
-	}
+// Add adds the mean rate over the interval that ended at at, and reports whether it did. An
+// interval that overlaps the newest known instant is cut there. A rate that is not finite or is
+// negative, an implausible interval or time, and a time that is not newer than all before change
+// nothing.
+func (h *History) Add(at time.Time, interval time.Duration, rate float64) bool {
 	end := at.UnixNano()
-	if h.seen > 0 && end <= h.newest {
-		return fmt.Errorf("add rate at %s: %w", at.UTC().Format(time.RFC3339Nano), ErrOrder)
+	switch {
+	case !(rate >= 0 && rate <= math.MaxFloat64),
+		interval < intervalMin || interval > intervalMax,
+		at.Unix() < int64(intervalMax/time.Second) || at.Unix() > secondsMax,
+		h.seen > 0 && end <= h.newest:
+		return false
 	}
 	begin := end - int64(interval)
 	if h.seen == 0 {
@@ -89,7 +74,7 @@ func (h *History) Add(at time.Time, interval time.Duration, rate float64) error 
 	}
 	h.newest = end
 	h.seen++
-	return nil
+	return true
 }
 
 // keepRaw appends a rate at full resolution and drops those too old.

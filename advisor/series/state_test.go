@@ -15,7 +15,7 @@ func filled(n int, seed uint64) *History {
 	at := epoch
 	for range n {
 		at = at.Add(time.Duration(1+r.IntN(2000)) * time.Second)
-		_ = h.Add(at, time.Minute, r.Float64())
+		h.Add(at, time.Minute, r.Float64())
 	}
 	return h
 }
@@ -35,7 +35,7 @@ func TestState(t *testing.T) {
 		}
 		for i := range 100 {
 			at := newest.Add(time.Duration(i+1) * time.Minute)
-			if h.Add(at, time.Minute, float64(i)) != nil || back.Add(at, time.Minute, float64(i)) != nil {
+			if !h.Add(at, time.Minute, float64(i)) || !back.Add(at, time.Minute, float64(i)) {
 				t.Fatal("a rate is refused")
 			}
 		}
@@ -68,7 +68,7 @@ func FuzzState(f *testing.F) {
 	f.Add([]byte(word))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if h, err := Decode(b); err == nil {
-			_ = h.Add(h.Newest().Add(time.Minute), time.Minute, 1)
+			h.Add(h.Newest().Add(time.Minute), time.Minute, 1)
 			h.Encode()
 		}
 	})

@@ -1,13 +1,9 @@
 package series
 
 import (
-	"fmt"
 	"math"
 	"time"
 )
-
-// RowsMax bounds the rows of a view.
-const RowsMax = 20000
 
 // Rows returns the buckets of a resolution that end in (from, to], the oldest first, without
 // gaps.
@@ -42,20 +38,10 @@ func (h *History) Raw(from, to time.Time) []Row {
 
 // View returns the history over (from, to] in rows of step, gaps with coverage 0. It uses
 // the finest buckets that reach back to from, but no finer ones than needed for step. Steps
-// are aligned to the Unix epoch. It fails for a step below a second, for from not before to,
-// and for more than RowsMax rows.
-func (h *History) View(from, to time.Time, step time.Duration) ([]Row, error) {
-	if step < time.Second {
-		return nil, fmt.Errorf("view history: step must be at least 1s, is %s", step)
-	}
-	if !from.Before(to) {
-		return nil, fmt.Errorf("view history: from %s is not before to %s", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
-	}
-	if n := int64(to.Sub(from) / step); n > RowsMax {
-		return nil, fmt.Errorf("view history: %d rows of %s, at most %d are allowed", n, step, RowsMax)
-	}
-	if h.seen == 0 {
-		return nil, nil
+// are aligned to the Unix epoch, and at least a second long.
+func (h *History) View(from, to time.Time, step time.Duration) []Row {
+	if h.seen == 0 || step < time.Second {
+		return nil
 	}
 	g := &h.rings[h.resolution(from, step)]
 	width := step.Seconds()
@@ -71,7 +57,7 @@ func (h *History) View(from, to time.Time, step time.Duration) ([]Row, error) {
 			rows = append(rows, row)
 		}
 	}
-	return rows, nil
+	return rows
 }
 
 // resolution returns the resolution from which a view is read.

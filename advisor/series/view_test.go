@@ -14,8 +14,8 @@ func TestView(t *testing.T) {
 		if i%1440 < 60 {
 			continue
 		}
-		if err := h.Add(at, time.Minute, float64(i%1440)); err != nil {
-			t.Fatal(err)
+		if !h.Add(at, time.Minute, float64(i%1440)) {
+			t.Fatal("a rate is refused")
 		}
 	}
 	for _, c := range []struct {
@@ -31,10 +31,7 @@ func TestView(t *testing.T) {
 		{"older than the minutes reach", start, start.Add(3 * time.Hour), time.Minute, 180, 60},
 		{"the future", at, at.Add(time.Hour), time.Minute, 60, 60},
 	} {
-		rows, err := h.View(c.from, c.to, c.step)
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		rows := h.View(c.from, c.to, c.step)
 		gaps := 0
 		for i, r := range rows {
 			if r.Coverage == 0 {
@@ -48,16 +45,10 @@ func TestView(t *testing.T) {
 			t.Errorf("%s: %d rows with %d gaps, want %d with %d", c.name, len(rows), gaps, c.rows, c.gaps)
 		}
 	}
-	for name, ask := range map[string]func() ([]Row, error){
-		"step must be at least 1s": func() ([]Row, error) { return h.View(start, at, time.Millisecond) },
-		"from must be before to":   func() ([]Row, error) { return h.View(at, start, time.Minute) },
-		"there is a limit on rows": func() ([]Row, error) { return h.View(start, start.Add(RowsMax*time.Minute+time.Minute), time.Minute) },
-	} {
-		if _, err := ask(); err == nil {
-			t.Errorf("%s, and no error", name)
-		}
+	if rows := h.View(at, start, time.Minute); len(rows) != 0 {
+		t.Errorf("a span that ends before it begins: %v", rows)
 	}
-	if rows, err := New().View(start, at, time.Minute); len(rows) != 0 || err != nil {
-		t.Errorf("an empty history: %v %v", rows, err)
+	if rows := New().View(start, at, time.Minute); len(rows) != 0 {
+		t.Errorf("an empty history: %v", rows)
 	}
 }

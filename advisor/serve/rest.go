@@ -216,10 +216,7 @@ func (s *Server) serveHistory(_ http.ResponseWriter, r *http.Request) (any, erro
 	}
 	var rows []series.Row
 	var from, to time.Time
-	s.mind.with(func(c *core.Core) { rows, from, to, err = c.Past(span, step) })
-	if err != nil {
-		return nil, service.WithStatus(http.StatusBadRequest, err)
-	}
+	s.mind.with(func(c *core.Core) { rows, from, to = c.Past(span, step) })
 	p := past{Resolution: step.Seconds(), Rows: make([]pastRow, 0, len(rows))}
 	if !to.IsZero() {
 		p.From, p.To = &from, &to
