@@ -59,11 +59,8 @@ func (c *Config) setURL(text string) error {
 }
 
 func (c *Config) setZone(text string) error {
-	if text == "Local" { // would differ from machine to machine
-		return errors.New("is not the name of a time zone")
-	}
 	zone, err := time.LoadLocation(text)
-	if err != nil {
+	if err != nil || text == "Local" { // which would differ from machine to machine
 		return errors.New("is not the name of a time zone")
 	}
 	c.Zone = zone

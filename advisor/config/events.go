@@ -95,19 +95,16 @@ func (r *reader) file(data []byte) []forecast.Event {
 // event converts an event.
 func (r *reader) event(path string, text *eventText) forecast.Event {
 	before := r.Count()
-	for _, need := range []struct {
-		name string
-		text strict.Word
-	}{{"name", text.Name}, {"start", text.Start}, {"end", text.End}} {
-		r.Check(need.text == "", path+"."+need.name, "is missing")
-	}
+	r.Check(text.Name == "", path+".name", "is missing")
+	r.Check(text.Start == "", path+".start", "is missing")
+	r.Check(text.End == "", path+".end", "is missing")
 	r.Check(len(text.Name) > nameBytesMax, path+".name", "is longer than %d bytes", nameBytesMax)
 	e := forecast.Event{Name: string(text.Name), Start: r.time(text.Start, path+".start"), End: r.time(text.End, path+".end")}
 	if text.Ramp != "" {
 		var err error
 		e.Ramp, err = time.ParseDuration(string(text.Ramp))
 		if text.Ramp != "0" && (err != nil || e.Ramp < 0 || e.Ramp > rampMax) {
-			r.Fault(path+".ramp", "must be a duration such as 30m, at most %s, is %q", "168h", text.Ramp)
+			r.Fault(path+".ramp", "must be a duration such as 30m, at most 168h, is %q", text.Ramp)
 		}
 	}
 	r.Check(r.Count() == before && !e.End.After(e.Start), path+".end", "must be after start")

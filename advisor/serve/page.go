@@ -61,7 +61,7 @@ func (s *Server) draw(now time.Time) ([]byte, error) {
 	if age := now.Sub(s.page.drawn); s.page.body != nil && age >= 0 && age < pageFresh {
 		return s.page.body, nil
 	}
-	body, err := drawPage(s.look(), s.cfg.Zone)
+	body, err := drawPage(s.look())
 	if err == nil {
 		s.page.body, s.page.drawn = body, now
 	}
@@ -71,6 +71,7 @@ func (s *Server) draw(now time.Time) ([]byte, error) {
 // A look has the data of the page, copied from the core.
 type look struct {
 	core.View
+	Zone         *time.Location
 	minutes      []series.Row // the last hours
 	days         []series.Row
 	ahead        []forecast.Point // by the minute for an hour
@@ -79,7 +80,7 @@ type look struct {
 
 // look copies the data of the page.
 func (s *Server) look() *look {
-	l := new(look)
+	l := &look{Zone: s.cfg.Zone}
 	s.mind.with(func(c *core.Core) {
 		l.View = c.View()
 		_, l.ahead = c.Forecast(forecastMax, forecastStep)
@@ -96,7 +97,6 @@ func (s *Server) look() *look {
 // A sheet is the input of the template.
 type sheet struct {
 	*look
-	Zone        *time.Location
 	State, Tone string // of the target, and as a colour
 	Figures     []figure
 	Plots       []template.HTML
@@ -107,11 +107,11 @@ type sheet struct {
 type figure struct{ Name, Value, Note, Tone string }
 
 // drawPage draws the page.
-func drawPage(l *look, zone *time.Location) ([]byte, error) {
-	sh := sheet{look: l, Zone: zone, Figures: figuresOf(l), More: max(0, len(l.Proxies)-proxiesShown)}
+func drawPage(l *look) ([]byte, error) {
+	sh := sheet{look: l, Figures: figuresOf(l), More: max(0, len(l.Proxies)-proxiesShown)}
 	sh.State, sh.Tone = guardWord(&l.Believed)
 	l.Changes, l.Proxies = l.Changes[:min(len(l.Changes), changesShown)], l.Proxies[:min(len(l.Proxies), proxiesShown)]
-	for _, c := range newPainter(l, zone).plots() {
+	for _, c := range l.plots() {
 		svg, err := c.SVG()
 		if err != nil {
 			return nil, fmt.Errorf("draw page: %w", err)
@@ -119,7 +119,7 @@ func drawPage(l *look, zone *time.Location) ([]byte, error) {
 		sh.Plots = append(sh.Plots, template.HTML(svg))
 	}
 	words := template.FuncMap{"rate": rate, "percent": percent, "span": spanWord, "perSecond": perSecond, "parameters": parameters, "shares": sharesOf, "join": strings.Join,
-		"moment": func(at time.Time, form string) string { return at.In(zone).Format(form) }}
+		"moment": func(at time.Time, form string) string { return at.In(l.Zone).Format(form) }}
 	var b bytes.Buffer
 	t, err := template.New("page").Funcs(words).Parse(chart.Page(pageText))
 	if err == nil {
