@@ -22,20 +22,11 @@ var pageText string
 // peaksShown bounds the peaks in the table.
 const peaksShown = 100
 
-// A page holds the data of the template.
+// A page is the data of the template. What is computed from the result is inserted by functions.
 type page struct {
-	Result   *record.Result
-	Facts    []fact
-	Figures  []figure
-	Spreads  []spreadRow
-	Causes   []spreadRow
-	Outcomes []countRow
-	Answers  []countRow // by status
-	Extras   []string
-	Peaks    []record.Peak
+	*record.Result
+	Peaks    []record.Peak // the first of those of the result
 	MorePeak int
-	Plots    []template.HTML
-	Config   string
 }
 
 // A fact is a line about the run.
@@ -60,32 +51,34 @@ type countRow struct {
 func HTML(r *record.Result) ([]byte, error) {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"span": record.Span, "thousands": Thousands, "decimal": decimal, "word": word,
+		"facts": facts, "figures": figures, "spreads": spreads, "causes": causes, "outcomes": outcomeRows,
+		"counts": counts, "extras": extras, "plots": svgs, "config": config,
 	}).Parse(chart.Page(pageText))
 	if err != nil {
 		return nil, fmt.Errorf("write report: %w", err)
 	}
-	p := page{
-		Result: r, Facts: facts(r), Figures: figures(r), Spreads: spreads(r), Causes: causes(r),
-		Outcomes: outcomeRows(r), Answers: counts(r, r.StatusCodes), Extras: extras(r),
-		Peaks: r.Peaks[:min(len(r.Peaks), peaksShown)], MorePeak: max(0, len(r.Peaks)-peaksShown),
-	}
-	for _, c := range plots(r) {
-		svg, err := c.SVG()
-		if err != nil {
-			return nil, fmt.Errorf("write report: %w", err)
-		}
-		p.Plots = append(p.Plots, template.HTML(svg))
-	}
-	config, err := json.MarshalIndentWithOption(r.Config, "", "  ", json.DisableHTMLEscape())
-	if err != nil {
-		return nil, fmt.Errorf("write report: configuration as JSON: %w", err)
-	}
-	p.Config = string(config)
 	var b bytes.Buffer
+	p := page{r, r.Peaks[:min(len(r.Peaks), peaksShown)], max(0, len(r.Peaks)-peaksShown)}
 	if err := t.Execute(&b, p); err != nil {
 		return nil, fmt.Errorf("write report: %w", err)
 	}
 	return b.Bytes(), nil
+}
+
+func svgs(r *record.Result) (all []template.HTML, err error) {
+	for _, c := range plots(r) {
+		svg, err := c.SVG()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, template.HTML(svg))
+	}
+	return all, nil
+}
+
+func config(r *record.Result) (string, error) {
+	text, err := json.MarshalIndentWithOption(r.Config, "", "  ", json.DisableHTMLEscape())
+	return string(text), err
 }
 
 func facts(r *record.Result) []fact {
