@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"math/big"
 	"math/bits"
 	"time"
 )
@@ -57,8 +56,7 @@ func NewSinusoid(s Sinusoid) (*Profile, error) {
 	period = period / 2 * 2 // both halves are cut up in the same way
 	var b builder
 	for k := range chords {
-		start, end := vertex(period, k, chords), vertex(period, k+1, chords)
-		b.slope(end-start, at(k), at(k+1))
+		b.slope(time.Duration(fraction(uint64(period), k+1, chords))-b.at, at(k), at(k+1))
 	}
 	return c.done(&Profile{
 		text:   describe("sinusoidal", "minRps", s.MinRps, "maxRps", s.MaxRps),
@@ -67,11 +65,10 @@ func NewSinusoid(s Sinusoid) (*Profile, error) {
 	})
 }
 
-// vertex returns the start of chord k.
-func vertex(period time.Duration, k, chords int) time.Duration {
-	hi, lo := bits.Mul64(uint64(period), uint64(k))
-	q, _ := bits.Div64(hi, lo, uint64(chords))
-	return time.Duration(q)
+// fraction returns whole·k/n, rounded down.
+func fraction(whole uint64, k, n int) uint64 {
+	q, _ := product(whole, uint64(k)).div(uint64(n))
+	return q.lo
 }
 
 // chordsOf returns the number of chords, a power of two.
@@ -96,8 +93,7 @@ func quarterSine(amplitude uint64, n int) []uint64 {
 
 	values := make([]uint64, n+1)
 	for k := range values {
-		x := new(big.Int).Mul(big.NewInt(halfPi), big.NewInt(int64(k)))
-		height := mul(sine(x.Div(x, big.NewInt(int64(n))).Uint64()), factor)
+		height := mul(sine(fraction(halfPi, k, n)), factor)
 		hi, lo := bits.Mul64(amplitude, height)
 		lo, carry := bits.Add64(lo, one/2, 0)
 		values[k] = (hi+carry)<<2 | lo>>62
