@@ -60,7 +60,6 @@ func (c *config) setAuthorities(file string) error {
 	return nil
 }
 
-// run serves REST, or executes the command in the arguments.
 func (c *config) run(ctx context.Context, e *service.Env) error {
 	if lines := c.outputs.Outcomes; lines != "" && (len(e.Args) == 0 || e.Args[0] != "run") {
 		return &service.SettingError{Name: "OUTCOMES", Value: lines, Problem: "is allowed only with run"}

@@ -62,7 +62,6 @@ func (c *conductor) facts() (r record.Result, settled uint64) {
 	return r, settled
 }
 
-// lastFault returns the error of the last failed dial, or "".
 func (c *conductor) lastFault() string {
 	text, _ := c.fault.Load().(string)
 	return text

@@ -291,7 +291,6 @@ func (c *conductor) publish(now time.Time) {
 	c.show(s)
 }
 
-// show completes the status with what was counted.
 func (c *conductor) show(s *record.Status) {
 	s.Count(&c.counts, c.latency, c.lag)
 	s.Course = c.totals.Course()

@@ -104,7 +104,6 @@ func (s *sender) putIdle(now time.Time, c *conn) {
 	s.idle = append(s.idle, c)
 }
 
-// takeIdle returns a connection on which a request may be sent, or nil if all are busy.
 func (s *sender) takeIdle() *conn {
 	if len(s.idle) == 0 {
 		return nil
@@ -132,7 +131,6 @@ func (s *sender) dial(n int) {
 	}
 }
 
-// connect dials the target, with TLS if limiterUrl says so.
 func (s *sender) connect(dialled loop.DialFunc) {
 	if s.run.secure != nil {
 		s.loop.DialSecure(s.run.addr, s.terms.Timeout, s.run.secure, dialled)
@@ -181,13 +179,11 @@ func (s *sender) dialledFor(start time.Time, a arrival) loop.DialFunc {
 	}
 }
 
-// outcome counts the outcome of a request that was sent, or for which a connection was dialled.
 func (s *sender) outcome(o *record.Outcome) {
 	s.tally.Finish(o, s.end)
 	s.meter.finished(o)
 }
 
-// opened counts a connection and makes its Handler.
 func (s *sender) opened(now time.Time, lc *loop.Conn) *conn {
 	s.pool.Opened()
 	s.tally.Opened++

@@ -179,7 +179,6 @@ func (r *Run) size(i int) session.Size {
 	return size
 }
 
-// dials returns how many concurrent dials a loop may have.
 func dials(p *plan.Plan) int {
 	if p.KeepAlive {
 		return dialsKept
@@ -248,7 +247,6 @@ func findAddress(p *plan.Plan) (string, error) {
 	return net.JoinHostPort(preferIPv4(addrs).String(), p.Port), nil
 }
 
-// preferIPv4 returns the first IPv4 address, or otherwise the first address.
 func preferIPv4(addrs []netip.Addr) netip.Addr {
 	i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return a.Unmap().Is4() })
 	return addrs[max(i, 0)].Unmap()

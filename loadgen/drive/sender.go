@@ -151,7 +151,6 @@ func (s *sender) next(now time.Time) (a arrival, ok bool) {
 	return a, ok && !a.due.After(now)
 }
 
-// take removes what next returned.
 func (s *sender) take(a arrival) {
 	if a.sent > 0 {
 		s.again = s.again[:copy(s.again, s.again[1:])]
@@ -190,7 +189,7 @@ func (s *sender) launch(now time.Time, a arrival) (time.Time, bool) {
 	return now, true
 }
 
-// request returns the bytes to send for a. They are valid until the next call.
+// request returns bytes that are valid until the next call.
 func (s *sender) request(a arrival) []byte {
 	return s.run.plan.Request.Render(&s.scratch, a.index)
 }
@@ -307,7 +306,6 @@ func (s *sender) abandon(time.Time) {
 	}
 }
 
-// finish notifies the run that this loop has finished.
 func (s *sender) finish() {
 	s.over = true
 	s.alarm.Stop()

@@ -104,7 +104,6 @@ func loopbackSources(connections, ports int) []netip.Addr {
 	return all
 }
 
-// portsOf reads how many ports the kernel chooses from.
 func portsOf(file string) int {
 	text, err := os.ReadFile(file)
 	if err != nil {

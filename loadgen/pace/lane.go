@@ -65,7 +65,6 @@ func (l *Lane) Waiting(t time.Duration) uint64 {
 	return l.waiting
 }
 
-// wait adds the arrivals before limit to those that wait.
 func (l *Lane) wait(limit profile.Count) { l.waiting += l.tail.seek(limit, l.stride) }
 
 // Cut ends the lane at t: arrivals due at t or later are dropped.

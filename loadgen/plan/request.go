@@ -49,7 +49,6 @@ func (b *builder) request(host string, target []segment) Request {
 	return r
 }
 
-// compile reads the text at path, which may have templates.
 func (b *builder) compile(path, text string) []segment {
 	segments, err := b.compiler.compile(text)
 	b.Check(err != nil, path, "%v", err)

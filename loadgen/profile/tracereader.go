@@ -93,7 +93,6 @@ func peekLine(in *bufio.Reader) (string, error) {
 	return "", errors.New("it begins with nothing but comments and empty lines")
 }
 
-// separator returns what separates the columns of a line.
 func separator(line string) rune {
 	for _, c := range ",;\t" {
 		if strings.ContainsRune(line, c) {
@@ -103,7 +102,6 @@ func separator(line string) rune {
 	return ','
 }
 
-// accessTime parses the time in a line of an access log.
 func accessTime(line string) (time.Time, bool) {
 	_, rest, found := strings.Cut(line, " [")
 	if !found || len(rest) < len(accessLogTime)+3 || !strings.HasPrefix(rest[len(accessLogTime):], `] "`) {
@@ -192,7 +190,6 @@ func readCSV(in io.Reader, comma rune) (*Trace, error) {
 	return t.finish()
 }
 
-// csvError converts an error of package csv to our format.
 func csvError(err error) error {
 	if e, ok := errors.AsType[*csv.ParseError](err); ok {
 		return fmt.Errorf("line %d: %w", e.Line, e.Err)

@@ -134,7 +134,6 @@ func times(b *strings.Builder, r *record.Result) {
 	row(b, "", "latency counts from when a request was due, service time from when it was sent; lag is the difference")
 }
 
-// mixed reports whether there are outcomes of several classes.
 func mixed(r *record.Result) bool {
 	return max(r.Success, r.RateLimited, r.Errors) < r.Completed
 }
@@ -163,7 +162,6 @@ func thresholds(b *strings.Builder, r *record.Result) {
 	}
 }
 
-// share formats a count with its share of all completed requests.
 func share(r *record.Result, n uint64) string {
 	return fmt.Sprintf("%12s  %5.1f %%", Thousands(n), 100*r.Share(n))
 }

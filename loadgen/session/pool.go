@@ -105,7 +105,6 @@ func (p *Pool) Replace(now time.Time) bool {
 	return true
 }
 
-// grow returns how many of n dials are allowed now.
 func (p *Pool) grow(now time.Time, n int) int {
 	if p.grown.Before(now) {
 		p.grown = now

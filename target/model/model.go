@@ -229,7 +229,6 @@ func (m *Model[T]) free() bool {
 	return m.cfg.Workers == 0 || m.Busy() < m.cfg.Workers
 }
 
-// run gives a worker to a request.
 func (m *Model[T]) run(s *place[T], service time.Duration, outcome Outcome) {
 	s.state = running
 	s.wait = m.now - s.arrived

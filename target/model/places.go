@@ -65,7 +65,6 @@ func (p *places[T]) remove(s *place[T]) {
 	s.after, p.vacant = p.vacant, s
 }
 
-// enqueue puts a request at the back of the queue.
 func (p *places[T]) enqueue(s *place[T]) {
 	s.state = queued
 	s.before, s.after = p.queue.before, &p.queue
@@ -73,7 +72,6 @@ func (p *places[T]) enqueue(s *place[T]) {
 	p.waiting++
 }
 
-// dequeue removes the first request from the queue and returns it.
 func (p *places[T]) dequeue() *place[T] {
 	s := p.first()
 	p.unlink(s)

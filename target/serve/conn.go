@@ -20,7 +20,6 @@ type conn struct {
 	closed  bool
 }
 
-// newConn returns the conn of an accepted connection, with a new session.
 func newConn(now time.Time, r *shard, lc *loop.Conn) *conn {
 	c := &conn{shard: r, net: lc, session: session.New(now, &r.shared)}
 	lc.SetDeadline(c.session.Deadline())

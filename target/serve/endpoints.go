@@ -53,7 +53,6 @@ func (s *Server) endpoints(e *service.Env) *service.Endpoints {
 	return own
 }
 
-// postModel changes the model in force.
 func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Request) (any, error) {
 	body, err := service.ReadBody(w, r)
 	if err != nil {

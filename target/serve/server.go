@@ -102,12 +102,10 @@ func (s *Server) Drain() {
 	s.desk.Close()
 }
 
-// accept handles a new connection; it is a loop.AcceptFunc.
 func (s *Server) accept(now time.Time, lc *loop.Conn) loop.Handler {
 	return newConn(now, s.shards[lc.Loop().Index()], lc)
 }
 
-// registerMetrics registers the metrics other than those of histograms.
 func (s *Server) registerMetrics() {
 	set := s.env.Metrics
 	set.Gauge("target_workers_busy", "Requests being served.", func() float64 { busy, _ := s.station.load(); return busy })

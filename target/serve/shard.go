@@ -52,7 +52,6 @@ func (r *shard) collectInbox(now time.Time) {
 	clear(r.answering) // release the connections
 }
 
-// drain starts to end every session.
 func (r *shard) drain(now time.Time) {
 	r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 		c := h.(*conn)

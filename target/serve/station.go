@@ -94,7 +94,6 @@ func (st *station) collect(r *shard, emptied []model.Done[*conn]) []model.Done[*
 	return full
 }
 
-// config returns the behaviour in force.
 func (st *station) config() model.Config {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -58,7 +58,6 @@ func (s *Session) handle(now time.Time, event http1.Event, err error) {
 	}
 }
 
-// handleHead handles the request's head in the Shared.
 func (s *Session) handleHead(now time.Time) {
 	h := &s.sh.head
 	s.method, s.place = h.Method, placeOf(h.Path)
