@@ -80,7 +80,7 @@ func (c *conn) finish(now time.Time, d model.Done[*conn]) {
 	c.shard.waits.Observe(d.Wait)
 	c.ticket = model.Ticket[*conn]{}
 	if c.closed {
-		return // closed before the outcome was collected
+		return // closed before the outcome came
 	}
 	c.session.HandleAnswer(now, statusOf(d.Outcome))
 	c.answered()

@@ -5,12 +5,12 @@
 //	         ▲                       │              no │
 //	         │                       │                 ▼
 //	         │                       │        station (model, one lock)
-//	         └──── inbox of the shard ◀─────────────── alarm of some loop
+//	         └──── posted answer ◀──────────────────── alarm of some loop
 //	         └──── posted reply ◀──── desk ◀── ask the own endpoints
 //
 // A shard is the state of one loop. The station is the simulated service that all shards share.
 // While the service has no limits, only an atomic flag is read, and no loop waits for another.
 // Otherwise each arrival takes the lock for a few hundred nanoseconds. Requests that the model has
-// finished are collected by the loop whose alarm fires first, and put into the inbox of the shard
-// whose connection waits for the answer.
+// finished are collected by the loop whose alarm fires first, and posted to the loops whose
+// connections wait for the answers.
 package serve

@@ -12,44 +12,34 @@ import (
 // A shard is the state of one event loop: memory shared by its sessions, its alarm and its
 // metrics.
 //
-// Owned by its loop, except for inbox, which the station guards.
+// Owned by its loop.
 type shard struct {
 	server *Server
 	loop   *loop.Loop
 	alarm  *loop.Alarm
 	shared session.Shared
 	meter  meter
-	waits  *metric.Histogram // for a worker
-
-	inbox     []model.Done[*conn] // requests to answer
-	answering []model.Done[*conn] // the other buffer of the inbox
-	wake      []*shard            // reused by handleAlarm
-	collect   func(now time.Time) // collectInbox, allocated once
+	waits  *metric.Histogram   // for a worker
+	ended  []model.Done[*conn] // reused by handleAlarm
 }
 
 func newShard(s *Server, l *loop.Loop) *shard {
 	r := &shard{server: s, loop: l, meter: newMeter(s.histograms, l.Index()), waits: metric.NewHistogram(metric.Latency())}
 	r.alarm = l.NewAlarm(r.handleAlarm)
-	r.collect = r.collectInbox
 	return r
 }
 
-// handleAlarm advances the model, answers the shard's requests and has the other shards answer
-// theirs.
+// handleAlarm advances the model and has each request that has ended answered by its shard.
 func (r *shard) handleAlarm(now time.Time) {
-	r.wake = r.server.station.expire(now, r, r.wake[:0])
-	for _, other := range r.wake {
-		other.loop.Post(other.collect)
+	r.ended = r.server.station.expire(now, r, r.ended[:0])
+	for _, d := range r.ended {
+		if to := d.Who.shard; to == r {
+			d.Who.finish(now, d)
+		} else {
+			to.loop.Post(func(now time.Time) { d.Who.finish(now, d) })
+		}
 	}
-	r.collectInbox(now)
-}
-
-func (r *shard) collectInbox(now time.Time) {
-	r.answering = r.server.station.collect(r, r.answering[:0])
-	for _, d := range r.answering {
-		d.Who.finish(now, d)
-	}
-	clear(r.answering) // release the connections
+	clear(r.ended) // release the connections
 }
 
 func (r *shard) drain(now time.Time) {

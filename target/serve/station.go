@@ -16,15 +16,13 @@ import (
 // time for which an alarm is set; it is never later than the next event. An alarm that was
 // superseded by an earlier one fires without effect.
 //
-// Safe for concurrent use: a mutex guards the model, armed and all inboxes;
-// plain is atomic.
+// Safe for concurrent use: a mutex guards the model and armed; plain is atomic.
 type station struct {
 	plain atomic.Bool // every request is served at once, without the model
 
 	mu    sync.Mutex
 	model *model.Model[*conn]
 	armed time.Time // zero: no alarm is set
-	done  []model.Done[*conn]
 }
 
 func newStation(now time.Time, cfg model.Config, seed uint64) (*station, error) {
@@ -37,8 +35,8 @@ func newStation(now time.Time, cfg model.Config, seed uint64) (*station, error) 
 	return st, nil
 }
 
-// arrive passes the request of c to the model. If the outcome is not final, the final one is put
-// into the inbox of c's shard.
+// arrive passes the request of c to the model. If the outcome is not final, expire returns the
+// final one.
 func (st *station) arrive(now time.Time, c *conn) model.Outcome {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -54,25 +52,16 @@ func (st *station) cancel(t model.Ticket[*conn]) {
 	st.model.Cancel(t)
 }
 
-// expire puts the requests that have ended by now into the inboxes, and appends to wake the shards
-// other than r whose inbox is no longer empty. r is the calling shard.
-func (st *station) expire(now time.Time, r *shard, wake []*shard) []*shard {
+// expire appends the requests that have ended by now to done. r is the calling shard.
+func (st *station) expire(now time.Time, r *shard, done []model.Done[*conn]) []model.Done[*conn] {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.armed.After(now) {
 		st.armed = time.Time{}
 	}
-	st.done = st.model.Expire(now, st.done[:0])
-	for _, d := range st.done {
-		to := d.Who.shard
-		if len(to.inbox) == 0 && to != r {
-			wake = append(wake, to)
-		}
-		to.inbox = append(to.inbox, d)
-	}
-	clear(st.done) // release the connections
+	done = st.model.Expire(now, done)
 	st.arm(r)
-	return wake
+	return done
 }
 
 // arm ensures that an alarm is set for the model's next event. The caller holds the lock and is
@@ -83,15 +72,6 @@ func (st *station) arm(r *shard) {
 		st.armed = next
 		r.alarm.Set(next)
 	}
-}
-
-// collect returns the inbox of r and replaces it by emptied.
-func (st *station) collect(r *shard, emptied []model.Done[*conn]) []model.Done[*conn] {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	full := r.inbox
-	r.inbox = emptied
-	return full
 }
 
 func (st *station) config() model.Config {
