@@ -80,11 +80,21 @@ func readTrace(name, folder string) (*profile.Trace, error) {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
 	defer text.Close()
-	t, err := profile.ReadTrace(&bounded{text, traceBytesMax})
+	t, err := bounded(text, traceBytesMax)
 	if err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
 	return t, nil
+}
+
+// bounded reads a trace of at most the given number of bytes.
+func bounded(text io.Reader, most int64) (*profile.Trace, error) {
+	in := io.LimitedReader{R: text, N: most + 1}
+	t, err := profile.ReadTrace(&in)
+	if in.N == 0 {
+		return nil, fmt.Errorf("it is larger than %d bytes", most)
+	}
+	return t, err
 }
 
 // uncompressed returns the content of r, which may be compressed with gzip or zstd. The
@@ -106,19 +116,4 @@ func uncompressed(r io.Reader) (io.ReadCloser, error) {
 		return d.IOReadCloser(), nil
 	}
 	return io.NopCloser(in), nil
-}
-
-// A bounded reader fails after the given number of bytes.
-type bounded struct {
-	from io.Reader
-	left int64
-}
-
-func (r *bounded) Read(p []byte) (int, error) {
-	if r.left <= 0 {
-		return 0, fmt.Errorf("it is larger than %d bytes", int64(traceBytesMax))
-	}
-	n, err := r.from.Read(p[:min(int64(len(p)), r.left)])
-	r.left -= int64(n)
-	return n, err
 }

@@ -27,7 +27,7 @@ func Merge(results ...*Result) (*Result, error) {
 	results = slices.Clone(results)
 	slices.SortStableFunc(results, func(a, b *Result) int { return a.Shards[0].Index - b.Shards[0].Index })
 	sum := *results[0]
-	sum.Reasons, sum.Peaks = []string{}, append([]Peak{}, sum.Peaks...)
+	sum.Peaks = append([]Peak{}, sum.Peaks...)
 	for _, r := range results[1:] {
 		sum.count(r)
 		sum.describe(r)
@@ -122,34 +122,27 @@ func (sum *Result) describe(r *Result) {
 // judge sets the verdict to that of the worst generator, unless some are missing or did
 // not start together.
 func (sum *Result) judge(results []*Result) {
-	var own []string
-	sum.Verdict = Valid
+	sum.Verdict, sum.Reasons = Valid, []string{}
 	if missing := sum.missing(); len(missing) > 0 {
 		sum.Verdict = Invalid
 		shards := "shards"
 		if len(missing) == 1 {
 			shards = "shard"
 		}
-		own = append(own, fmt.Sprintf("the results of %s %s of %d are missing: the target saw more than this, or less than planned",
+		sum.Reasons = append(sum.Reasons, fmt.Sprintf("the results of %s %s of %d are missing: the target saw more than this, or less than planned",
 			shards, strings.Join(missing, ", "), sum.Shards[0].Of))
 	}
-	last := sum.StartedAt
-	for _, r := range results {
-		if r.StartedAt.After(last) {
-			last = r.StartedAt
-		}
-	}
-	if skew := last.Sub(sum.StartedAt); skew > startSkewMax {
+	last := slices.MaxFunc(results, func(a, b *Result) int { return a.StartedAt.Compare(b.StartedAt) })
+	if skew := last.StartedAt.Sub(sum.StartedAt); skew > startSkewMax {
 		sum.Verdict = Worse(sum.Verdict, Degraded)
-		own = append(own, fmt.Sprintf("the generators started %s apart (startAt makes them begin together): the sum of their rates was not the plan's", Span(skew.Seconds())))
+		sum.Reasons = append(sum.Reasons, fmt.Sprintf("the generators started %s apart (startAt makes them begin together): the sum of their rates was not the plan's", Span(skew.Seconds())))
 	}
 	for _, r := range results {
 		sum.Verdict = Worse(sum.Verdict, r.Verdict)
 		for _, reason := range r.Reasons {
-			own = append(own, fmt.Sprintf("shard %s: %s", r.Indices(), reason))
+			sum.Reasons = append(sum.Reasons, fmt.Sprintf("shard %s: %s", r.Indices(), reason))
 		}
 	}
-	sum.Reasons = append(sum.Reasons, own...)
 }
 
 func (sum *Result) missing() (indices []string) {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 )
 
 // rowsMax bounds the rows of a Series. A run of up to an hour has a row for
@@ -111,12 +112,7 @@ func (s Series) AtMost(n int) Series {
 
 // After returns the part of the series that starts later than t.
 func (s Series) After(t float64) Series {
-	i, _ := slices.BinarySearchFunc(s.Rows, t, func(r Row, t float64) int {
-		if r.T <= t {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(s.Rows), func(i int) bool { return s.Rows[i].T > t })
 	return Series{Step: s.Step, Rows: s.Rows[i:]}
 }
 
