@@ -2,10 +2,15 @@ package control
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"time"
+
+	"github.com/goccy/go-json"
 
 	"weir/internal/service"
 	"weir/loadgen/drive"
+	"weir/loadgen/plan"
 	"weir/loadgen/record"
 )
 
@@ -79,4 +84,97 @@ func ending(r *record.Result, interrupted bool) error {
 		return &service.ExitError{Status: exitThreshold}
 	}
 	return nil
+}
+
+// Serve answers REST until ctx ends, then stops the current run. If file is not empty,
+// its test is started at once.
+func (r *Runs) Serve(ctx context.Context, e *service.Env, file string) error {
+	l, err := net.Listen("tcp", e.Addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", e.Addr, err)
+	}
+	if file != "" {
+		if err := r.startFile(file); err != nil {
+			l.Close()
+			return err
+		}
+	}
+	own := service.NewEndpoints(e)
+	r.Register(own)
+	e.Health.Component("test", r.Health)
+	e.Health.SetReady(true)
+	e.Logger("LoadGenerator").Info("Listening", "address", l.Addr().String())
+
+	defer r.Close()                 // also waits until the test is over
+	context.AfterFunc(ctx, r.Close) // while the last answers are sent
+	return service.Serve(ctx, l, own, e.Logger("HttpServer"))
+}
+
+// startFile starts the test of a configuration file. An invalid file ends the program
+// with status 2.
+func (r *Runs) startFile(file string) error {
+	data, err := plan.ReadConfig(file)
+	if err != nil {
+		return &service.ExitError{Status: exitConfig, Err: err}
+	}
+	if _, err = r.Start(data); err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", file, err)
+	if wrongConfig(err) {
+		return &service.ExitError{Status: exitConfig, Err: err}
+	}
+	return err
+}
+
+// resultBytesMax bounds the file of a result. The result of an hour has about one megabyte.
+const resultBytesMax = 64 << 20
+
+// Merge merges the results of generators that shared a schedule, which runs wrote with
+// -out. It returns the error that the program should end with, like Runs.Run. Files that
+// are not results, or not of one schedule, end it with status 2.
+func Merge(files []string, to Outputs) error {
+	var results []*record.Result
+	for _, name := range files {
+		r, err := readResult(name)
+		if err != nil {
+			return &service.ExitError{Status: exitConfig, Err: err}
+		}
+		results = append(results, r)
+	}
+	sum, err := record.Merge(results...)
+	if err != nil {
+		return &service.ExitError{Status: exitConfig, Err: err}
+	}
+	// The output may be one of the input files, which have been read.
+	out, err := to.create()
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	if err := out.write(sum); err != nil {
+		return err
+	}
+	return ending(sum, false)
+}
+
+func readResult(name string) (*record.Result, error) {
+	text, err := plan.ReadFile("result", name, resultBytesMax)
+	if err != nil {
+		return nil, err
+	}
+	var kind struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(text, &kind); err != nil {
+		return nil, fmt.Errorf("read result %s: %w", name, err)
+	}
+	if kind.Schema == 0 {
+		return nil, fmt.Errorf("read result %s: was not written by loadgen run -out: it has no schema", name)
+	}
+	r := new(record.Result)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("read result %s: %w", name, err)
+	}
+	return r, nil
 }
