@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/metric"
 	"weir/internal/testkit"
 	"weir/target/model"
 )
@@ -248,9 +249,14 @@ func TestOwnEndpointsOverload(t *testing.T) {
 func (r *rig) counted(uri string, status int) int {
 	r.histograms.mu.Lock()
 	defer r.histograms.mu.Unlock()
-	var n uint64
-	for _, part := range r.histograms.parts[fmt.Sprintf(`http_server_requests_seconds{method="GET",uri=%q,status="%d"}`, uri, status)] {
-		n += part.Count()
+	labels := fmt.Sprintf(`{method="GET",uri=%q,status="%d"}`, uri, status)
+	parts := r.histograms.parts["http_server_requests_seconds"+labels]
+	if parts == nil {
+		return 0
 	}
-	return int(n)
+	set := metric.New() // those of the program may wait for the service
+	set.Histogram("x"+labels, "", parts...)
+	var text strings.Builder
+	set.Write(&text)
+	return int(testkit.Samples(r.t, text.String())["x_count"+labels])
 }
