@@ -19,6 +19,7 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
+	"weir/internal/every"
 )
 
 const (
@@ -187,32 +188,26 @@ func (r *run) disturb(from, to int) {
 		// Changes come in pairs: for a short time everything is refused.
 		if limited < limitChanges && done >= share(limited/2*2+1, limitChanges)+int64(limited%2*(to-from)/50) {
 			limited++
-			r.limit([]int{1_000_000_000, 1}[limited%2])
+			body := fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":3153600000}`, []int{1_000_000_000, 1}[limited%2])
+			if _, err := rig.Post(r.ctx, "http://"+r.proxy.Admin+"/config/limits", body); err != nil { // what was consumed is kept
+				r.fail(fmt.Errorf("change the limit: %w", err))
+			}
 		}
-	}
-}
-
-// limit changes the limit, which keeps what was consumed.
-func (r *run) limit(n int) {
-	_, err := rig.Post(r.ctx, "http://"+r.proxy.Admin+"/config/limits", fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":3153600000}`, n))
-	if err != nil {
-		r.fail(fmt.Errorf("change the limit: %w", err))
 	}
 }
 
 // printProgress prints a line every 5 s until stop is called.
 func (r *run) printProgress(out io.Writer, n int, began time.Time) (stop func()) {
-	const every = 5 * time.Second
-	ctx, cancel := context.WithCancel(r.ctx)
+	over := make(chan struct{})
 	var printing sync.WaitGroup
 	printing.Go(func() {
-		for rig.Wait(ctx, every) == nil {
+		every.Pause(over, 5*time.Second, func(time.Time) {
 			done := r.exchanges.Load()
 			fmt.Fprintf(out, "  %3.0f s  %8d exchanges (%2d %%), %5.0f/s, %d restarts, %d problems\n", time.Since(began).Seconds(), done, 100*done/int64(n),
 				float64(done)/time.Since(began).Seconds(), r.target.restarts.Load(), len(r.failures()))
-		}
+		})
 	})
-	return func() { cancel(); printing.Wait() }
+	return func() { close(over); printing.Wait() }
 }
 
 func (r *run) collect() *counts {

@@ -19,13 +19,6 @@ import (
 var packages = []string{"./internal/http1", "./internal/deadline", "./proxy/limit", "./proxy/rule", "./proxy/sketch", "./proxy/store/simredis", "./proxy/session",
 	"./loadgen/pace", "./target/model", "./advisor/forecast", "./advisor/policy", "./advisor/core"}
 
-// measured is the result of one benchmark.
-type measured struct {
-	pkg, name          string
-	nanos, bytes, objs float64
-	more               string // its own metrics
-}
-
 // Run runs the benchmarks with the Go tool in the current folder, which must be the repository.
 // args may contain the value of -benchtime.
 func Run(ctx context.Context, args []string, out io.Writer) error {
@@ -44,15 +37,11 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("go test -bench: %w\n%s", err, text)
 	}
-	list := parse(string(text))
-	if len(list) == 0 {
+	table := parse(string(text))
+	if len(table.Rows) == 0 {
 		return fmt.Errorf("go test -bench printed no benchmark:\n%s", text)
 	}
-	table := report.NewTable("package | benchmark | ns | bytes allocated | objects |")
-	for _, m := range list {
-		table.Add("%s | %s | %s | %.0f | %.0f | %s", m.pkg, m.name, strconv.FormatFloat(m.nanos, 'g', 4, 64), m.bytes, m.objs, m.more)
-	}
-	fmt.Fprintf(out, "%d benchmarks, %s each\n\n%v\n", len(list), span, table)
+	fmt.Fprintf(out, "%d benchmarks, %s each\n\n%v\n", len(table.Rows), span, table)
 	return nil
 }
 
@@ -60,7 +49,9 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 // of values and units.
 var line = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
-func parse(text string) (list []measured) {
+// parse returns a table of the benchmarks. Its last column has their own metrics.
+func parse(text string) *report.Table {
+	t := report.NewTable("package | benchmark | ns | bytes allocated | objects |")
 	pkg := ""
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
 		if name, ok := strings.CutPrefix(lines.Text(), "pkg: "); ok {
@@ -70,27 +61,17 @@ func parse(text string) (list []measured) {
 		if found == nil {
 			continue
 		}
-		m := measured{pkg: pkg, name: found[1]}
+		values, more := make(map[string]float64), ""
 		words := strings.Fields(found[2])
 		for i := 0; i+1 < len(words); i += 2 {
-			m.take(words[i], words[i+1])
+			switch value, unit := words[i], words[i+1]; unit {
+			case "ns/op", "B/op", "allocs/op":
+				values[unit], _ = strconv.ParseFloat(value, 64)
+			default:
+				more += " " + value + " " + unit
+			}
 		}
-		list = append(list, m)
+		t.Add("%s | %s | %s | %.0f | %.0f | %s", pkg, found[1], strconv.FormatFloat(values["ns/op"], 'g', 4, 64), values["B/op"], values["allocs/op"], more)
 	}
-	return list
-}
-
-func (m *measured) take(value, unit string) {
-	v, err := strconv.ParseFloat(value, 64)
-	switch {
-	case err != nil:
-	case unit == "ns/op":
-		m.nanos = v
-	case unit == "B/op":
-		m.bytes = v
-	case unit == "allocs/op":
-		m.objs = v
-	default:
-		m.more = strings.TrimSpace(m.more + " " + value + " " + unit)
-	}
+	return t
 }

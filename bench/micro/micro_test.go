@@ -22,11 +22,11 @@ PASS
 `
 
 func TestParse(t *testing.T) {
-	want := []measured{
-		{"proxy/limit", "Take/fixed", 21.5, 0, 0, ""},
-		{"proxy/rule", "Match", 12345, 64, 2, "98.00 bytes/key"},
+	want := [][]string{
+		{"proxy/limit", "Take/fixed", "21.5", "0", "0", ""},
+		{"proxy/rule", "Match", "1.234e+04", "64", "2", "98.00 bytes/key"},
 	}
-	if got := parse(said); !reflect.DeepEqual(got, want) {
+	if got := parse(said).Rows; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

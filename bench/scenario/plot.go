@@ -63,17 +63,13 @@ func (r *Run) plots(s *Scenario) []chart.Chart {
 
 // clock describes the compression of the time axis.
 func (r *Run) clock(s *Scenario) string {
-	if s.Real {
+	switch {
+	case s.Real:
 		return ""
+	case r.Compress >= 120:
+		return fmt.Sprintf("one second is %.3g minutes of the scenario", r.Compress/60)
 	}
-	return fmt.Sprintf("one second is %s of the scenario", minutes(r.Compress))
-}
-
-func minutes(seconds float64) string {
-	if seconds >= 120 {
-		return fmt.Sprintf("%.3g minutes", seconds/60)
-	}
-	return fmt.Sprintf("%.3g seconds", seconds)
+	return fmt.Sprintf("one second is %.3g seconds of the scenario", r.Compress)
 }
 
 // appendSeen appends a series unless all of its values are NaN.
