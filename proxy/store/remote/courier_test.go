@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"weir/internal/metric"
 	"weir/internal/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/store"
@@ -223,7 +225,12 @@ func TestCourierAsksAgain(t *testing.T) {
 		if test.again {
 			counted = 1 // the helper's counts
 		}
-		if commands, observed := b.commands.Load(), b.exchanges.Count(); commands != counted || observed != counted {
+		var text strings.Builder
+		set := metric.New()
+		b.Register(set)
+		set.Write(&text)
+		observed := uint64(testkit.Samples(t, text.String())["ratelimiter_remote_request_duration_seconds_count"])
+		if commands := b.commands.Load(); commands != counted || observed != counted {
 			t.Errorf("%s: %d commands, %d exchanges, want %d", name, commands, observed, counted)
 		}
 	}
