@@ -52,12 +52,6 @@ func (s *stretch) scaled(tau uint64) wider {
 	return rates.times(tau * (grainsPerFlow / 2))
 }
 
-// reached returns Λ(τ) rounded down, and whether that is less than Λ(τ).
-func (s *stretch) reached(tau uint64) (wide, bool) {
-	q, r := s.scaled(tau).div(s.length)
-	return q, r > 0
-}
-
 // when returns the last nanosecond at which no more than r grains are reached. r must not
 // exceed the amount, which must not be zero.
 func (s *stretch) when(r wide) uint64 {

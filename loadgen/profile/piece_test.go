@@ -58,9 +58,9 @@ func TestPiecesAreExact(t *testing.T) {
 			bent := new(big.Int).Mul(big.NewInt(16*(int64(s.to)-int64(s.from))), x)
 			exact.Add(exact, bent.Mul(bent, x))
 		}
-		got, more := s.reached(tau)
+		got, more := s.scaled(tau).div(s.length)
 		q, rest := new(big.Int).DivMod(exact, d, new(big.Int))
-		if number(got).Cmp(q) != 0 || more != (rest.Sign() > 0) {
+		if number(got).Cmp(q) != 0 || (more > 0) != (rest.Sign() > 0) {
 			t.Fatalf("%+v: %d grains at %d ns, want %d and a rest of %d", s, number(got), tau, q, rest)
 		}
 		if got.zero() {

@@ -159,8 +159,8 @@ func (p *Profile) reached(t time.Duration) (wide, bool) {
 	if s.length == 0 {
 		return before.plus(product(tau, p.tail*grainsPerFlow)), false
 	}
-	grains, more := s.reached(tau)
-	return before.plus(grains), more
+	grains, rest := s.scaled(tau).div(s.length)
+	return before.plus(grains), rest > 0
 }
 
 // risesTo reports whether the rate is above zero just before t.

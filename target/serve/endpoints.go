@@ -31,17 +31,10 @@ func (b behaviour) config() model.Config {
 		QueueTimeout: durationOf(b.QueueTimeout), ErrorRate: b.ErrorRate}
 }
 
-// durationOf converts seconds, rounded to nanoseconds. If they exceed a Duration it returns the
-// greatest or least one, which is invalid for a model.
+// durationOf converts seconds, rounded to nanoseconds. Those that exceed a Duration become another
+// one that is invalid for a model.
 func durationOf(seconds float64) time.Duration {
-	ns := math.Round(seconds * 1e9)
-	switch {
-	case ns >= math.MaxInt64:
-		return math.MaxInt64
-	case ns <= math.MinInt64:
-		return math.MinInt64
-	}
-	return time.Duration(ns)
+	return time.Duration(math.Round(max(-1e18, min(seconds*1e9, 1e18))))
 }
 
 // endpoints returns the own endpoints, whose handlers run on the desk.
