@@ -8,7 +8,6 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -176,13 +175,7 @@ func (b *builder) startAt(text string) {
 func (b *builder) thresholds(w map[string]string) {
 	for _, name := range sortedKeys(w) {
 		t, err := record.ParseThreshold(name, w[name])
-		path := strict.Member("thresholds", name)
-		switch {
-		case errors.Is(err, record.ErrThresholdName):
-			b.Fault(path, "%v", err)
-		case err != nil:
-			b.Fault(path, "%v, is %q", err, w[name])
-		}
+		b.Check(err != nil, strict.Member("thresholds", name), "%v", err)
 		b.plan.Thresholds = append(b.plan.Thresholds, t)
 	}
 }

@@ -1,6 +1,9 @@
 package record
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestJudge(t *testing.T) {
 	good := Evidence{Due: 10_000, Sent: 10_000, PacerLagP99: 0.0001, LagP99: 0.0001}
@@ -87,24 +90,23 @@ func TestThresholds(t *testing.T) {
 }
 
 func TestThresholdsRefused(t *testing.T) {
-	for _, c := range []struct {
-		name, demand string
-		want         error
-	}{
-		{"latency.p50", "0.1", ErrThresholdDemand},
-		{"latency.p50", "<", ErrThresholdDemand},
-		{"latency.p50", "=1", ErrThresholdDemand},
-		{"latency.p50", "<fast", ErrThresholdDemand},
-		{"latency.p50", "<NaN", ErrThresholdDemand},
-		{"latency.p50", "<Inf", ErrThresholdDemand},
-		{"latency.p50", "", ErrThresholdDemand},
-		{"latency.p50", "<50 apples", ErrThresholdDemand},
-		{"successShare", ">50ms", ErrThresholdDemand},
-		{"throughput", ">1s", ErrThresholdDemand},
-		{"latency", "<1", ErrThresholdName},
-		{"", "<1", ErrThresholdName},
+	const badName, badDemand = "is not a threshold; allowed: latency.mean, ", "must be <, <=, > or >= and a number"
+	for _, c := range []struct{ name, demand, want string }{
+		{"latency.p50", "0.1", badDemand},
+		{"latency.p50", "<", badDemand},
+		{"latency.p50", "=1", badDemand},
+		{"latency.p50", "<fast", badDemand},
+		{"latency.p50", "<NaN", badDemand},
+		{"latency.p50", "<Inf", badDemand},
+		{"latency.p50", "", badDemand},
+		{"latency.p50", "<>1", badDemand},
+		{"latency.p50", "<50 apples", badDemand},
+		{"successShare", ">50ms", badDemand},
+		{"throughput", ">1s", badDemand},
+		{"latency", "<1", badName},
+		{"", "<1", badName},
 	} {
-		if _, err := ParseThreshold(c.name, c.demand); err != c.want {
+		if _, err := ParseThreshold(c.name, c.demand); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q %q: %v, want %v", c.name, c.demand, err, c.want)
 		}
 	}

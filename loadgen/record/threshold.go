@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,45 +40,29 @@ var figures = []struct {
 	{"throughput", func(r *Result) float64 { return r.Throughput }},
 }
 
-func figureNames() (names []string) {
+// ParseThreshold reads a demand on the named value.
+func ParseThreshold(name, demand string) (Threshold, error) {
+	var names []string
 	for _, f := range figures {
 		names = append(names, f.name)
 	}
-	return names
-}
-
-// The errors of ParseThreshold.
-var (
-	ErrThresholdName   = errors.New("is not a threshold; allowed: " + strings.Join(figureNames(), ", "))
-	ErrThresholdDemand = errors.New(`must be <, <=, > or >= and a number, like "<0.05", or for a time "<50ms"`)
-)
-
-// ParseThreshold reads a demand on the named value.
-func ParseThreshold(name, demand string) (Threshold, error) {
-	i := slices.Index(figureNames(), name)
+	i := slices.Index(names, name)
 	if i < 0 {
-		return Threshold{}, ErrThresholdName
+		return Threshold{}, errors.New("is not a threshold; allowed: " + strings.Join(names, ", "))
 	}
-	t := Threshold{Name: name, Demand: demand, value: figures[i].of}
 	rest, below := strings.CutPrefix(demand, "<")
-	if !below {
-		var above bool
-		if rest, above = strings.CutPrefix(demand, ">"); !above {
-			return Threshold{}, ErrThresholdDemand
-		}
-	}
-	rest, t.equal = strings.CutPrefix(rest, "=")
+	rest, above := strings.CutPrefix(rest, ">")
+	rest, equal := strings.CutPrefix(rest, "=")
 	rest = strings.TrimSpace(rest)
 	bound, err := strconv.ParseFloat(rest, 64)
 	isSpan := strings.HasPrefix(name, "latency.") || strings.HasPrefix(name, "lag.")
 	if span, is := time.ParseDuration(rest); err != nil && is == nil && isSpan {
 		bound, err = span.Seconds(), nil
 	}
-	if err != nil || bound != bound || bound-bound != 0 { // neither NaN nor infinite
-		return Threshold{}, ErrThresholdDemand
+	if below == above || err != nil || bound-bound != 0 { // neither NaN nor infinite
+		return Threshold{}, fmt.Errorf(`must be <, <=, > or >= and a number, like "<0.05", or for a time "<50ms", is %q`, demand)
 	}
-	t.below, t.bound = below, bound
-	return t, nil
+	return Threshold{Name: name, Demand: demand, below: below, equal: equal, bound: bound, value: figures[i].of}, nil
 }
 
 func (t Threshold) holds(v float64) bool {

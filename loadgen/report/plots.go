@@ -286,14 +286,12 @@ func lagByCause(r *record.Result) chart.Chart {
 
 // later returns a line of how many spans of p are longer than each edge.
 func later(p part, edges []float64) chart.Series {
-	line := chart.Series{Name: p.name, Tone: p.tone, X: edges[1:]}
 	rest := float64(p.spans.Spread().Count)
+	line := chart.Series{Name: p.name, Tone: p.tone, X: edges, Y: []float64{rest}}
 	for _, n := range p.spans.Between(upward(edges)) {
 		rest -= float64(n)
 		line.Y = append(line.Y, rest)
 	}
-	line.X = append([]float64{edges[0]}, line.X...)
-	line.Y = append([]float64{float64(p.spans.Spread().Count)}, line.Y...)
 	return line
 }
 
