@@ -1,5 +1,5 @@
 // Package every limits how often things are done: functions are called, and log lines written,
-// once per interval.
+// once per interval, and wake-ups that come together count once.
 package every
 
 import (
@@ -19,6 +19,15 @@ func Pause(done <-chan struct{}, pause time.Duration, do func(now time.Time)) {
 		case now := <-tick.C:
 			do(now)
 		}
+	}
+}
+
+// Ring wakes the goroutine that receives from bell, now or when it next receives. The capacity of
+// bell is 1, so that it wakes once for all that has rung before.
+func Ring(bell chan<- struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
 	}
 }
 

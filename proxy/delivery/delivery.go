@@ -176,12 +176,7 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 }
 
 // ring wakes run, so that it looks at the queue.
-func (d *Dispatcher) ring() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
+func (d *Dispatcher) ring() { every.Ring(d.wake) }
 
 // run claims and delivers entries until ctx ends.
 func (d *Dispatcher) run(ctx, claims context.Context) {

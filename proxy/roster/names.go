@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/every"
 	"weir/internal/metric"
 	"weir/proxy/upstream"
 )
@@ -66,10 +67,7 @@ func (n *names) follow(declared []*Target) {
 		}
 	}
 	n.known = known
-	select {
-	case n.changed <- struct{}{}:
-	default:
-	}
+	every.Ring(n.changed)
 }
 
 // expand replaces declared targets by one per address of their names.

@@ -195,10 +195,7 @@ func (s *Store) enter(refusal string, err error) {
 	s.refusal = refusal
 	s.mu.Unlock()
 	s.notifyLanes()
-	select {
-	case s.lost <- struct{}{}:
-	default:
-	}
+	every.Ring(s.lost)
 }
 
 func modeText(m store.Mode) string {

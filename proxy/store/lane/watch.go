@@ -36,12 +36,7 @@ type watched struct {
 }
 
 // look makes the watcher poll documents now.
-func (s *Store) look() {
-	select {
-	case s.poll <- struct{}{}:
-	default:
-	}
-}
+func (s *Store) look() { every.Ring(s.poll) }
 
 // keepReading polls the watched documents.
 func (s *Store) keepReading() {

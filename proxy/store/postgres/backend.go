@@ -89,7 +89,7 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 		if _, err := b.take(ctx, call, clock, patience); err != nil {
 			b.counts.failed(err)
 			if codeOf(err) == codeLocked {
-				b.lookout.waited()
+				every.Ring(b.lookout.lock)
 			}
 			err = withAdvice(err)
 			call.fail(err)

@@ -99,14 +99,6 @@ func (b *backend) keepLooking(stopping context.Context) {
 	}
 }
 
-// waited records that a batch has timed out waiting for a lock.
-func (l *lookout) waited() {
-	select {
-	case l.lock <- struct{}{}:
-	default: // already recorded
-	}
-}
-
 // findHolder warns, once a minute, of a transaction that has held a lock of a key for longer than
 // longLock. Otherwise this would not be reported while other keys can be decided.
 func (b *backend) findHolder(stopping context.Context) {
