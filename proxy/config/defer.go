@@ -27,7 +27,7 @@ type Defer struct {
 	Secret     callback.Secret // signs callbacks
 
 	file       string       // of the queue; empty: not in a file
-	inRedis    bool         //
+	inRedis    bool         // the queue is in Redis
 	hosts      string       // of the queue in Redis; empty: those of REDIS_HOST
 	redis      redis.Config // of the queue in Redis
 	inPostgres string       // URL of the queue in PostgreSQL; empty: not there

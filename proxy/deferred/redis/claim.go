@@ -43,7 +43,7 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 	var claimed []deferred.Claimed
 	for _, v := range entries {
 		r := reader{list(v)}
-		id, _ := r.id()
+		id := r.id()
 		lease := deferred.Lease{ID: id, Token: token}
 		expired := r.text() == "1"
 		e, err := q.codec.entry(id, r.value())

@@ -207,9 +207,10 @@ func (q *Queue) sync(now int64) {
 func (q *Queue) takeIn(known uint64, a *ask) {
 	n := a.answer.number
 	if n < known || n == known && a.writes {
-		waiting, _ := q.figures.held()
+		s := q.Stats()
 		if q.figures.restart(n) {
-			q.log.Error("Redis has lost entries: it was emptied, or was restored to an earlier state", "held", waiting, "durability", q.durability())
+			waiting, _ := s.Held()
+			q.log.Error("Redis has lost entries: it was emptied, or was restored to an earlier state", "held", waiting, "durability", s.Durability)
 		}
 	}
 	q.figures.takeIn(&a.answer, q.now())

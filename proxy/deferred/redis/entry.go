@@ -132,9 +132,9 @@ func (r *reader) int() int64 {
 	return 0
 }
 
-func (r *reader) id() (id deferred.ID, ok bool) {
-	text := r.text()
-	return id, copy(id[:], text) == len(text) && len(text) == len(id)
+func (r *reader) id() (id deferred.ID) {
+	copy(id[:], r.text())
+	return id
 }
 
 func (r *reader) time() time.Time { return deferred.Instant(r.int()) }

@@ -143,9 +143,3 @@ func (f *figures) stats() (s deferred.Stats) {
 	slices.SortFunc(s.Rules, func(a, b deferred.RuleStats) int { return cmp.Compare(a.Rule, b.Rule) })
 	return s
 }
-
-// held returns how many entries are in lines, and how many dead ones can be retried.
-func (f *figures) held() (waiting, dead int) {
-	s := f.stats()
-	return s.Held()
-}

@@ -96,7 +96,8 @@ func TestKill(t *testing.T) {
 
 // entries is how many entries wait, as far as the queue knows.
 func entries(q *Queue) int {
-	waiting, _ := q.figures.held()
+	s := q.Stats()
+	waiting, _ := s.Held()
 	return waiting
 }
 

@@ -41,8 +41,9 @@ func Open(cfg Config) (*Queue, error) {
 	} else {
 		q.look(q.ctx)
 		q.readSettings(q.ctx)
-		waiting, dead := q.figures.held()
-		q.log.Info("Opened queue", "waiting", waiting, "dead", dead, "durability", q.durability())
+		s := q.Stats()
+		waiting, dead := s.Held()
+		q.log.Info("Opened queue", "waiting", waiting, "dead", dead, "durability", s.Durability)
 	}
 	q.ended.Go(q.write)
 	q.ended.Go(q.watch)

@@ -41,7 +41,7 @@ func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.P
 	rows := list(result)
 	for _, v := range rows {
 		r := reader{list(v)}
-		id, _ := r.id()
+		id := r.id()
 		after = uint64(r.int())
 		if e, err := q.codec.entry(id, r.value()); err == nil { // an unreadable one is set aside when it is claimed
 			page.Entries = append(page.Entries, e)

@@ -180,8 +180,7 @@ func (q *Queue) wrote(p *part) bool {
 // stored reads what put.lua returns of one put.
 func (q *Queue) stored(o *op, values []any) deferred.Stored {
 	r := reader{values}
-	s := deferred.Stored{Outcome: deferred.Outcome(r.int()), Bound: deferred.Bound(r.int()), Durability: q.durability(), Scope: deferred.ScopeShared}
-	s.ID, _ = r.id()
+	s := deferred.Stored{Outcome: deferred.Outcome(r.int()), Bound: deferred.Bound(r.int()), ID: r.id(), Durability: q.durability(), Scope: deferred.ScopeShared}
 	s.State, s.Position = deferred.State(r.int()), int(r.int())
 	if due := r.value(); due != "" {
 		after := reader{[]any{due}}
