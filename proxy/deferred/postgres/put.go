@@ -162,12 +162,7 @@ func (q *Queue) gather(g *group, p *putting) {
 	names := q.seal.Names(&e)
 	line, client := postgres.Place(names.Line), postgres.Place(names.Client)
 	if g.lineAt[line] == 0 {
-		g.names, g.rules = append(g.names, line), append(g.rules, e.Rule)
-		alike := int64(0)
-		if e.Line == "" {
-			alike = 1
-		}
-		g.shared = append(g.shared, alike)
+		g.names, g.rules, g.shared = append(g.names, line), append(g.rules, e.Rule), append(g.shared, bit(e.Line == ""))
 		g.lineAt[line] = int64(len(g.names))
 	}
 	if client != (postgres.Place{}) && g.clientAt[client] == 0 {
@@ -175,13 +170,17 @@ func (q *Queue) gather(g *group, p *putting) {
 		g.clientAt[client] = int64(len(g.clients))
 	}
 	g.ids, g.scopes, g.prints = append(g.ids, postgres.Place(e.ID)), append(g.scopes, postgres.Place(names.Scope)), append(g.prints, postgres.Place(names.Print))
-	follows := int64(0)
-	if p.Follows {
-		follows = 1
-	}
 	g.numbers = append(g.numbers, g.lineAt[line], g.clientAt[client], q.clock.there(e.Accepted), q.clock.there(e.Expires), q.clock.there(e.Due),
-		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(e.AtOnce()), follows)
+		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(e.AtOnce()), bit(p.Follows))
 	g.abouts, g.requests = append(g.abouts, q.about(&e)), append(g.requests, q.request(&e))
+}
+
+// bit returns a boolean as the functions expect it in a list of numbers.
+func bit(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func (q *Queue) outcomeOf(p *putting, r *postgres.Fields) deferred.Stored {

@@ -117,10 +117,7 @@ func (q *Queue) settled(group []*settling) (held []int64, err error) {
 	for _, s := range group {
 		id := s.Lease.ID
 		var last, result, answer []byte
-		lastSize, answerSize, attempt := int64(-1), int64(-1), int64(0)
-		if s.Attempt {
-			attempt = 1
-		}
+		lastSize, answerSize := int64(-1), int64(-1)
 		if s.Last != (deferred.Last{}) {
 			last, lastSize = q.last(id, s.Last), int64(len(s.Last.Error))
 		}
@@ -128,7 +125,7 @@ func (q *Queue) settled(group []*settling) (held []int64, err error) {
 			result, answer, answerSize = q.result(id, r.Brief()), q.result(id, r), int64(len(r.Head)+len(r.Body))
 		}
 		ids, tokens = append(ids, postgres.Place(id)), append(tokens, int64(s.Lease.Token))
-		numbers = append(numbers, int64(s.To), q.clock.there(s.Due), attempt, lastSize, answerSize, s.Keep.Microseconds())
+		numbers = append(numbers, int64(s.To), q.clock.there(s.Due), bit(s.Attempt), lastSize, answerSize, s.Keep.Microseconds())
 		lasts, results, answers = append(lasts, last), append(results, result), append(answers, answer)
 	}
 	f, err := q.insist(q.ctx, "deferred_settle_1", new(postgres.Args).Int8(q.at(group[len(group)-1].now)).Int8(q.slot+1).Places(ids).Int8s(tokens).
