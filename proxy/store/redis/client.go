@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -132,6 +134,24 @@ func (c *client) run(ctx context.Context, conn rueidis.Client, call *call) (ruei
 		reply = conn.Do(ctx, call.command(conn.B(), true))
 	}
 	return reply.ToMessage()
+}
+
+func (c *client) Lease(ctx context.Context, name, owner string, ttl time.Duration) (bool, error) {
+	conn, err := c.connected()
+	if err != nil {
+		return false, err
+	}
+	name = c.cfg.KeyPrefix + name
+	reply, err := c.run(ctx, conn, &call{script: c.scripts.lease, keys: []string{name},
+		args: []string{owner, strconv.FormatInt(ttl.Milliseconds(), 10)}})
+	if err != nil {
+		return false, c.failed(name, err)
+	}
+	held, err := reply.AsInt64()
+	if err != nil {
+		return false, errReply
+	}
+	return held == 1, nil
 }
 
 // failed counts an error, remembers the name that it was about if Redis may be unavailable,

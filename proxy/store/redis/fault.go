@@ -46,11 +46,7 @@ func (c *client) inCluster() bool {
 
 // faultOf classifies an error on a connection; cluster says whether it is to a Cluster.
 func faultOf(err error, cluster bool) store.Fault {
-	f := store.Fault{Class: classOf(err, cluster), Code: refusalOf(err)}
-	if err != nil {
-		f.Permanent = misconfigured(err)
-	}
-	return f
+	return store.Fault{Class: classOf(err, cluster), Code: refusalOf(err), Permanent: misconfigured(err)}
 }
 
 // classOf returns the class of an error. MOVED on a connection to a single server is an
@@ -70,6 +66,46 @@ func classOf(err error, cluster bool) store.Class {
 		return store.OutageFault
 	}
 	return store.ItemFault
+}
+
+// permanent are prefixes of errors that persist until an operator changes something. The
+// library removes "ERR ".
+var permanent = []struct {
+	begins string
+	cause  store.Cause
+}{
+	{"WRONGPASS", store.Unauthenticated},
+	{"NOAUTH", store.Unauthenticated},
+	{"invalid password", store.Unauthenticated}, // before Redis 6
+	{"NOPERM", store.Unauthorized},
+	{"The user executing the script can't run", store.Unauthorized}, // Redis 6 and 7.0
+	{"ACL failure in script", store.Unauthorized},
+	{"DB index is out of range", store.NoDatabase},
+	{"No such master", store.NoDatabase}, // of a Sentinel
+	{"unknown command", store.WrongProtocol},
+}
+
+// notRESP is in the library's error about an answer that violates the protocol.
+const notRESP = "received unknown message type"
+
+// misconfigured returns the *store.MisconfiguredError that err is or means, or nil.
+func misconfigured(err error) *store.MisconfiguredError {
+	if known, ok := errors.AsType[*store.MisconfiguredError](err); ok {
+		return known
+	}
+	answer, ok := errors.AsType[*rueidis.RedisError](err)
+	if !ok {
+		if err != nil && strings.Contains(err.Error(), notRESP) {
+			return &store.MisconfiguredError{Cause: store.WrongProtocol, Err: err}
+		}
+		return nil
+	}
+	for _, p := range permanent {
+		if strings.HasPrefix(answer.Error(), p.begins) {
+			return &store.MisconfiguredError{Cause: p.cause, Err: err}
+		}
+	}
+	return nil
 }
 
 // unknownScript reports whether a call was not executed because the server does not have the
