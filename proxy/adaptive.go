@@ -11,15 +11,10 @@ import (
 	"weir/proxy/wire"
 )
 
-// newAdaptive connects following the advisor to the front and the store, unless no shared
-// store is configured.
+// newAdaptive connects following the advisor to the front and the store.
 func (p *proxy) newAdaptive(front *wire.Front) *adaptive.Adaptive {
-	a := adaptive.Config{Settings: p.config.Adaptive, Instance: instance(), Limits: p.limits, Log: p.Logger("Adaptive"),
-		Traffic: front.Traffic, SetCandidate: front.Tally.SetCandidate, Candidate: front.Tally.Candidate, Bound: front.Gates.Advise}
-	if p.shared() {
-		a.Shared = p.store
-	}
-	return adaptive.New(a)
+	return adaptive.New(adaptive.Config{Settings: p.config.Adaptive, Instance: instance(), Limits: p.limits, Store: p.store, Shared: p.shared(), Log: p.Logger("Adaptive"),
+		Traffic: front.Traffic, SetCandidate: front.Tally.SetCandidate, Candidate: front.Tally.Candidate, Bound: front.Gates.Advise})
 }
 
 // instance returns a name that no other proxy uses, nor this one after a restart, since

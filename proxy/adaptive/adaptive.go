@@ -38,7 +38,8 @@ type Config struct {
 	Settings config.Adaptive
 	Instance string // identifies this proxy to the advisor and in the lease; unique
 	Limits   *admin.Limits
-	Shared   Shared // nil: the store is not shared
+	Store    store.Store
+	Shared   bool // other proxies share the store
 	Log      *slog.Logger
 
 	// Traffic is a method of wire.Front; SetCandidate and Candidate are methods of
@@ -80,7 +81,7 @@ type Adaptive struct {
 // New returns an Adaptive that is not running yet.
 func New(cfg Config) *Adaptive {
 	s := &cfg.Settings
-	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Token, s.Timeout), lease: lease{shared: cfg.Shared, owner: cfg.Instance},
+	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Token, s.Timeout), lease: lease{store: cfg.Store, shared: cfg.Shared, owner: cfg.Instance},
 		rails: guard.Rails{Min: s.Min, Max: s.Max, Step: s.Step, Dwell: s.Dwell}}
 }
 
@@ -183,7 +184,7 @@ func (a *Adaptive) enforced() (mode, shared string) {
 	case a.shadow():
 		mode = "shadow"
 	}
-	if a.cfg.Shared == nil || a.failing == store.Local {
+	if !a.cfg.Shared || a.failing == store.Local {
 		shared = "local"
 	}
 	a.failing = store.Exact
@@ -192,7 +193,7 @@ func (a *Adaptive) enforced() (mode, shared string) {
 
 // renew renews the lease, if recommendations are applied.
 func (a *Adaptive) renew(now time.Time) {
-	if mode := a.lease.mode(); mode != store.Exact {
+	if mode := a.cfg.Store.Mode(); mode != store.Exact {
 		a.failing = mode
 	}
 	if a.shadow() {
@@ -202,7 +203,7 @@ func (a *Adaptive) renew(now time.Time) {
 	leader := a.lease.held(now)
 	var before bool
 	a.show(func(p *public) { before, p.leader = p.leader, leader })
-	if leader != before && a.cfg.Shared != nil {
+	if leader != before && a.cfg.Shared {
 		a.cfg.Log.Info(map[bool]string{true: "This proxy applies AI updates", false: "This proxy no longer applies AI updates"}[leader])
 	}
 }
@@ -263,7 +264,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 // follow handles a recommendation that the guard allows.
 func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line) {
 	in := a.cfg.Limits.Active()
-	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned, mode: a.lease.mode()}
+	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned, mode: a.cfg.Store.Mode()}
 	line.Result, line.Reason = decide(s, v)
 	line.Crossed = v.Crossed
 	switch line.Result {

@@ -147,7 +147,7 @@ func TestPinnedIsLeftAlone(t *testing.T) {
 // while the store is unavailable.
 func TestLeaders(t *testing.T) {
 	s := &shared{holder: "two"}
-	r := start(t, func(c *Config) { c.Shared = s })
+	r := start(t, func(c *Config) { c.Store, c.Shared = s, true })
 	r.oracle.says(token50)
 	r.turns(Following, "fixed 100/1 default", "another proxy")
 	r.sampled("ratelimiter_adaptive_leader 0")
@@ -182,7 +182,7 @@ func TestLeaders(t *testing.T) {
 // another proxy has taken it.
 func TestLeaseOutlastsAFailedRenewal(t *testing.T) {
 	s := new(shared)
-	r := start(t, func(c *Config) { c.Shared = s })
+	r := start(t, func(c *Config) { c.Store, c.Shared = s, true })
 	r.oracle.says(token50)
 	u := r.ask()
 	s.broken = true
@@ -211,7 +211,7 @@ func TestLeaseOutlastsAFailedRenewal(t *testing.T) {
 // In mode shadow nothing is applied, and the lease is not taken.
 func TestShadow(t *testing.T) {
 	s := new(shared)
-	r := start(t, func(c *Config) { c.Settings.Mode, c.Shared = "shadow", s })
+	r := start(t, func(c *Config) { c.Settings.Mode, c.Store, c.Shared = "shadow", s, true })
 	r.oracle.says(token50)
 	r.turns(Shadowed, "fixed 100/1 default", "shadow")
 	r.logged("INFO Adaptive - AI update not applied (shadow): algorithm=token, limit from 100/s to 50/s, capacity=200, fillRate=50, reason: forecast=50 req/s")

@@ -3,6 +3,7 @@ package adaptive
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"weir/proxy/guard"
 	"weir/proxy/store"
@@ -72,4 +73,47 @@ func describe(v *guard.Verdict, reason string) string {
 		text += ", reason: " + reason
 	}
 	return text
+}
+
+const (
+	leaseName = "ratelimiter:adaptive-leader" // of the proxy that applies recommendations
+	// leaseTime bounds how long no proxy applies recommendations after the holder has died. The
+	// lease is renewed three times in that time, whatever the interval of updates.
+	leaseTime  = 3 * time.Second
+	leasePause = leaseTime / 3
+)
+
+// A lease is the right to apply recommendations. A proxy whose store is not shared always has it.
+//
+// Owned by the goroutine of its Adaptive.
+type lease struct {
+	store  store.Store
+	shared bool // other proxies share the store
+	owner  string
+	until  time.Time // when it ends, unless it is renewed; zero: this proxy does not hold it
+	taken  bool      // another proxy holds it, according to the store's last answer
+}
+
+// renew takes or renews the lease. If the store does not answer, an earlier grant is valid until
+// its end; after that it is unknown which proxy holds the lease.
+func (l *lease) renew(now time.Time) {
+	held, err := l.store.Lease(leaseName, l.owner, leaseTime)
+	l.taken = err == nil && !held
+	switch {
+	case l.taken:
+		l.until = time.Time{}
+	case err == nil:
+		l.until = now.Add(leaseTime) // earlier than the end in the store, which counts from later
+	}
+}
+
+// held reports whether this proxy holds the lease at now.
+func (l *lease) held(now time.Time) bool { return !l.shared || now.Before(l.until) }
+
+// release releases the lease, so that another proxy need not wait for its end.
+func (l *lease) release(now time.Time) {
+	if l.held(now) {
+		_ = l.store.Release(leaseName, l.owner) // on failure the lease expires
+	}
+	l.until = time.Time{}
 }

@@ -209,7 +209,7 @@ func TestBoundOfTheGates(t *testing.T) {
 	} {
 		r := start(t, func(c *Config) {
 			c.Settings.Mode, c.Settings.Interval = test.mode, 2*time.Second
-			c.Shared = &shared{holder: "another"}
+			c.Store, c.Shared = &shared{holder: "another"}, true
 		})
 		for _, answer := range test.answers {
 			r.oracle.says(answer)

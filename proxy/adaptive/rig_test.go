@@ -77,10 +77,11 @@ func (o *oracle) asked() map[string]any {
 	return o.bodies[len(o.bodies)-1]
 }
 
-// A shared is a store of others with a lease.
+// A shared is a store with a lease, and nothing else.
 //
 // Owned by the test.
 type shared struct {
+	store.Store
 	mode   store.Mode
 	holder string
 	broken bool
@@ -130,7 +131,7 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 	c := Config{
 		Settings: config.Adaptive{Mode: "true", URL: r.oracle.URL, Interval: 30 * time.Second, Timeout: 20 * time.Second, Min: 5, Max: 100_000, Step: 4,
 			Dwell: 3 * time.Minute, Stale: 3, Scale: 1},
-		Instance: "one", Limits: r.limits, Log: r.log.Logger("Adaptive"),
+		Instance: "one", Limits: r.limits, Store: new(shared), Log: r.log.Logger("Adaptive"),
 		Traffic:      func() *traffic.Sum { now := r.traffic; return &now },
 		Bound:        func(most int) { r.bounds = append(r.bounds, most) },
 		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, tally.Trial{Config: l.Config()} },

@@ -141,7 +141,7 @@ func TestEnforced(t *testing.T) {
 		r := start(t, func(cfg *Config) {
 			cfg.Settings.Mode = c.mode
 			if c.shared != nil {
-				cfg.Shared = c.shared
+				cfg.Store, cfg.Shared = c.shared, true
 			}
 		})
 		if c.shared != nil {
@@ -163,7 +163,7 @@ func TestEnforced(t *testing.T) {
 func TestRun(t *testing.T) {
 	s := new(shared)
 	r := start(t, func(c *Config) {
-		c.Settings.Interval, c.Settings.Scale, c.Shared = time.Second, 100, s
+		c.Settings.Interval, c.Settings.Scale, c.Store, c.Shared = time.Second, 100, s, true
 	})
 	r.oracle.says(token50)
 	before := runtime.NumGoroutine()
