@@ -40,26 +40,24 @@ type Offered struct {
 func Offer(name string, sockets []syscall.Conn, state func() []byte, taken func()) (*Offered, error) {
 	o := &Offered{name: name, state: state, taken: taken, terms: usual()}
 	if err := o.begin(sockets); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("offer sockets as %s: %w", name, err)
 	}
 	return o, nil
 }
 
 // begin opens the offer.
-func (o *Offered) begin(sockets []syscall.Conn) error {
+func (o *Offered) begin(sockets []syscall.Conn) (err error) {
 	if len(sockets) == 0 || len(sockets) > socketsMax {
-		return fmt.Errorf("offer sockets as %s: there are %d, 1 to %d are allowed", o.name, len(sockets), socketsMax)
+		return fmt.Errorf("there are %d, 1 to %d are allowed", len(sockets), socketsMax)
 	}
-	fds, err := duplicates(sockets)
-	if err != nil {
-		return fmt.Errorf("offer sockets as %s: %w", o.name, err)
+	if o.fds, err = duplicates(sockets); err != nil {
+		return err
 	}
-	o.fds, o.successors = fds, make(map[*net.UnixConn]bool)
-	if err := o.listen(); err != nil {
-		closeAll(fds)
-		return fmt.Errorf("offer sockets as %s: %w", o.name, err)
+	o.successors = make(map[*net.UnixConn]bool)
+	if err = o.listen(); err != nil {
+		closeAll(o.fds)
 	}
-	return nil
+	return err
 }
 
 // Close withdraws the offer. It does nothing if the sockets were taken.
