@@ -1,6 +1,9 @@
 package limit
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"strconv"
+)
 
 // A State is what one key has consumed. The zero State is that of a new key. A State
 // stores as much of its limit as is needed for the amounts to change between two
@@ -147,4 +150,38 @@ func appendNumber(dst []byte, n int64) []byte {
 
 func number(b []byte) int64 {
 	return int64(b[0]) | int64(b[1])<<8 | int64(b[2])<<16 | int64(b[3])<<24 | int64(b[4])<<32 | int64(b[5])<<40 | int64(b[6])<<48
+}
+
+// A Kind is what two limits must share so that a key keeps what it has consumed when one
+// replaces the other: the algorithm, and the window if there is one. Stores count a key
+// separately under each kind, so proxies that disagree about a limit admit at most the
+// sum of what each would. The zero Kind is that of [Off] and of a key never seen.
+type Kind uint64
+
+// Kind returns the kind of the limit.
+func (l *Limit) Kind() Kind { return kindOf(l.tag) }
+
+// Kind returns the kind of the limits under which s is kept.
+func (s *State) Kind() Kind { return kindOf(s.tag) }
+
+// KindIn returns the kind of the State that [State.Put] wrote into b.
+func KindIn(b *[StateBytes]byte) Kind { return kindOf(binary.LittleEndian.Uint64(b[0:])) }
+
+// Append appends the kind as a word of letters, digits, _ and :, such as fixed:60000000
+// or token: the algorithm, and the window in microseconds. Different kinds have different
+// words.
+func (k Kind) Append(dst []byte) []byte {
+	dst = append(dst, tagAlgorithm(uint64(k)).String()...)
+	if window := tagNumber(uint64(k)); window > 0 {
+		dst = strconv.AppendInt(append(dst, ':'), window, 10)
+	}
+	return dst
+}
+
+// kindOf drops the rate from the tag of a bucket or a queue, because it is an amount.
+func kindOf(tag uint64) Kind {
+	if a := tagAlgorithm(tag); a == Token || a == Leaky {
+		return Kind(tagOf(a, 0))
+	}
+	return Kind(tag)
 }

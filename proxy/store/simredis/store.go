@@ -37,12 +37,10 @@ func NewStore(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{table: table, began: time.Now(), stop: make(chan struct{})}
-	s.ended.Go(s.keepExpiring)
+	s.ended.Go(func() {
+		every.Pause(s.stop, time.Second, func(now time.Time) { s.table.Expire(s.steady(now), expireBudget) })
+	})
 	return s, nil
-}
-
-func (s *Store) keepExpiring() {
-	every.Pause(s.stop, time.Second, func(now time.Time) { s.table.Expire(s.steady(now), expireBudget) })
 }
 
 // steady converts now to a clock that is never set: it started with the wall clock's time and
