@@ -2,6 +2,7 @@ package sketch
 
 import (
 	"hash/maphash"
+	"slices"
 	"time"
 )
 
@@ -45,7 +46,7 @@ func (b *Board) SetRules(ids []string) {
 	for i, id := range b.ids {
 		known[id] = b.rules[i]
 	}
-	b.ids, b.rules, b.watched = append([]string(nil), ids...), make([]watched, len(ids)), 0
+	b.ids, b.rules, b.watched = slices.Clone(ids), make([]watched, len(ids)), 0
 	for i, id := range ids {
 		w := known[id]
 		if w.busiest == nil || w.busiest.Size() > 2*b.size() {
@@ -82,16 +83,9 @@ func (b *Board) size() int { return min(max(countersMax/len(b.ids), sizeMin), si
 
 // View returns the views of a rule at now, which are empty for an unknown rule.
 func (b *Board) View(now time.Time, rule string) (busiest, refused View) {
-	for i, id := range b.ids {
-		if id != rule {
-			continue
-		}
-		if s := b.rules[i].busiest; s != nil {
-			busiest = s.View(now)
-		}
-		if s := b.rules[i].refused; s != nil {
-			refused = s.View(now)
-		}
+	i := slices.Index(b.ids, rule)
+	if i < 0 {
+		return busiest, refused
 	}
-	return busiest, refused
+	return b.rules[i].busiest.View(now), b.rules[i].refused.View(now)
 }

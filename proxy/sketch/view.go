@@ -33,8 +33,11 @@ type View struct {
 	Rounding int64 // number of sketches
 }
 
-// View returns a View at now, which shares no memory with the sketch.
+// View returns a View at now, which shares no memory with the sketch. It is empty for nil.
 func (s *Sketch) View(now time.Time) View {
+	if s == nil {
+		return View{}
+	}
 	if !now.Before(s.due) {
 		s.decay(now)
 	}
