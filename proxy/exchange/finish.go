@@ -21,24 +21,34 @@ func (x *Exchange) HandleUnreadable(now, began time.Time, err error) {
 // fail answers with an error of the proxy itself, and closes, because part of the request
 // may be unread.
 func (x *Exchange) fail(now time.Time, status int, reason string) {
-	x.letGo(ReleaseDiscard)
-	if x.answer == answerRelaying {
-		x.abort(now)
-		return
-	}
 	x.keepAlive = false
-	x.outcome.Relayed = false
-	x.answerError(now, status, reason)
+	x.replace(now, status, reason)
 }
 
-// abort ends an exchange whose answer has begun and cannot be completed. The client must
-// notice that (RFC 9112 section 8), so a body that ends with the close is reset.
-func (x *Exchange) abort(now time.Time) {
+// fault answers in place of a target.
+func (x *Exchange) fault(now time.Time, why Fault) {
+	x.outcome.Fault = why
+	if x.request == requestStreaming {
+		x.keepAlive = false // part of the request may be unread
+	}
+	x.replace(now, faults[why].status, faults[why].reason)
+}
+
+// replace answers with an error of the proxy itself instead of the target's answer. If part of
+// that has been passed on, it cannot be completed, and the client must notice that (RFC 9112
+// section 8), so a body that ends with the close is reset.
+func (x *Exchange) replace(now time.Time, status int, reason string) {
+	x.letGo(ReleaseDiscard)
+	if x.answer != answerRelaying {
+		x.outcome.Relayed = false
+		x.answerError(now, status, reason)
+		return
+	}
+	x.outcome.Status = x.status
 	end := EndClosed
 	if x.coding == codingClose {
 		end = EndAbort
 	}
-	x.outcome.Status = x.status
 	x.ends(now, end)
 }
 
@@ -88,18 +98,4 @@ func (x *Exchange) ended(now time.Time, status int) {
 		end = EndKeep
 	}
 	x.ends(now, end)
-}
-
-// fault answers in place of a target. If part of the target's answer has been passed on, it
-// aborts instead.
-func (x *Exchange) fault(now time.Time, why Fault) {
-	x.outcome.Fault = why
-	status, reason := faults[why].status, faults[why].reason
-	if x.answer == answerRelaying || x.request == requestStreaming {
-		x.fail(now, status, reason) // part of the request may be unread
-		return
-	}
-	x.letGo(ReleaseDiscard)
-	x.outcome.Relayed = false
-	x.answerError(now, status, reason)
 }
