@@ -90,13 +90,10 @@ func (c Config) roundedRate() float64 {
 // burst returns Burst, or 1 if it is absent.
 func (c Config) burst() int64 { return cmp.Or(c.Burst, 1) }
 
-// capacityMax returns the largest capacity that is counted exactly. A queue needs room
-// for one permit more: for the request that passes at once.
+// capacityMax returns the largest capacity that is counted exactly.
 func (c Config) capacityMax(rate int64) int64 {
-	if c.Algorithm == Leaky {
-		return capacityMax(rate) - 1
-	}
-	return capacityMax(rate)
+	l := newRated(c.Algorithm, 0, rate)
+	return l.burstMax()
 }
 
 // micro returns v in millionths, and whether v is the float64 nearest to a decimal with

@@ -60,7 +60,8 @@ func (l Limit) WithSoft(s Soft) (Limit, error) {
 	return l, nil
 }
 
-// burstMax returns the most that burst and overshoot may be together.
+// burstMax returns the most that burst and overshoot may be together. A queue needs room for
+// one permit more: for the request that passes at once.
 func (l *Limit) burstMax() int64 {
 	switch l.algorithm {
 	case Token, GCRA:
