@@ -39,8 +39,6 @@ func newClient(base, token string, timeout time.Duration) *client {
 	}}
 }
 
-var errTooLong = fmt.Errorf("the answer is longer than %d bytes", answerMax)
-
 // ask sends a snapshot and returns the recommendation. Any unexpected answer is an error.
 func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
@@ -72,7 +70,7 @@ func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) 
 	case res.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("answered %d %s", res.StatusCode, clean(string(body)))
 	case len(body) > answerMax:
-		return nil, errTooLong
+		return nil, fmt.Errorf("the answer is longer than %d bytes", answerMax)
 	case kind != "application/json":
 		return nil, fmt.Errorf("the answer's Content-Type must be application/json, is %q", clean(res.Header.Get("Content-Type")))
 	}

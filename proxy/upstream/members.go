@@ -65,7 +65,7 @@ func (m *Members) Answered(a Answer) (changed bool, refused int) {
 	}
 	for i, addr := range a.Addrs {
 		switch {
-		case m.has(addr) || slices.Contains(a.Addrs[:i], addr):
+		case slices.Contains(a.Addrs[:i], addr) || slices.ContainsFunc(m.list, func(one member) bool { return one.addr == addr }):
 		case len(m.list) >= m.most:
 			refused++
 		default:
@@ -74,10 +74,6 @@ func (m *Members) Answered(a Answer) (changed bool, refused int) {
 		}
 	}
 	return changed, refused
-}
-
-func (m *Members) has(addr netip.Addr) bool {
-	return slices.ContainsFunc(m.list, func(one member) bool { return one.addr == addr })
 }
 
 // Addrs returns the addresses in the order in which they joined. There are none before

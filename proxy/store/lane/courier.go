@@ -21,11 +21,6 @@ type Courier interface {
 	End(now, sent time.Time)
 }
 
-// A courierBackend is a backend that has couriers.
-type courierBackend interface {
-	NewCourier(l *loop.Loop) Courier
-}
-
 // On returns a lane of s for a loop, with an alarm for deadlines, and a courier if the backend
 // has couriers.
 func On(s store.Store, l *loop.Loop) store.Lane {
@@ -38,7 +33,7 @@ func On(s store.Store, l *loop.Loop) store.Lane {
 func (s *Store) on(l *loop.Loop) store.Lane {
 	made := s.newLane(l.Post)
 	made.alarm = l.NewAlarm(made.ring)
-	if b, ok := s.backend.(courierBackend); ok {
+	if b, ok := s.backend.(interface{ NewCourier(l *loop.Loop) Courier }); ok {
 		made.courier = b.NewCourier(l)
 	}
 	return s.add(made) // last: from now on other goroutines read it
