@@ -41,7 +41,7 @@ type Gate struct {
 	places int     // limit as a whole number, whose average is the limit
 	rest   float64 // remainder of the rounding
 	first  bool    // nothing is known yet: the limit is cfg.First or cfg.Max
-	starts bool    // since then the limit has only grown, and has always bound
+	starts bool    // since then there has been no sign of a queue, and the limit has always bound
 
 	scale [Classes]float64 // the usual class's answer time ÷ the class's; 0: unknown
 	seen  [Classes]int
@@ -55,7 +55,7 @@ type Gate struct {
 	rates  [4]float64 // good answers per second in the last windows
 	turn   int
 
-	heard  time.Time // when the latest answer was recorded
+	heard  time.Time // when the latest answer came
 	atWork float64   // how many of those in flight were worked on while the gate bound, smoothed
 	bound  time.Time // since when the gate has bound
 	room   room
@@ -253,15 +253,18 @@ func (g *Gate) setBack(now time.Time) {
 		return
 	}
 	g.restart(now)
+	g.refused.ignoredUntil = now
 }
 
 // leap begins anew if the clock was set forward, so that answers seem to have taken as long as
 // that. A target that answered nothing for so long looks the same, and how long these answers took
 // says as little about what it can do now.
 func (g *Gate) leap(now time.Time, a *Answer) {
-	last := g.heard
-	g.heard = now
-	if g.last == 0 || !a.Sent.Before(last) || now.Sub(last) <= max(settleMax, leapTimes*g.real(g.last)) {
+	last, came := g.heard, now.Add(-a.Ago)
+	if came.After(last) || last.After(now) {
+		g.heard = came
+	}
+	if g.last == 0 || !a.Sent.Before(last) || came.Sub(last) <= max(settleMax, leapTimes*g.real(g.last)) {
 		return
 	}
 	g.restart(now)
@@ -272,8 +275,7 @@ func (g *Gate) leap(now time.Time, a *Answer) {
 // restart begins a new window, and counts all other spans from now on.
 func (g *Gate) restart(now time.Time) {
 	g.window.reset(now)
-	g.bound, g.room.relief, g.probe.last, g.refused.tried = now, now, now, now
-	g.refused.ignoredUntil, g.refused.lowered = now, now
+	g.bound, g.room.relief, g.probe.last, g.refused.tried, g.refused.lowered = now, now, now, now, now
 }
 
 // early reports whether the window is too short to be judged.

@@ -12,12 +12,15 @@ const (
 	queueMost = .35
 	// queueLeast is the share below which the limit grows by growth at once.
 	queueLeast, growth = .05, 1.5
-	// After the first look nothing is known of how many requests the target can work on. The limit
-	// grows by startGrowth and waits for less certainty than later, until there may be a queue:
-	// until the share of waiting with its standard deviation reaches startMost, waiting does not
-	// count (see brisk), or the target seems startSlow times as slow as it was, as one whose
-	// processors are shared would.
-	startGrowth, startMost, startSlow = 1.6, .15, 1.5
+	// After the first look nothing is known of how many requests the target can work on. Where answer
+	// times vary, so that a window says little, the limit grows by startGrowth and waits for less
+	// certainty than later, until there may be a queue: until the share of waiting with its standard
+	// deviation reaches startMost, waiting does not count (see brisk), or the target seems startSlow
+	// times as slow as it was, as one whose processors are shared would.
+	startGrowth, startMost, startSlow = 1.6, .15, 1.3
+	// constant is the spread of answer times, from the 10th to the 75th percentile, relative to their
+	// median, up to which they count as constant.
+	constant = .15
 	// part is how much of the way to its new value the limit goes in one window, so that an
 	// estimate that is wrong by chance does not move it all the way.
 	part = .7
@@ -179,7 +182,7 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	case r.waiting < queueSome && g.slump.from > g.limit: // the target takes longer, but as many at a time
 		g.set(g.slump.from)
 	case starts:
-		g.set(startGrowth * g.limit)
+		g.set(min(startGrowth*g.limit, max(most, g.limit)))
 	case r.waiting < queueLeast:
 		g.set(g.limit + part*(max(to, min(growth*g.limit, max(most, g.limit)))-g.limit))
 	default:
@@ -192,16 +195,20 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 
 // starting reports whether a limit that binds grows as it does at the start.
 func (g *Gate) starting(r *reading) bool {
-	slow := g.slower >= startSlow && g.calm.known >= knownStep
+	slow := g.calm.known >= probeAnswers && max(g.slower, r.mid/g.calm.mid) >= startSlow
 	counts := g.real(r.mid) >= 2*g.brisk
-	return g.starts && counts && !slow && r.waiting < queueLeast && r.waiting+r.noise < startMost
+	return g.starts && r.wide() && counts && !slow && r.waiting < queueLeast && r.waiting+r.noise < startMost
 }
 
-// judgeCut checks answer times that hardly vary, now or without waiting, after the limit has fallen
-// by half. If they have not fallen at all, there was no queue.
+// judgeCut checks answer times that hardly vary after the limit has fallen by half. If they have not
+// fallen at all, there was no queue. A long queue makes answer times vary little, too: where they
+// varied when calm they must be constant now, and no slower than before.
 func (g *Gate) judgeCut(r *reading) bool {
 	b := g.before
-	if g.calm.wide() && r.wide() || !r.full || b.limit == 0 || g.limit > .55*b.limit {
+	if !r.full || b.limit == 0 || g.limit > .55*b.limit {
+		return false
+	}
+	if g.calm.wide() && (r.high-r.low > constant*r.mid || r.mid > (1+constant)*b.mid) {
 		return false
 	}
 	g.before = cut{}

@@ -219,6 +219,20 @@ func TestStartsSoon(t *testing.T) {
 	}
 }
 
+// A target that comes back from a quiet time with a sixteenth of its workers is protected: what
+// answers took when it had all of them is not compared with what they take in the long queue.
+func TestShrinks(t *testing.T) {
+	const over, length = 41 * sec, 61 * sec
+	for seed := range 4 * seeds {
+		w := usual()
+		w.Seed, w.Length, w.Workers, w.Service, w.InTime = seed, length, 64, 40*ms, 400*ms
+		w.Stages = []gatetest.Stage{{Load: 2000}, {From: 5 * sec, Load: 150}, {From: 35 * sec, Workers: 4, Load: 60}, {From: over, Load: 300}}
+		if r := gatetest.Play(w).Ratio(over, length); r < .75 {
+			t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .75", seed, r)
+		}
+	}
+}
+
 // A target that is back after it has answered everything with 503 is soon used again: the
 // limit is what it was, however long that took, and whether it has a queue or not.
 func TestOutages(t *testing.T) {
