@@ -19,6 +19,9 @@ const (
 // played ten times as slowly, and have nothing for it to find.
 var seeds = uint64(3)
 
+// many is in how many times as many worlds rare events are looked for.
+var many = uint64(4)
+
 // usual is a target of 15 workers that answers 1,500 requests per second, asked for
 // 2,000, which works at half speed from the tenth to the twentieth second.
 func usual() gatetest.World {
@@ -103,7 +106,7 @@ func TestProtects(t *testing.T) {
 // The same where answer times do not vary. There the limit falls by one step that proves right or
 // wrong, so single worlds differ more than others do: the goals are those of all seeds together.
 func TestProtectsConstant(t *testing.T) {
-	all, worse, worlds := 0.0, 0.0, 12*seeds
+	all, worse, worlds := 0.0, 0.0, 3*many*seeds
 	for seed := range worlds {
 		w := usual()
 		w.Seed, w.CV = seed, 0
@@ -223,7 +226,7 @@ func TestStartsSoon(t *testing.T) {
 // answers took when it had all of them is not compared with what they take in the long queue.
 func TestShrinks(t *testing.T) {
 	const over, length = 41 * sec, 61 * sec
-	for seed := range 4 * seeds {
+	for seed := range many * seeds {
 		w := usual()
 		w.Seed, w.Length, w.Workers, w.Service, w.InTime = seed, length, 64, 40*ms, 400*ms
 		w.Stages = []gatetest.Stage{{Load: 2000}, {From: 5 * sec, Load: 150}, {From: 35 * sec, Workers: 4, Load: 60}, {From: over, Load: 300}}

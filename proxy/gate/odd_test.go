@@ -56,7 +56,7 @@ func TestClockJumps(t *testing.T) {
 	for _, jump := range []time.Duration{-24 * time.Hour, -sec, -10 * ms, 10 * ms, sec, time.Hour, 3650 * 24 * time.Hour} {
 		t.Run(fmt.Sprint(jump), func(t *testing.T) {
 			t.Parallel()
-			for seed := range 4 * seeds {
+			for seed := range many * seeds {
 				w := steady(seed)
 				w.Length, w.Stages = length, append(w.Stages, gatetest.Stage{From: at, Clock: jump})
 				if r := gatetest.Play(w); r.Needless > 0 {

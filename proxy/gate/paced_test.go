@@ -23,7 +23,7 @@ func TestClientsPace(t *testing.T) {
 		for load, want := range map[float64]float64{900: .99, 1200: .98, 2000: .93} {
 			t.Run(fmt.Sprintf("%s, %.0f others per second", name, load), func(t *testing.T) {
 				t.Parallel()
-				sum, worlds := 0.0, 2*seeds
+				sum, worlds := 0.0, many*seeds
 				for seed := range worlds {
 					part := paced / (load + paced)
 					w := usual()

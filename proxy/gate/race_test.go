@@ -2,4 +2,4 @@
 
 package gate_test
 
-func init() { seeds = 1 }
+func init() { seeds, many = 1, 1 }
