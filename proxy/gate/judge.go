@@ -179,7 +179,7 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	case sure && (g.places > g.cfg.Min || now.Sub(g.bound) < leastLong):
 		g.fall(now, min(g.limit, max(to, (1-fallMost)*g.limit)), Latency)
 		return true
-	case r.waiting < queueSome && g.slump.from > g.limit: // the target takes longer, but as many at a time
+	case r.waiting < queueLeast && g.slump.from > g.limit: // the target takes longer, but as many at a time
 		g.set(g.slump.from)
 	case starts:
 		g.set(min(startGrowth*g.limit, max(most, g.limit)))
