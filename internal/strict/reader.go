@@ -32,17 +32,28 @@ type Reader struct {
 
 	faults  Faults
 	further int                      // beyond faultsMax
+	told    int                      // with those that were told before
 	known   map[reflect.Type][]field // of structs
 	notes   Faults
 }
 
-// Fault adds a fault at a path, relative to Root. Only the first fault of a path is kept: a value of
-// the wrong type should not be reported as missing too.
+// Fault adds a fault at a path, relative to Root. Only the first fault of a path is kept, and none of
+// what is missing in a value of the wrong type: neither should be reported as missing too.
 func (r *Reader) Fault(path, format string, args ...any) {
 	at := join(r.Base, path)
-	if path == "" || !slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Path == at }) {
+	known := func(f Fault) bool { return f.Path == at }
+	if path == "" || !slices.ContainsFunc(r.faults, known) && !r.mistyped(path) {
 		r.add(Fault{Line: r.line(path), Path: at, Message: fmt.Sprintf(format, args...)})
 	}
+}
+
+// mistyped reports whether a value on the way to path can have no members. Decoding has told it.
+func (r *Reader) mistyped(path string) bool {
+	if r.Root == nil || r.Count() == 0 {
+		return false
+	}
+	n, whole := r.Root.at(path)
+	return !whole && n != r.Root && (n.Kind == Bool || n.Kind == Number || n.Kind == Text)
 }
 
 // Under adds the faults in err, prepending path to their paths.
@@ -98,11 +109,12 @@ func (r *Reader) line(path string) int {
 }
 
 func (r *Reader) add(f Fault) {
-	if len(r.faults) == faultsMax {
+	r.told++
+	switch {
+	case slices.Contains(r.faults, f): // a part may be decoded twice: before and after its type is known
+	case len(r.faults) == faultsMax:
 		r.further++
-		return
-	}
-	if !slices.Contains(r.faults, f) { // a part may be decoded twice: before and after its type is known
+	default:
 		r.faults = append(r.faults, f)
 	}
 }

@@ -171,6 +171,21 @@ func TestAllFaultsAreTold(t *testing.T) {
 }
 
 // A field that is null has its default, as one that is absent.
+// What a part of the wrong type lacks is not told, nor what would follow from a parameter that could
+// not be read.
+func TestNoFaultFollowsFromAnother(t *testing.T) {
+	for _, c := range []struct{ config, path string }{
+		{with("shard", `5`), "shard"},
+		{with("profile", `"constant"`), "profile"},
+		{with("profile", `{"type":"ddos","params":{"minRps":1,"maxRps":9,"maxSpikeDuration":1,"minIdleTime":1,"maxIdleTime":1e999}}`), "profile.params.maxIdleTime"},
+	} {
+		var faults strict.Faults
+		if _, err := Parse(now, []byte(c.config), ""); !errors.As(err, &faults) || len(faults) != 1 || faults[0].Path != c.path {
+			t.Errorf("%s: %v, want one fault at %s", c.config, err, c.path)
+		}
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	p := parse(t, with())
 	nulls := parse(t, with("shard", "null", "startAt", "null", "requestOptions", `{"method":null,"headers":null,"timeout":null,"keepAlive":null}`))
