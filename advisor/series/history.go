@@ -11,7 +11,7 @@ const (
 
 	intervalMin = time.Millisecond
 	intervalMax = 24 * time.Hour
-	secondsMax  = 230 * 365 * 86400 // since the epoch: the year 2200
+	secondsMax  = 230 * 365 * 86400 // since the epoch: about the year 2200
 )
 
 // A Row is the mean rate over the Interval that ended at At. Coverage is the share of the

@@ -44,7 +44,9 @@ func (l *lab) report(situations []Situation) error {
 		l.table(&situations[i])
 		missed = append(missed, l.missed(&situations[i])...)
 		if situations[i].Name == pictured {
-			rig.Check(l.draw(&situations[i]))
+			if err := l.draw(&situations[i]); err != nil {
+				return err
+			}
 		}
 	}
 	if len(missed) > 0 {

@@ -79,14 +79,7 @@ func (r *Redis) Restart(ctx context.Context) (err error) {
 }
 
 // End kills the server and removes its folder. It fails if the server had crashed.
-func (r *Redis) End() error {
-	defer os.RemoveAll(r.dir)
-	err := r.crashed()
-	if r.Process != nil { // otherwise it could not be started
-		r.Kill()
-	}
-	return err
-}
+func (r *Redis) End() error { return endServer(r.Process, r.Kill, r.dir) }
 
 // A Postgres is a PostgreSQL server on loopback, with a superuser "weir" without a password.
 // It does not run as root, because PostgreSQL refuses that.
@@ -182,11 +175,13 @@ func (p *Postgres) Kill() {
 }
 
 // End kills the server and removes its folder. It fails if the server had crashed.
-func (p *Postgres) End() error {
-	defer os.RemoveAll(p.dir)
+func (p *Postgres) End() error { return endServer(p.Process, p.Kill, p.dir) }
+
+func endServer(p *Process, kill func(), dir string) error {
+	defer os.RemoveAll(dir)
 	err := p.crashed()
-	if p.Process != nil { // otherwise it could not be started
-		p.Kill()
+	if p != nil { // otherwise it could not be started
+		kill()
 	}
 	return err
 }
