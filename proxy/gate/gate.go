@@ -55,7 +55,6 @@ type Gate struct {
 	rates  [4]float64 // good answers per second in the last windows
 	turn   int
 
-	heard  time.Time // when the latest answer came
 	atWork float64   // how many of those in flight were worked on while the gate bound, smoothed
 	bound  time.Time // since when the gate has bound
 	room   room
@@ -260,16 +259,14 @@ func (g *Gate) setBack(now time.Time) {
 // that. A target that answered nothing for so long looks the same, and how long these answers took
 // says as little about what it can do now.
 func (g *Gate) leap(now time.Time, a *Answer) {
-	last, came := g.heard, now.Add(-a.Ago)
-	if came.After(last) || last.After(now) {
-		g.heard = came
-	}
-	if g.last == 0 || !a.Sent.Before(last) || came.Sub(last) <= max(settleMax, leapTimes*g.real(g.last)) {
+	s := &g.slump
+	gap := now.Sub(s.began) - a.Ago - s.last()
+	if gap <= settleMax || g.last == 0 || gap <= leapTimes*g.real(g.last) || a.Sent.Sub(s.began) >= s.last() {
 		return
 	}
 	g.restart(now)
 	g.window.sent, g.window.until = now, now.Add(settleMax)
-	g.slump.since = g.slump.n
+	s.since = s.n
 }
 
 // restart begins a new window, and counts all other spans from now on.
