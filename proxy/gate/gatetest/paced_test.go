@@ -1,4 +1,4 @@
-package gate_test
+package gatetest_test
 
 import (
 	"fmt"
@@ -98,6 +98,7 @@ func TestHeads(t *testing.T) {
 
 // The target is protected at overload all the same.
 func TestHeadsAtOverload(t *testing.T) {
+	t.Parallel()
 	for seed := range 2 * seeds {
 		w := mixed(seed/2, 1.5, int(seed%2))
 		r := gatetest.Play(w)
@@ -112,6 +113,7 @@ func TestHeadsAtOverload(t *testing.T) {
 // although these are few among all answers so far: what a request waits is real time, not time
 // in the scale of heads.
 func TestAfterHeads(t *testing.T) {
+	t.Parallel()
 	for seed := range seeds {
 		w := usual()
 		w.Seed, w.CV, w.InTime, w.Length = seed, .3, 150*ms, 40*sec

@@ -1,4 +1,4 @@
-package gate_test
+package gatetest_test
 
 import (
 	"math/rand/v2"
@@ -46,6 +46,7 @@ func ignore(int) {}
 // A gate holds no requests back from a target that answers all of them within two
 // milliseconds, although 63 of 64 wait there.
 func TestFastTarget(t *testing.T) {
+	t.Parallel()
 	for seed := range seeds {
 		l := newLoop(seed, 0)
 		l.run(sec, 25*time.Microsecond, ignore) // there is a look at the target first
@@ -66,6 +67,7 @@ func TestFastTarget(t *testing.T) {
 
 // It does hold them back if clients expect answers sooner.
 func TestFastTargetSLO(t *testing.T) {
+	t.Parallel()
 	for seed := range seeds {
 		l := newLoop(seed, ms)
 		l.run(5*sec, 25*time.Microsecond, ignore)
@@ -80,6 +82,7 @@ func TestFastTargetSLO(t *testing.T) {
 // When such a target becomes many times slower, the limit falls although it did not bind: nearly all
 // requests in flight wait.
 func TestFastTargetSlows(t *testing.T) {
+	t.Parallel()
 	for _, slow := range []time.Duration{ms, 3 * ms} {
 		for seed := range 4 * seeds {
 			l := newLoop(seed, 0)

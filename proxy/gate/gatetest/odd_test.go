@@ -1,4 +1,4 @@
-package gate_test
+package gatetest_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 // An answer time that no target can keep, or that each keeps, is no reason to shed what the
 // target can answer, nor to leave it without protection.
 func TestOddSLO(t *testing.T) {
+	t.Parallel()
 	for _, slo := range []time.Duration{1, 10 * time.Hour} {
 		for seed := range seeds {
 			w := steady(seed)
@@ -29,6 +30,7 @@ func TestOddSLO(t *testing.T) {
 
 // A target that answers nothing for a while is used again when it does.
 func TestMute(t *testing.T) {
+	t.Parallel()
 	const from, back = 10 * sec, 20 * sec
 	for _, load := range []float64{1000, 2000} {
 		for _, timeout := range []time.Duration{2 * sec, 9 * sec} {
@@ -74,6 +76,7 @@ func TestClockJumps(t *testing.T) {
 
 // A few per cent of refusals do not keep a target that becomes slow from being protected.
 func TestRefusalsOfASlowTarget(t *testing.T) {
+	t.Parallel()
 	for seed := range 2 * seeds {
 		w := usual()
 		w.Seed, w.Workers, w.Length, w.InTime = seed, 40, 60*sec, 300*ms

@@ -1,7 +1,6 @@
-package gate_test
+package gatetest_test
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -15,12 +14,12 @@ const (
 	sec = time.Second
 )
 
-// seeds is with how many worlds each law is tried. With the race detector they are
-// played ten times as slowly, and have nothing for it to find.
-var seeds = uint64(3)
-
-// many is in how many times as many worlds rare events are looked for.
-var many = uint64(4)
+// seeds is in how many worlds each law is tried, and many in how many times as many rare
+// events are looked for.
+const (
+	seeds = uint64(3)
+	many  = uint64(4)
+)
 
 // usual is a target of 15 workers that answers 1,500 requests per second, asked for
 // 2,000, which works at half speed from the tenth to the twentieth second.
@@ -106,6 +105,7 @@ func TestProtects(t *testing.T) {
 // The same where answer times do not vary. There the limit falls by one step that proves right or
 // wrong, so single worlds differ more than others do: the goals are those of all seeds together.
 func TestProtectsConstant(t *testing.T) {
+	t.Parallel()
 	all, worse, worlds := 0.0, 0.0, 3*many*seeds
 	for seed := range worlds {
 		w := usual()
@@ -125,6 +125,7 @@ func TestProtectsConstant(t *testing.T) {
 // What is answered is answered soon while the target is asked for little more than it can
 // do, though the line is empty again and again: nobody waits for a long time because of that.
 func TestWaitsAreShort(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		load    float64
 		workers int
@@ -147,6 +148,7 @@ func TestWaitsAreShort(t *testing.T) {
 // answered in time that the target can answer. Without a bound the target has a queue of
 // more than the time allowed by then.
 func TestCrowd(t *testing.T) {
+	t.Parallel()
 	for _, load := range []float64{500, 1000} {
 		for seed := range 4 * seeds {
 			w := usual()
@@ -167,6 +169,7 @@ func TestCrowd(t *testing.T) {
 // A target that loses most of its speed is protected within 600 ms, though the gate did not bind
 // before: while the queue grows, it is not taken for slowness. The number is of all seeds together.
 func TestFalls(t *testing.T) {
+	t.Parallel()
 	const from, bound = 10 * sec, 10*sec + 600*ms
 	sum, worlds := 0.0, 8*seeds
 	for seed := range worlds {
@@ -207,6 +210,7 @@ func TestStarts(t *testing.T) {
 // its first answers, which are few, may all be fast ones by chance. The target's queue and the
 // gate's first look cost some tenths of a second.
 func TestStartsSoon(t *testing.T) {
+	t.Parallel()
 	sum, worlds := 0.0, 20*seeds
 	for seed := range worlds {
 		w := usual()
@@ -225,6 +229,7 @@ func TestStartsSoon(t *testing.T) {
 // A target that comes back from a quiet time with a sixteenth of its workers is protected: what
 // answers took when it had all of them is not compared with what they take in the long queue.
 func TestShrinks(t *testing.T) {
+	t.Parallel()
 	const over, length = 41 * sec, 61 * sec
 	for seed := range many * seeds {
 		w := usual()
@@ -239,6 +244,7 @@ func TestShrinks(t *testing.T) {
 // A target that is back after it has answered everything with 503 is soon used again: the
 // limit is what it was, however long that took, and whether it has a queue or not.
 func TestOutages(t *testing.T) {
+	t.Parallel()
 	const from = 10 * sec
 	for _, down := range []time.Duration{sec, 30 * sec} {
 		for _, load := range []float64{1000, 2000} {
@@ -261,6 +267,7 @@ func TestOutages(t *testing.T) {
 // A target that answers everything with 503 from the very first request on is protected within
 // a second when it is up, though nothing of it was known and its first answers have waited.
 func TestDownFirst(t *testing.T) {
+	t.Parallel()
 	const up = 3 * sec
 	for _, load := range []float64{1000, 4000} {
 		for seed := range 4 * seeds {
@@ -277,6 +284,7 @@ func TestDownFirst(t *testing.T) {
 // Without a gate next to nothing is answered in time by a target that is asked for more
 // than it can do: what TestProtects reaches is the gate's doing.
 func TestWithout(t *testing.T) {
+	t.Parallel()
 	w := usual()
 	w.Gates = 0
 	if r := gatetest.Play(w).Ratio(2*sec, w.Length); r > .05 {
@@ -425,6 +433,7 @@ func TestBursts(t *testing.T) {
 // it. The goal is .8 for any number; what keeps them apart is what each of them took for
 // calm in the first seconds.
 func TestShares(t *testing.T) {
+	t.Parallel()
 	for gates, want := range map[int]float64{2: .75, 4: .55} {
 		for seed := range seeds {
 			w := usual()
@@ -440,6 +449,7 @@ func TestShares(t *testing.T) {
 // Loops share the places: one with few requests has nearly all of them answered in time,
 // however much the others are asked.
 func TestLoopsShares(t *testing.T) {
+	t.Parallel()
 	for _, first := range []float64{.02, .1} {
 		for seed := range seeds {
 			w := usual()
@@ -452,103 +462,5 @@ func TestLoopsShares(t *testing.T) {
 				t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .96", seed, all)
 			}
 		}
-	}
-}
-
-// Whatever a gate is told, the limit stays within its bounds.
-func TestBounds(t *testing.T) {
-	for seed := range uint64(200) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		cfg := gate.Config{Min: 1 + rng.IntN(8), Max: rng.IntN(100), First: rng.IntN(100)}
-		g, now := gate.New(cfg), time.Unix(1, 0)
-		most := max(cfg.Max, cfg.Min)
-		if cfg.Max == 0 {
-			most = 1 << 31
-		}
-		for range 20_000 {
-			now = now.Add(time.Duration(rng.ExpFloat64() * float64(ms) * rng.Float64()))
-			if rng.IntN(1000) == 0 {
-				now = now.Add(time.Duration(rng.IntN(7200)-3600) * sec)
-			}
-			took := time.Duration(rng.ExpFloat64() * float64(10*ms))
-			if rng.IntN(100) == 0 {
-				took = time.Duration(rng.Int64N(int64(1e18))) - 5e17
-			}
-			g.Answered(now, &gate.Answer{Sent: now.Add(-took), Class: rng.IntN(gate.Classes), Refused: rng.IntN(10) == 0, Full: rng.IntN(2) == 0, Crowded: rng.IntN(2) == 0, Alone: rng.IntN(4) == 0, InFlight: 1 + rng.IntN(50)})
-			if n := g.Limit(); n < cfg.Min || n > most {
-				t.Fatalf("seed %d: the limit is %d, want %d to %d", seed, n, cfg.Min, most)
-			}
-		}
-	}
-}
-
-// A clock that is set back does not stop the gate from judging.
-func TestClockSetBack(t *testing.T) {
-	g, now := gate.New(gate.Config{}), time.Unix(1e9, 0)
-	answers := func(n int) (judged int) {
-		for range n {
-			now = now.Add(ms)
-			if g.Answered(now, &gate.Answer{Sent: now.Add(-10 * ms), InFlight: 2}) {
-				judged++
-			}
-		}
-		return judged
-	}
-	if answers(2000) == 0 {
-		t.Fatal("2000 answers are not judged")
-	}
-	if now = now.Add(-3600 * sec); answers(2000) == 0 {
-		t.Error("after the clock was set back by an hour 2000 answers are not judged")
-	}
-}
-
-// Answers that are told long after they came, as their bodies took long or another loop was
-// telling, are not taken for a clock that was set back: what has come since is judged as before.
-func TestLateAnswers(t *testing.T) {
-	g, now := gate.New(gate.Config{}), time.Unix(1e9, 0)
-	answer := func(a gate.Answer) bool {
-		now = now.Add(ms)
-		a.Sent, a.InFlight = now.Add(-a.Ago-10*ms), 2
-		return g.Answered(now, &a)
-	}
-	last := now
-	for range 2000 {
-		if answer(gate.Answer{}) {
-			last = now
-		}
-	}
-	answer(gate.Answer{Ago: time.Minute})
-	for now.Sub(last) < 90*ms {
-		if answer(gate.Answer{}) {
-			t.Fatalf("answers of %v are judged", now.Sub(last))
-		}
-	}
-}
-
-func TestAllocs(t *testing.T) {
-	g, now := gate.New(gate.Config{}), time.Unix(1, 0)
-	a := gate.Answer{InFlight: 1}
-	if n := testing.AllocsPerRun(10_000, func() {
-		now = now.Add(ms)
-		a.Sent = now.Add(-10 * ms)
-		g.Answered(now, &a)
-	}); n != 0 {
-		t.Errorf("%.2f allocations for an answer", n)
-	}
-}
-
-func BenchmarkAnswered(b *testing.B) {
-	g, now := gate.New(gate.Config{}), time.Now() // with the monotonic clock, as loops tell it
-	rng := rand.New(rand.NewPCG(1, 1))
-	takes := make([]time.Duration, 1024)
-	for i := range takes {
-		takes[i] = time.Duration(rng.ExpFloat64() * float64(10*ms))
-	}
-	a := gate.Answer{InFlight: 10}
-	b.ReportAllocs()
-	for i := range b.N { // more than a third of the time goes into the two additions
-		now = now.Add(20 * time.Microsecond)
-		a.Sent = now.Add(-takes[i%len(takes)])
-		g.Answered(now, &a)
 	}
 }

@@ -1,4 +1,4 @@
-package gate_test
+package gatetest_test
 
 import (
 	"fmt"
