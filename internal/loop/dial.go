@@ -53,13 +53,17 @@ func newDialer(most int, sources []netip.Addr) *dialer {
 
 // Dial connects to addr ("host:port") and calls dialled with the result, on this loop. The
 // timeout counts from the start of the dial; at most Config.DialsMax are in progress.
-func (l *Loop) Dial(addr string, timeout time.Duration, dialled DialFunc) {
-	l.dial(&dial{addr: addr, timeout: timeout}, dialled)
-}
-
-func (l *Loop) dial(job *dial, dialled DialFunc) {
-	job.c = newConn(l)
+//
+// If secure is not nil a TLS handshake follows, within the timeout. secure is not changed; without
+// a ServerName the certificate must match the host of addr. The error is that of the connect or a
+// *HandshakeError.
+func (l *Loop) Dial(addr string, timeout time.Duration, secure *tls.Config, dialled DialFunc) {
+	job := &dial{c: newConn(l), addr: addr, timeout: timeout}
 	job.c.dialled = dialled
+	if secure != nil {
+		l.g.places.ExpectOut()
+		job.secure = named(secure, addr)
+	}
 	if !l.g.dialer.begin(job) {
 		l.Post(func(now time.Time) { job.c.failed(now, ErrDialsBusy) })
 	}

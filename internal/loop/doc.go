@@ -21,7 +21,7 @@
 //   - PerAddressMax holds exactly; addresses without connections take no memory.
 //   - Closing a Listener whose socket another process has (Listener.SyscallConn, Serve) does not
 //     affect clients in the accept queue.
-//   - All of this holds for TLS connections too (Serve, DialSecure). Two goroutines each copy
+//   - All of this holds for TLS connections too (Serve, Dial). Two goroutines each copy
 //     plaintext between crypto/tls and the loop; a close_notify is the end of one
 //     direction, a bare end of the TCP connection is an error. They count as open until the
 //     last byte is sent.

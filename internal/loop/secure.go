@@ -19,8 +19,7 @@ func (c *Conn) Secure() bool { return c.secure != nil }
 // Verified reports whether the peer has presented a certificate that the TLS session trusts.
 func (c *Conn) Verified() bool { return c.secure != nil && c.secure.Verified() }
 
-// A HandshakeError is the error of a DialSecure whose connection was made, but not its TLS
-// session. Err is that of crypto/tls or of the connection: a
+// A HandshakeError is the error of a Dial whose connection was made, but not its TLS session. Err is that of crypto/tls or of the connection: a
 // *tls.CertificateVerificationError, which wraps an error of crypto/x509, if the certificate
 // is not trusted; a net.Error with Timeout at the deadline; io.ErrUnexpectedEOF if the peer
 // closed the connection.
@@ -35,14 +34,6 @@ func (e *HandshakeError) Error() string {
 
 // Unwrap returns Err.
 func (e *HandshakeError) Unwrap() error { return e.Err }
-
-// DialSecure is Dial followed by a TLS handshake, both within the timeout. cfg is not changed;
-// without a ServerName the certificate must match the host of addr. The error is that of the
-// connect or a *HandshakeError.
-func (l *Loop) DialSecure(addr string, timeout time.Duration, cfg *tls.Config, dialled DialFunc) {
-	l.g.places.ExpectOut()
-	l.dial(&dial{addr: addr, timeout: timeout, secure: named(cfg, addr)}, dialled)
-}
 
 // named returns cfg with the name that the certificate must match.
 func named(cfg *tls.Config, addr string) *tls.Config {

@@ -61,7 +61,7 @@ func securePeer(t *testing.T) (addr string, accept func() (*tls.Conn, *net.TCPCo
 
 func dialSecure(g *Group, addr string, timeout time.Duration, cfg *tls.Config, dialled DialFunc) {
 	l := g.Loops()[0]
-	l.Post(func(time.Time) { l.DialSecure(addr, timeout, cfg, dialled) })
+	l.Post(func(time.Time) { l.Dial(addr, timeout, cfg, dialled) })
 }
 
 func TestSecureConnectionIsOneOfTheLoop(t *testing.T) {

@@ -99,7 +99,7 @@ func TestDialOnTheAskingLoop(t *testing.T) {
 	for _, l := range g.Loops() {
 		got := make(chan string, 1)
 		l.Post(func(time.Time) {
-			l.Dial(ln.Addr().String(), testkit.Patience, func(_ time.Time, c *Conn, err error) Handler {
+			l.Dial(ln.Addr().String(), testkit.Patience, nil, func(_ time.Time, c *Conn, err error) Handler {
 				if err != nil || c.Loop() != l {
 					t.Errorf("dialled with error %v", err)
 					return nil
@@ -119,7 +119,7 @@ func dialError(t *testing.T, g *Group, addr string, timeout time.Duration) error
 	got := make(chan error, 1)
 	l := g.Loops()[0]
 	l.Post(func(time.Time) {
-		l.Dial(addr, timeout, func(_ time.Time, c *Conn, err error) Handler {
+		l.Dial(addr, timeout, nil, func(_ time.Time, c *Conn, err error) Handler {
 			if c != nil {
 				t.Error("a failed dial came with a connection")
 			}

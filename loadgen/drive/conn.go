@@ -127,16 +127,8 @@ func (s *sender) dropIdle(c *conn) {
 
 func (s *sender) dial(n int) {
 	for range n {
-		s.connect(s.dialled)
+		s.loop.Dial(s.run.addr, s.terms.Timeout, s.run.secure, s.dialled)
 	}
-}
-
-func (s *sender) connect(dialled loop.DialFunc) {
-	if s.run.secure != nil {
-		s.loop.DialSecure(s.run.addr, s.terms.Timeout, s.run.secure, dialled)
-		return
-	}
-	s.loop.Dial(s.run.addr, s.terms.Timeout, dialled)
 }
 
 // dialled handles the end of the dial of a connection to be kept.

@@ -171,7 +171,7 @@ func (s *sender) launch(now time.Time, a arrival) (time.Time, bool) {
 		now = time.Now() // the turn may have taken a while, so its time is too old
 		s.note(now, a.due, false)
 		s.busy++
-		s.connect(s.dialledFor(now, a))
+		s.loop.Dial(s.run.addr, s.terms.Timeout, s.run.secure, s.dialledFor(now, a))
 		return now, true
 	}
 	c := s.takeIdle()

@@ -47,12 +47,7 @@ func inFlightOf(t *target) int { return t.pool.InFlight() }
 func (t *target) dial() {
 	mark := t.at.Mark()
 	dialled := func(now time.Time, conn *loop.Conn, err error) loop.Handler { return t.dialled(now, mark, conn, err) }
-	timeout := t.side.front.cfg.Session.ConnectTimeout
-	if t.spec.Secure != nil {
-		t.side.loop.DialSecure(t.spec.Addr, timeout, t.spec.Secure, dialled)
-		return
-	}
-	t.side.loop.Dial(t.spec.Addr, timeout, dialled)
+	t.side.loop.Dial(t.spec.Addr, t.side.front.cfg.Session.ConnectTimeout, t.spec.Secure, dialled)
 }
 
 // dialled handles the end of a connect.

@@ -97,7 +97,7 @@ func (k *courier) dial(now time.Time, at int) {
 	}
 	k.dialling = true
 	failures := k.b.failures.Load()
-	k.loop.Dial(k.b.masters[at].addr, k.b.cfg.Timeout, func(now time.Time, c *loop.Conn, err error) loop.Handler {
+	k.loop.Dial(k.b.masters[at].addr, k.b.cfg.Timeout, nil, func(now time.Time, c *loop.Conn, err error) loop.Handler {
 		k.dialling = false
 		if err != nil {
 			k.redial = now.Add(redialPause)
