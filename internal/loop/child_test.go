@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -35,10 +36,11 @@ func runChild() error {
 	if err != nil {
 		return err
 	}
-	ln, err := g.Listen("127.0.0.1:0", echo)
+	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
+	ln := g.Serve(socket, nil, echo)
 	fmt.Println(ln.Addr())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		fmt.Println(g.Stats().AcceptErrors.Load())

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -44,18 +43,9 @@ type Listener struct {
 	reserve   *os.File // a descriptor to free when there is no other
 }
 
-// Listen accepts on addr ("host:port"; port 0 means any). accept makes the Handler of each
-// connection, on the connection's loop.
-func (g *Group) Listen(addr string, accept AcceptFunc) (*Listener, error) {
-	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
-	if err != nil {
-		return nil, err // names the address
-	}
-	return g.Serve(ln, nil, accept), nil
-}
-
-// Serve accepts on ln and takes it over; ln may come from another process. If secure is not nil
-// connections use TLS, and accept is called after the handshake.
+// Serve accepts on ln and takes it over; ln may come from another process. accept makes the Handler
+// of each connection, on the connection's loop. If secure is not nil connections use TLS, and accept
+// is called after the handshake.
 func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *Listener {
 	l := &Listener{g: g, ln: ln, accept: accept, secure: secure, enrolling: make(chan *enrolment, enrollingMax)}
 	if secure != nil {

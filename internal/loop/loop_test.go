@@ -45,7 +45,7 @@ func start(t *testing.T, cfg Config) *Group {
 
 func listen(t *testing.T, g *Group, accept AcceptFunc) *Listener {
 	t.Helper()
-	ln := testkit.Must(g.Listen(testkit.FreeAddr(t), accept))(t)
+	ln := g.Serve(testkit.Must(net.Listen("tcp", testkit.FreeAddr(t)))(t), nil, accept)
 	t.Cleanup(ln.Close)
 	return ln
 }
@@ -371,9 +371,9 @@ func TestPortCanBeTakenAgainAtOnce(t *testing.T) {
 	_, _ = c.Read(make([]byte, 1)) // our side closed first: TIME_WAIT here
 	addr := ln.Addr().String()
 	ln.Close()
-	again, err := g.Listen(addr, echo)
+	again, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatalf("listen again: %v", err)
 	}
-	again.Close()
+	g.Serve(again, nil, echo).Close()
 }

@@ -32,7 +32,7 @@ func successor(t *testing.T, g *Group, ln *Listener) *Listener {
 // A listener closed while another has its socket takes nobody with it.
 func TestClosedListenerLeavesTheSharedQueue(t *testing.T) {
 	groups := [2]*Group{start(t, Config{Loops: 1}), start(t, Config{Loops: 1})}
-	ln := testkit.Must(groups[0].Listen("127.0.0.1:0", echo))(t)
+	ln := groups[0].Serve(testkit.Listen(t), nil, echo)
 	addr := ln.Addr().String()
 	var storm sync.WaitGroup
 	var stop atomic.Bool

@@ -62,7 +62,10 @@ func serve(name string) (*server, error) {
 		s.ln = g.Serve(taken.Sockets[0], nil, accept)
 		err = taken.Ready()
 	} else {
-		s.ln, err = g.Listen("127.0.0.1:0", accept)
+		var socket net.Listener
+		if socket, err = net.Listen("tcp", "127.0.0.1:0"); err == nil {
+			s.ln = g.Serve(socket, nil, accept)
+		}
 	}
 	if err != nil {
 		return nil, err

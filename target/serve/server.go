@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -51,11 +52,7 @@ func Run(ctx context.Context, e *service.Env, cfg Config) error {
 
 // Start starts to serve at e.Addr. If cfg.Model is invalid, the error is a strict.Faults.
 func Start(e *service.Env, cfg Config) (*Server, error) {
-	seed := cfg.Seed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	station, err := newStation(time.Now(), cfg.Model, seed)
+	station, err := newStation(time.Now(), cfg.Model, cmp.Or(cfg.Seed, rand.Uint64()))
 	if err != nil {
 		return nil, fmt.Errorf("set up the model: %w", err)
 	}
@@ -77,11 +74,13 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 	}
 	s.registerMetrics()
 	s.desk = service.NewDesk(s.endpoints(e), deskWorkers, deskWaiting)
-	if s.listener, err = s.group.Listen(e.Addr, s.accept); err != nil {
+	ln, err := net.Listen("tcp", e.Addr)
+	if err != nil {
 		s.group.Stop()
 		s.desk.Close()
 		return nil, err
 	}
+	s.listener = s.group.Serve(ln, nil, s.accept)
 	e.Health.SetReady(true)
 	return s, nil
 }
