@@ -103,11 +103,8 @@ func (c *conn) askOwn(now time.Time) bool {
 		c.shard.loop.Post(func(now time.Time) { c.reply(now, r) })
 	})
 	if !taken {
-		c.session.HandleReply(now, session.Reply{
-			Status: 503,
-			Fields: [][2]string{{"Content-Type", "application/json"}},
-			Body:   []byte(`{"error":"too many requests to the own endpoints at a time"}` + "\n"),
-		})
+		c.session.HandleReply(now, 503, [][2]string{{"Content-Type", "application/json"}},
+			[]byte(`{"error":"too many requests to the own endpoints at a time"}`+"\n"))
 	}
 	return !taken
 }
@@ -116,7 +113,7 @@ func (c *conn) reply(now time.Time, r service.Reply) {
 	if c.closed {
 		return
 	}
-	c.session.HandleReply(now, session.Reply(r))
+	c.session.HandleReply(now, r.Status, r.Fields, r.Body)
 	c.answered()
 }
 

@@ -62,12 +62,12 @@ func (p *player) do(command string) error {
 		p.s.HandleAnswer(p.now, status)
 		p.pump()
 	case "reply":
-		var r Reply
-		if _, err := fmt.Sscanf(rest, "%d %q", &r.Status, &r.Body); err != nil {
+		var status int
+		var body []byte
+		if _, err := fmt.Sscanf(rest, "%d %q", &status, &body); err != nil {
 			return fmt.Errorf("scan reply %s: %w", rest, err)
 		}
-		r.Fields = [][2]string{{"Content-Type", "text/plain"}, {"Vary", "Accept-Encoding"}}
-		p.s.HandleReply(p.now, r)
+		p.s.HandleReply(p.now, status, [][2]string{{"Content-Type", "text/plain"}, {"Vary", "Accept-Encoding"}}, body)
 		p.pump()
 	case "wait":
 		d, err := time.ParseDuration(rest)

@@ -47,8 +47,9 @@ func (s *Session) handle(now time.Time, event http1.Event, err error) {
 		s.refuse(now, http1.StatusOf(err))
 	case event.Kind == http1.HeadDone:
 		s.handleHead(now)
-	case event.Kind == http1.Data: // only own endpoints use the body
-		if s.own != nil && !s.own.add(event.Data) {
+	case event.Kind == http1.Data && s.own == nil: // only own endpoints use the body
+	case event.Kind == http1.Data:
+		if s.own.body = append(s.own.body, event.Data...); len(s.own.body) > ownBodyMax {
 			s.refuse(now, 413)
 		}
 	case event.Kind == http1.End:
@@ -104,14 +105,15 @@ func (s *Session) HandleAnswer(now time.Time, status int) {
 	s.answer(now, status)
 }
 
-// HandleReply answers the request of AskOwn.
-func (s *Session) HandleReply(now time.Time, r Reply) {
+// HandleReply answers the request of AskOwn. fields are names and values, without those of the
+// framing, the connection and the date, which the Session adds.
+func (s *Session) HandleReply(now time.Time, status int, fields [][2]string, body []byte) {
 	s.mustBeAsked()
 	s.sh.extra = s.sh.extra[:0]
-	for _, f := range r.Fields {
+	for _, f := range fields {
 		s.sh.extra = http1.AppendField(s.sh.extra, f[0], f[1])
 	}
-	s.write(now, http1.Answer{Status: r.Status, Body: r.Body})
+	s.write(now, http1.Answer{Status: status, Body: body})
 }
 
 func (s *Session) mustBeAsked() {
@@ -204,26 +206,8 @@ func newOwnRequest(h *http1.Head) *ownRequest {
 	return o
 }
 
-// add appends a piece of the body and returns true, unless the body is too large.
-func (o *ownRequest) add(piece []byte) bool {
-	if len(o.body)+len(piece) > ownBodyMax {
-		return false
-	}
-	o.body = append(o.body, piece...)
-	return true
-}
-
 func (o *ownRequest) raw() []byte {
 	raw := http1.AppendFieldInt(o.head, "Content-Length", int64(len(o.body)))
 	raw = http1.AppendHeadEnd(raw)
 	return append(raw, o.body...)
-}
-
-// A Reply is the answer of an own endpoint.
-type Reply struct {
-	Status int
-	// Fields are names and values. Those about framing, connection and date are added by the
-	// Session and must not be among them.
-	Fields [][2]string
-	Body   []byte
 }

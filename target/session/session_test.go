@@ -26,7 +26,7 @@ func converse(stream []byte, lengths ...int) (sent string, exchanges []Exchange,
 			if sh.Ask == AskService {
 				s.HandleAnswer(epoch, 200)
 			} else {
-				s.HandleReply(epoch, Reply{Status: 200, Body: bytes.Clone(sh.Raw)})
+				s.HandleReply(epoch, 200, nil, bytes.Clone(sh.Raw))
 			}
 			n += s.HandleData(epoch, unread[n:])
 		}
@@ -95,7 +95,7 @@ func FuzzBytes(f *testing.F) {
 func TestAnswerWithoutAskIsABug(t *testing.T) {
 	for name, tell := range map[string]func(s *Session){
 		"answer": func(s *Session) { s.HandleAnswer(epoch, 200) },
-		"reply":  func(s *Session) { s.HandleReply(epoch, Reply{Status: 200}) },
+		"reply":  func(s *Session) { s.HandleReply(epoch, 200, nil, nil) },
 	} {
 		func() {
 			defer func() {
