@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -17,17 +18,14 @@ func (s *Settings) writeHelp(w io.Writer, about string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "SETTING\tFLAG\tDEFAULT\tMEANING\n")
 	for _, g := range s.list {
-		def, meaning := g.def, g.meaning
-		if def == "" {
-			def = "-"
-		}
+		meaning := g.meaning
 		if g.allowed != "" {
 			meaning += " (" + g.allowed + ")"
 		}
 		if g.alias != "" {
 			meaning += "; also " + g.alias
 		}
-		fmt.Fprintf(t, "%s\t-%s\t%s\t%s\n", g.name, flagName(g.name), def, meaning)
+		fmt.Fprintf(t, "%s\t-%s\t%s\t%s\n", g.name, flagName(g.name), cmp.Or(g.def, "-"), meaning)
 	}
 	if s.find("PORT") != nil {
 		fmt.Fprint(t, "\t-healthcheck\t\tcheck whether the program that runs with the same settings is ready, or with =liveness whether it works; exit status 0: yes\n")

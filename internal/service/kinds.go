@@ -41,13 +41,13 @@ func (s *Settings) Token(p *string, name, meaning string) {
 // Int registers an integer from min to max. math.MaxInt means no upper bound.
 func (s *Settings) Int(p *int, name string, def, min, max int, meaning string) {
 	*p = def
-	amount[int]{min, max, math.MaxInt, parseInt, strconv.Itoa}.add(s, p, &setting{name: name, def: strconv.Itoa(def), meaning: meaning})
+	amount[int]{min, max, math.MaxInt, strconv.Atoi, strconv.Itoa, "is not a whole number"}.add(s, p, &setting{name: name, def: strconv.Itoa(def), meaning: meaning})
 }
 
 // Float registers a number from min to max. math.Inf(1) means no upper bound.
 func (s *Settings) Float(p *float64, name string, def, min, max float64, meaning string) {
 	*p = def
-	amount[float64]{min, max, math.Inf(1), parseFloat, formatFloat}.add(s, p, &setting{name: name, def: formatFloat(def), meaning: meaning})
+	amount[float64]{min, max, math.Inf(1), parseFloat, formatFloat, "is not a number"}.add(s, p, &setting{name: name, def: formatFloat(def), meaning: meaning})
 }
 
 // Duration registers a duration from min to max, written like 100ms, 30s or 1h30m.
@@ -60,14 +60,16 @@ func (s *Settings) Duration(p *time.Duration, name string, def, min, max time.Du
 
 // OptionalDuration is Duration without a default: *p is unchanged if no value is given.
 func (s *Settings) OptionalDuration(p *time.Duration, name string, min, max time.Duration, meaning string) {
-	amount[time.Duration]{min, max, math.MaxInt64, parseDuration, formatDuration}.add(s, p, &setting{name: name, meaning: meaning})
+	amount[time.Duration]{min, max, math.MaxInt64, time.ParseDuration, formatDuration, "is not a duration such as 250ms, 30s or 5m"}.add(
+		s, p, &setting{name: name, meaning: meaning})
 }
 
 // Bytes registers an amount of memory from min to max bytes, written as a number or with
 // a unit, like 65536, 64KiB or 1MB. math.MaxInt64 means no upper bound.
 func (s *Settings) Bytes(p *int64, name string, def, min, max int64, meaning string) {
 	*p = def
-	amount[int64]{min, max, math.MaxInt64, parseBytes, formatBytes}.add(s, p, &setting{name: name, def: formatBytes(def), meaning: meaning})
+	amount[int64]{min, max, math.MaxInt64, parseBytes, formatBytes, "is not a number of bytes such as 65536, 64KiB or 1MB"}.add(
+		s, p, &setting{name: name, def: formatBytes(def), meaning: meaning})
 }
 
 // An amount describes a numeric setting.
@@ -76,6 +78,7 @@ type amount[T cmp.Ordered] struct {
 	endless  T // a max that means no bound
 	parse    func(string) (T, error)
 	format   func(T) string
+	problem  string // of a text that parse refuses, unless its number is out of range
 }
 
 // add registers g, whose value goes to p.
@@ -86,11 +89,11 @@ func (a amount[T]) add(s *Settings, p *T, g *setting) {
 	}
 	g.set = func(text string) (string, error) {
 		v, err := a.parse(text)
-		if err != nil {
-			return "", err
-		}
-		if !(v >= a.min && v <= a.max) { // false for NaN
-			return "", errOutOfRange
+		switch {
+		case errors.Is(err, strconv.ErrRange), err == nil && !(v >= a.min && v <= a.max): // also for NaN
+			return "", errors.New("is out of range")
+		case err != nil:
+			return "", errors.New(a.problem)
 		}
 		*p = v
 		return a.format(v), nil
@@ -172,36 +175,12 @@ func (s *Settings) Word(name, def string, allowed []string, meaning string, set 
 		}})
 }
 
-var errOutOfRange = errors.New("is out of range")
-
-// numberProblem distinguishes a number that is out of range from text that is not a
-// number.
-func numberProblem(err error, otherwise string) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, strconv.ErrRange):
-		return errOutOfRange
-	}
-	return errors.New(otherwise)
-}
-
-func parseInt(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	return n, numberProblem(err, "is not a whole number")
-}
-
 func parseFloat(text string) (float64, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	if math.IsInf(f, 0) {
 		err = strconv.ErrRange
 	}
-	return f, numberProblem(err, "is not a number")
-}
-
-func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	return d, numberProblem(err, "is not a duration such as 250ms, 30s or 5m")
+	return f, err
 }
 
 // formatFloat formats f without an exponent unless that would be too long.
@@ -241,13 +220,10 @@ func parseBytes(text string) (int64, error) {
 		}
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return 0, numberProblem(err, "is not a number of bytes such as 65536, 64KiB or 1MB")
-	}
 	if n > math.MaxInt64/size || n < math.MinInt64/size {
-		return 0, errOutOfRange
+		err = strconv.ErrRange
 	}
-	return n * size, nil
+	return n * size, err
 }
 
 // formatBytes formats n with the largest unit that divides it.
