@@ -26,26 +26,25 @@ type Set struct {
 
 	mu       sync.Mutex
 	families []*family // in the order of their first registration
-	names    map[string]bool
 }
 
 // New returns an empty Set.
 func New() *Set {
-	s := &Set{library: metrics.NewSet(), names: make(map[string]bool)}
+	s := &Set{library: metrics.NewSet()}
 	s.library.RegisterMetricsWriter(s.writeFamilies)
 	return s
 }
 
 // Counter registers a value that only increases.
 func (s *Set) Counter(name, help string, read func() uint64) {
-	s.register(name, help, typeCounter, func(b *lines, labels string) {
+	s.register(name, help, "counter", func(b *lines, labels string) {
 		b.line(labels, strconv.FormatUint(read(), 10))
 	})
 }
 
 // Gauge registers a value that goes up and down.
 func (s *Set) Gauge(name, help string, read func() float64) {
-	s.register(name, help, typeGauge, func(b *lines, labels string) {
+	s.register(name, help, "gauge", func(b *lines, labels string) {
 		b.line(labels, number(read()))
 	})
 }
@@ -61,14 +60,14 @@ func Bool(is bool) float64 {
 // Counters registers a family whose labels change while the program runs, such as one sample per
 // rule. name has no labels; each calls add for every sample, with its labels, made by Labels.
 func (s *Set) Counters(name, help string, each func(add func(labels string, n uint64))) {
-	s.register(name, help, typeCounter, func(b *lines, _ string) {
+	s.register(name, help, "counter", func(b *lines, _ string) {
 		each(func(labels string, n uint64) { b.line(labels, strconv.FormatUint(n, 10)) })
 	})
 }
 
 // Gauges is like Counters, for values that go up and down.
 func (s *Set) Gauges(name, help string, each func(add func(labels string, v float64))) {
-	s.register(name, help, typeGauge, func(b *lines, _ string) {
+	s.register(name, help, "gauge", func(b *lines, _ string) {
 		each(func(labels string, v float64) { b.line(labels, number(v)) })
 	})
 }
@@ -85,7 +84,7 @@ func (s *Set) Histogram(name, help string, parts ...*Histogram) {
 	}
 	parts = slices.Clone(parts)
 	les := leLabels(parts[0].bounds)
-	s.register(name, help, typeHistogram, func(b *lines, labels string) {
+	s.register(name, help, "histogram", func(b *lines, labels string) {
 		b.histogram(labels, les, parts)
 	})
 }
@@ -125,7 +124,7 @@ func Labels(pairs ...string) string {
 }
 
 // register adds one sample, or one group of samples, to its family.
-func (s *Set) register(name, help string, kind familyType, write sampleWriter) {
+func (s *Set) register(name, help, kind string, write func(b *lines, labels string)) {
 	if err := metrics.ValidateMetric(name); err != nil {
 		panic(fmt.Sprintf("bug: metric name %q: %v", name, err))
 	}
@@ -133,23 +132,20 @@ func (s *Set) register(name, help string, kind familyType, write sampleWriter) {
 	labels := name[len(familyName):] // with their braces
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.names[name] {
-		panic(fmt.Sprintf("bug: metric %q is registered twice", name))
-	}
-	s.names[name] = true
 	f := s.family(familyName, help, kind)
-	if f.kind != kind {
+	switch {
+	case f.kind != kind:
 		panic(fmt.Sprintf("bug: metric %q is a %s, its family is a %s", name, kind, f.kind))
+	case slices.ContainsFunc(f.samples, func(one sample) bool { return one.labels == labels }):
+		panic(fmt.Sprintf("bug: metric %q is registered twice", name))
 	}
 	f.samples = append(f.samples, sample{labels: labels, write: write})
 }
 
 // family returns the family with that name, and adds it if there is none.
-func (s *Set) family(name, help string, kind familyType) *family {
-	for _, f := range s.families {
-		if f.name == name {
-			return f
-		}
+func (s *Set) family(name, help, kind string) *family {
+	if i := slices.IndexFunc(s.families, func(f *family) bool { return f.name == name }); i >= 0 {
+		return s.families[i]
 	}
 	f := &family{name: name, help: help, kind: kind}
 	s.families = append(s.families, f)

@@ -8,31 +8,19 @@ import (
 	"time"
 )
 
-// A familyType is the word of a TYPE line.
-type familyType string
-
-const (
-	typeCounter   familyType = "counter"
-	typeGauge     familyType = "gauge"
-	typeHistogram familyType = "histogram"
-)
-
 // A family is the samples of one name that differ in their labels.
 type family struct {
 	name    string
 	help    string
-	kind    familyType
+	kind    string // the word of its TYPE line
 	samples []sample
 }
 
 // A sample is one line, or one group of lines, of a family.
 type sample struct {
 	labels string // with braces, or empty
-	write  sampleWriter
+	write  func(b *lines, labels string)
 }
-
-// A sampleWriter appends the lines of a sample.
-type sampleWriter func(b *lines, labels string)
 
 // lines is the text of one family while it is written.
 type lines struct {
