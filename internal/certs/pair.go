@@ -148,12 +148,14 @@ func readFile(name string) (string, error) {
 // parsePair parses a certificate and its key. Common faults are checked first, because the
 // messages of crypto/tls are less clear.
 func parsePair(cert, key []byte) (*served, error) {
+	certs, _ := blocks(cert)
+	keys, _ := blocks(key)
 	switch {
-	case len(blocks(cert, "CERTIFICATE")) == 0:
+	case !slices.ContainsFunc(certs, func(b *pem.Block) bool { return strings.HasSuffix(b.Type, "CERTIFICATE") }):
 		return nil, errors.New("the first contains no certificate in PEM form")
-	case len(blocks(key, "PRIVATE KEY")) == 0:
+	case !slices.ContainsFunc(keys, isKey):
 		return nil, errors.New("the second contains no private key in PEM form")
-	case encrypted(key):
+	case slices.ContainsFunc(keys, isEncrypted):
 		return nil, errors.New("the key is encrypted; only keys without a passphrase can be used")
 	}
 	pair, err := tls.X509KeyPair(cert, key)
@@ -176,22 +178,17 @@ func parsePair(cert, key []byte) (*served, error) {
 	return c, nil
 }
 
-// blocks returns the PEM blocks whose type has the given suffix: there are several types of
-// keys.
-func blocks(b []byte, kind string) (found []*pem.Block) {
-	for {
-		var block *pem.Block
-		if block, b = pem.Decode(b); block == nil {
-			return found
-		}
-		if strings.HasSuffix(block.Type, kind) {
-			found = append(found, block)
-		}
+// blocks returns the PEM blocks of b, and what follows them.
+func blocks(b []byte) (all []*pem.Block, rest []byte) {
+	block, rest := pem.Decode(b)
+	for ; block != nil; block, rest = pem.Decode(rest) {
+		all = append(all, block)
 	}
+	return all, rest
 }
 
-func encrypted(key []byte) bool {
-	return slices.ContainsFunc(blocks(key, "PRIVATE KEY"), func(b *pem.Block) bool {
-		return b.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(b.Headers["Proc-Type"], "ENCRYPTED")
-	})
+func isKey(b *pem.Block) bool { return strings.HasSuffix(b.Type, "PRIVATE KEY") } // there are several types
+
+func isEncrypted(b *pem.Block) bool {
+	return isKey(b) && (b.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(b.Headers["Proc-Type"], "ENCRYPTED"))
 }

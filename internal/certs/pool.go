@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 )
 
@@ -39,28 +38,22 @@ func Pool(file string) (*x509.CertPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read authorities: %w", err)
 	}
-	b := []byte(text)
+	all, rest := blocks([]byte(text))
 	pool := x509.NewCertPool()
-	n := 0
-	for {
-		var block *pem.Block
-		if block, b = pem.Decode(b); block == nil {
-			break
-		}
-		n++
+	for i, block := range all {
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("read authorities %s: block %d is a %s, only CERTIFICATE is allowed", file, n, block.Type)
+			return nil, fmt.Errorf("read authorities %s: block %d is a %s, only CERTIFICATE is allowed", file, i+1, block.Type)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("read authorities %s: certificate %d: %w", file, n, err)
+			return nil, fmt.Errorf("read authorities %s: certificate %d: %w", file, i+1, err)
 		}
 		pool.AddCert(cert)
 	}
 	switch {
-	case bytes.Contains(b, []byte("-----BEGIN")):
-		return nil, fmt.Errorf("read authorities %s: invalid PEM after certificate %d", file, n)
-	case n == 0:
+	case bytes.Contains(rest, []byte("-----BEGIN")):
+		return nil, fmt.Errorf("read authorities %s: invalid PEM after certificate %d", file, len(all))
+	case len(all) == 0:
 		return nil, fmt.Errorf("read authorities %s: it contains no certificate in PEM form", file)
 	}
 	return pool, nil
