@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/watch"
 )
 
 // ErrInUse means that another process uses the same state file.
@@ -79,11 +80,12 @@ func Open(now time.Time, path string) (*Store, *Found, error) {
 // read reads the image and the records that follow it.
 func (s *Store) read(now time.Time) (*Found, error) {
 	f := new(Found)
-	data, err := readFile(s.path, imageMax+headBytesMax)
+	data, err := watch.ReadFile(s.path, imageMax+headBytesMax)
+	_, system := errors.AsType[unix.Errno](err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-	case err != nil && !errors.Is(err, errTooLarge):
-		return nil, err
+	case system:
+		return nil, fmt.Errorf("%s: %w", s.path, err)
 	default:
 		if err == nil {
 			f.Image, err = decode(data)
@@ -111,9 +113,9 @@ func (s *Store) readJournals(f *Found) error {
 		return err
 	}
 	for _, name := range names {
-		data, err := readFile(name, journalMax)
+		data, err := watch.ReadFile(name, journalMax)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		records, wrong := readJournal(data)
 		if wrong != "" {
@@ -241,22 +243,6 @@ func (s *Store) journals() ([]string, error) {
 	}
 	slices.Sort(all)
 	return all, nil
-}
-
-var errTooLarge = errors.New("is too large for a state of the advisor")
-
-// readFile reads a file of at most max bytes.
-func readFile(name string, max int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err == nil && int64(len(data)) > max {
-		err = errTooLarge
-	}
-	return data, err
 }
 
 // replace replaces the content of a file. At any time either the old or the new content is
