@@ -14,16 +14,12 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+
+	"weir/advisor/series"
 )
 
 // answerMax bounds an answer, in bytes: a point takes about 40.
 const answerMax = 4 << 20
-
-// A point is a value of an answer.
-type point struct {
-	at   time.Time
-	rate float64
-}
 
 // answer is the JSON of the API:
 // https://prometheus.io/docs/prometheus/latest/querying/api/
@@ -39,8 +35,8 @@ type answer struct {
 	} `json:"data"`
 }
 
-// ask sends one query and returns its points.
-func (s Source) ask(ctx context.Context, p piece) ([]point, error) {
+// ask sends one query and returns its points, as rows without an interval.
+func (s Source) ask(ctx context.Context, p piece) ([]series.Row, error) {
 	question := url.Values{
 		"query": {s.expression(p.step)},
 		// The first step ends one after from.
@@ -76,7 +72,7 @@ func (s Source) ask(ctx context.Context, p piece) ([]point, error) {
 }
 
 // read returns the points of an answer.
-func read(res *http.Response, body []byte) ([]point, error) {
+func read(res *http.Response, body []byte) ([]series.Row, error) {
 	var a answer
 	err := json.Unmarshal(body, &a)
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
@@ -98,8 +94,8 @@ func read(res *http.Response, body []byte) ([]point, error) {
 }
 
 // pointsOf parses pairs of seconds and a number as text.
-func pointsOf(values [][2]any) ([]point, error) {
-	points := make([]point, 0, len(values))
+func pointsOf(values [][2]any) ([]series.Row, error) {
+	points := make([]series.Row, 0, len(values))
 	for i, pair := range values {
 		seconds, ok1 := pair[0].(float64)
 		text, ok2 := pair[1].(string)
@@ -111,7 +107,7 @@ func pointsOf(values [][2]any) ([]point, error) {
 		if math.Abs(whole) > 1e11 {
 			return nil, fmt.Errorf("point %d of the answer is at %g seconds", i, seconds)
 		}
-		points = append(points, point{time.Unix(int64(whole), int64(part*1e9)), rate})
+		points = append(points, series.Row{At: time.Unix(int64(whole), int64(part*1e9)), Rate: rate, Coverage: 1})
 	}
 	return points, nil
 }

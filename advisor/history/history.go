@@ -3,7 +3,6 @@ package history
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"time"
@@ -69,21 +68,19 @@ func pieces(from, to time.Time, step time.Duration) (all []piece) {
 func (s Source) piece(ctx context.Context, p piece) ([]series.Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
-	points, err := s.ask(ctx, p)
+	rows, err := s.ask(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("load history from %s to %s from %s: %w",
 			p.from.UTC().Format(time.RFC3339), p.to.UTC().Format(time.RFC3339), s.URL.Redacted(), err)
 	}
-	rows := make([]series.Row, 0, len(points))
-	last := p.from
-	for _, q := range points {
-		good := q.rate >= 0 && q.rate <= rateMax && !math.IsNaN(q.rate)
-		if good && q.at.After(last) && !q.at.After(p.to) {
-			rows = append(rows, series.Row{At: q.at, Interval: p.step, Rate: q.rate, Coverage: 1})
-			last = q.at
+	kept, last := rows[:0], p.from
+	for _, r := range rows {
+		if r.Rate >= 0 && r.Rate <= rateMax && r.At.After(last) && !r.At.After(p.to) { // not NaN
+			r.Interval, last = p.step, r.At
+			kept = append(kept, r)
 		}
 	}
-	return rows, nil
+	return kept, nil
 }
 
 // expression returns the expression for a step: the query, averaged over the step if that
