@@ -144,7 +144,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 func (s *Server) speak(snap *core.Snapshot, r *core.Reply, stack string) {
 	switch {
 	case r.Result == core.Failed:
-		s.voice.fail(stack)
+		s.voice.refuse(r.Result, stack)
 	case r.Result == core.Doubtful:
 		s.voice.refuse(r.Result, fmt.Sprintf("observedRps %g instance %q", snap.Observed, snap.Instance))
 	case r.Err != nil:
@@ -217,10 +217,7 @@ func (s *Server) serveHistory(_ http.ResponseWriter, r *http.Request) (any, erro
 	var rows []series.Row
 	var from, to time.Time
 	s.mind.with(func(c *core.Core) { rows, from, to = c.Past(span, step) })
-	p := past{Resolution: step.Seconds(), Rows: make([]pastRow, 0, len(rows))}
-	if !to.IsZero() {
-		p.From, p.To = &from, &to
-	}
+	p := past{From: instant(from), To: instant(to), Resolution: step.Seconds(), Rows: make([]pastRow, 0, len(rows))}
 	for _, row := range rows[max(0, len(rows)-historyRows):] {
 		if row.Coverage > 0 {
 			p.Rows = append(p.Rows, pastRow{row.At.UTC(), row.Rate, row.Coverage})

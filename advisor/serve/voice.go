@@ -26,11 +26,10 @@ type voice struct {
 
 	mu      sync.Mutex
 	refused [core.ResultsN]int
-	latest  [core.ResultsN]string // fault of the newest
+	latest  [core.ResultsN]string // fault of the newest; of core.Failed the stack
 	changes int                   // log lines in this second
 	silent  int                   // further changes
-	stack   string
-	sharers int // number of proxies that last shared the limit
+	sharers int                   // number of proxies that last shared the limit
 }
 
 // refuse counts a snapshot that was not learned from.
@@ -39,14 +38,6 @@ func (v *voice) refuse(r core.Result, why string) {
 	defer v.mu.Unlock()
 	v.refused[r]++
 	v.latest[r] = why
-}
-
-// fail counts an internal error.
-func (v *voice) fail(stack string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.refused[core.Failed]++
-	v.stack = stack
 }
 
 // changed logs a recommendation that differs from the previous one.
@@ -90,16 +81,16 @@ func (v *voice) run(ctx context.Context) {
 // say logs what has happened since the last call.
 func (v *voice) say() {
 	v.mu.Lock()
-	refused, latest, silent, stack := v.refused, v.latest, v.silent, v.stack
+	refused, latest, silent := v.refused, v.latest, v.silent
 	v.refused, v.latest = [core.ResultsN]int{}, [core.ResultsN]string{}
-	v.changes, v.silent, v.stack = 0, 0, ""
+	v.changes, v.silent = 0, 0
 	v.mu.Unlock()
 	for r := range core.Result(core.ResultsN) {
 		n := refused[r]
 		switch {
 		case n == 0:
 		case r == core.Failed:
-			v.log.Error("Internal error of the advisor, limits stay unchanged", "count", n, "stack", stack)
+			v.log.Error("Internal error of the advisor, limits stay unchanged", "count", n, "stack", latest[r])
 		case r == core.Doubtful:
 			v.log.Warn("Snapshots not learned from", "why", r, "count", n, "latest", latest[r])
 		default:

@@ -18,7 +18,7 @@ func TestVoice(t *testing.T) {
 		v.refuse(core.Old, "the last one")
 	}
 	v.refuse(core.Doubtful, "far away")
-	v.fail("a stack")
+	v.refuse(core.Failed, "a stack")
 	v.say()
 	v.say()
 	text := log.String()
