@@ -21,13 +21,12 @@ const (
 type ruling uint8
 
 const (
-	rulingNow    ruling = iota // of the current time
-	rulingLate                 // not newer than its proxy's newest, by less than a minute
-	rulingOld                  // older than that
-	rulingAhead                // of a later time that is not accepted yet
-	rulingBehind               // of an earlier time that is not accepted yet
-	rulingGap                  // a later time is accepted, after a pause
-	rulingOther                // an unrelated time is accepted
+	rulingNow   ruling = iota // of the current time
+	rulingLate                // not newer than its proxy's newest, by less than a minute
+	rulingOld                 // older than that, or of an earlier time that is not accepted yet
+	rulingAhead               // of a later time that is not accepted yet
+	rulingGap                 // a later time is accepted, after a pause
+	rulingOther               // an unrelated time is accepted
 )
 
 // A clock determines the current time only from the times of the snapshots. Another time is
@@ -69,7 +68,7 @@ func (c *clock) rule(s *Snapshot, f *fleet) ruling {
 		return rulingOther
 	case newest.Sub(s.At) > reach:
 		if !c.confirmed(s, f, reach, backMin) {
-			return rulingBehind
+			return rulingOld
 		}
 		return rulingOther
 	case own.Sub(s.At) > oldMax && !own.IsZero():

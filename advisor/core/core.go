@@ -96,7 +96,7 @@ func (c *Core) Take(s *Snapshot) Reply {
 	switch c.clock.rule(s, &c.now.Fleet) {
 	case rulingLate:
 		return c.answer(s, Late, nil)
-	case rulingOld, rulingBehind:
+	case rulingOld:
 		return Reply{Result: Old, Newest: newest, Err: errOld}
 	case rulingAhead:
 		return Reply{Result: Ahead, Newest: newest, Err: errAhead}

@@ -45,7 +45,6 @@ type promise struct {
 //
 // which learns z ahead minus z of the base level.
 type class struct {
-	steps   float64   // slots ahead
 	ahead   float64   // seconds
 	stride  int       // a forecast is kept for scoring every stride slots
 	pending []promise // the oldest first; its capacity bounds them
@@ -59,10 +58,10 @@ type class struct {
 
 func newClass(ahead, dt float64) *class {
 	steps := math.Round(ahead / dt)
-	k := &class{steps: steps, ahead: ahead, stride: int(math.Ceil(steps / strideFrom))}
+	k := &class{ahead: ahead, stride: int(math.Ceil(steps / strideFrom))}
 	k.pending = make([]promise, 0, min(pendingMax, int(steps)/k.stride+2))
 	perDay := max(day/dt/float64(k.stride), 1)
-	overlap := max(1, k.steps/float64(k.stride)) // how many consecutive forecasts have overlapping targets
+	overlap := max(1, steps/float64(k.stride)) // how many consecutive forecasts have overlapping targets
 	k.mixer = newMixer(expertsN, max(mixerLeast, min(perDay/4, mixerMost))+overlap)
 	tau := slices.Repeat([]float64{tauFeature}, featuresN)
 	tau[featureConstant] = tauConstant

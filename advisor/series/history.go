@@ -68,21 +68,16 @@ func (h *History) Add(at time.Time, interval time.Duration, rate float64) bool {
 	} else {
 		begin = max(begin, h.newest)
 	}
-	h.keepRaw(sample{at: end, interval: end - begin, rate: rate})
+	h.raw = append(h.raw, sample{at: end, interval: end - begin, rate: rate})
+	for h.raw[0].at < end-int64(rawSpan) || len(h.raw) > rawMax { // too old
+		h.raw = h.raw[1:]
+	}
 	for i := range h.rings {
 		h.rings[i].add(float64(begin)/1e9, float64(end)/1e9, rate)
 	}
 	h.newest = end
 	h.seen++
 	return true
-}
-
-// keepRaw appends a rate at full resolution and drops those too old.
-func (h *History) keepRaw(s sample) {
-	h.raw = append(h.raw, s)
-	for h.raw[0].at < s.at-int64(rawSpan) || len(h.raw) > rawMax {
-		h.raw = h.raw[1:]
-	}
 }
 
 // Newest returns the end of the newest rate; zero if there is none.
