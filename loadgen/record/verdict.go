@@ -71,7 +71,31 @@ func (e Evidence) RateError() float64 {
 
 // Judge returns the verdict with all reasons for it, the most important first.
 func (e Evidence) Judge() (Verdict, []string) {
-	invalid, degraded := e.invalid(), e.degraded()
+	var invalid, degraded []string
+	switch r := e.RateError(); {
+	case r > rateErrorInvalid:
+		invalid = append(invalid, fmt.Sprintf(
+			"only %.2f %% of the due requests were sent in time: the target was too slow for the available connections, or this machine for the rate",
+			100*(1-r)))
+	case r > rateErrorValid:
+		degraded = append(degraded, fmt.Sprintf("%.2f %% of the due requests were not sent in time", 100*r))
+	}
+	switch p99 := e.PacerLagP99; {
+	case p99 > lagInvalid:
+		invalid = append(invalid, fmt.Sprintf("the generator was late while connections were idle: pacer lag p99 %s", Span(p99)))
+	case p99 > lagValid:
+		degraded = append(degraded, fmt.Sprintf("the generator was a little late while connections were idle: pacer lag p99 %s", Span(p99)))
+	}
+	if float64(e.Late) > rateErrorValid*float64(e.Due) {
+		degraded = append(degraded, fmt.Sprintf("the generator stalled: %d requests missed their time by more than %d ms", e.Late, CatchUp.Milliseconds()))
+	}
+	if e.LagP99 > lagValid && e.PacerLagP99 <= lagValid {
+		cause := "all connections were busy"
+		if e.Dialled {
+			cause = "connections had to be opened first"
+		}
+		degraded = append(degraded, fmt.Sprintf("%s (lag p99 %s): the target saw requests later than planned", cause, Span(e.LagP99)))
+	}
 	switch {
 	case len(invalid) > 0:
 		return Invalid, append(invalid, degraded...)
@@ -79,36 +103,4 @@ func (e Evidence) Judge() (Verdict, []string) {
 		return Degraded, degraded
 	}
 	return Valid, []string{}
-}
-
-func (e Evidence) invalid() (reasons []string) {
-	if e.RateError() > rateErrorInvalid {
-		reasons = append(reasons, fmt.Sprintf(
-			"only %.2f %% of the due requests were sent in time: the target was too slow for the available connections, or this machine for the rate",
-			100*(1-e.RateError())))
-	}
-	if e.PacerLagP99 > lagInvalid {
-		reasons = append(reasons, fmt.Sprintf("the generator was late while connections were idle: pacer lag p99 %s", Span(e.PacerLagP99)))
-	}
-	return reasons
-}
-
-func (e Evidence) degraded() (reasons []string) {
-	if r := e.RateError(); r > rateErrorValid && r <= rateErrorInvalid {
-		reasons = append(reasons, fmt.Sprintf("%.2f %% of the due requests were not sent in time", 100*r))
-	}
-	if e.PacerLagP99 > lagValid && e.PacerLagP99 <= lagInvalid {
-		reasons = append(reasons, fmt.Sprintf("the generator was a little late while connections were idle: pacer lag p99 %s", Span(e.PacerLagP99)))
-	}
-	if float64(e.Late) > rateErrorValid*float64(e.Due) {
-		reasons = append(reasons, fmt.Sprintf("the generator stalled: %d requests missed their time by more than %d ms", e.Late, CatchUp.Milliseconds()))
-	}
-	if e.LagP99 > lagValid && e.PacerLagP99 <= lagValid {
-		cause := "all connections were busy"
-		if e.Dialled {
-			cause = "connections had to be opened first"
-		}
-		reasons = append(reasons, fmt.Sprintf("%s (lag p99 %s): the target saw requests later than planned", cause, Span(e.LagP99)))
-	}
-	return reasons
 }
