@@ -163,17 +163,12 @@ func readResult(name string) (*record.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var kind struct {
-		Schema int `json:"schema"`
-	}
-	if err := json.Unmarshal(text, &kind); err != nil {
-		return nil, fmt.Errorf("read result %s: %w", name, err)
-	}
-	if kind.Schema == 0 {
-		return nil, fmt.Errorf("read result %s: was not written by loadgen run -out: it has no schema", name)
-	}
 	r := new(record.Result)
-	if err := json.Unmarshal(text, r); err != nil {
+	err = json.Unmarshal(text, r)
+	switch {
+	case r.Schema == 0:
+		return nil, fmt.Errorf("read result %s: was not written by loadgen run -out: it has no schema", name)
+	case err != nil:
 		return nil, fmt.Errorf("read result %s: %w", name, err)
 	}
 	return r, nil
