@@ -28,14 +28,9 @@ func NewMeters(s *metric.Set, loops int) *Meters {
 	m := &Meters{loops: make([]meter, loops)}
 	var request, service, lag []*metric.Histogram
 	for i := range m.loops {
-		m.loops[i] = meter{
-			request: metric.NewHistogram(metric.Latency()),
-			service: metric.NewHistogram(metric.Latency()),
-			lag:     metric.NewHistogram(metric.Decision()),
-		}
-		request = append(request, m.loops[i].request)
-		service = append(service, m.loops[i].service)
-		lag = append(lag, m.loops[i].lag)
+		one := meter{metric.NewHistogram(metric.Latency()), metric.NewHistogram(metric.Latency()), metric.NewHistogram(metric.Decision())}
+		m.loops[i] = one
+		request, service, lag = append(request, one.request), append(service, one.service), append(lag, one.lag)
 	}
 	for c := range record.Class(record.Classes) {
 		s.Counter("loadgen_requests_total"+metric.Labels("status", c.String()), "Requests by outcome.", m.outcomes[c].Load)

@@ -107,23 +107,15 @@ func (c *compiler) template() error {
 		if c.pos == len(c.text) {
 			return c.fail(start, "the template is not closed by }}")
 		}
-		return c.fail(c.pos, "%s must be followed by }}", usage(word))
+		return c.fail(c.pos, "%s must be followed by }}", usages[word])
 	}
 	c.pos += len("}}")
 	c.out = append(c.out, s)
 	return nil
 }
 
-// usage shows how a template is written.
-func usage(word string) string {
-	switch word {
-	case "random":
-		return "random LOW HIGH"
-	case "pick":
-		return `pick "A" "B"`
-	}
-	return word
-}
+// usages show how templates are written.
+var usages = map[string]string{"counter": "counter", "random": "random LOW HIGH", "pick": `pick "A" "B"`}
 
 func (c *compiler) space() {
 	c.pos = len(c.text) - len(strings.TrimLeft(c.text[c.pos:], " "))

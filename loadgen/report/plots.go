@@ -142,10 +142,7 @@ func (c *course) rate() chart.Chart {
 	asked := c.line("asked", chart.Grey, c.asked(func(r *record.Row) uint64 { return r.Due }))
 	asked.Dashed = true
 	p.Lines = []chart.Series{c.line("sent", chart.Blue, c.asked(func(r *record.Row) uint64 { return r.Sent })), asked}
-	for i, peak := range c.result.Peaks {
-		if i == spansMax {
-			break
-		}
+	for _, peak := range c.result.Peaks[:min(len(c.result.Peaks), spansMax)] {
 		p.Spans = append(p.Spans, chart.Span{Name: "peak of the schedule", Tone: chart.Violet, From: peak.Start, To: max(peak.Start, peak.End)})
 	}
 	return p
