@@ -103,7 +103,6 @@ func Target(ctx context.Context, args []string, _ io.Writer) error {
 func (r *row) play(l *rig.Lab, target string) {
 	a := r.attack
 	v := l.StartApart(a.files, append([]string{"TARGET_URL=http://" + target}, settings...)...)
-	watched := rig.Must(rig.Watch(v.Pid()))
 	ours := ownCPU()
 	attacking, over := context.WithCancel(l.Ctx)
 	defer over()
@@ -115,19 +114,17 @@ func (r *row) play(l *rig.Lab, target string) {
 			c.open(opening, attacking)
 		}
 	})
-	var err error
-	r.load, err = rig.Load{URL: "http://" + v.Addr + "/api/test", Rate: rate, For: span, Connections: connections}.Run(l.Ctx)
-	enough()
-	if err == nil {
-		r.usage, err = watched()
+	err := rig.Try(func() {
+		r.usage = rig.Watch(v.Pid(), func() {
+			r.load = l.Load(rig.Load{URL: "http://" + v.Addr + "/api/test", Rate: rate, For: span, Connections: connections})[0]
+			enough()
+		})
 		r.attackersCPU = ownCPU() - ours
-	}
-	if err == nil {
 		if a.life == 0 { // attackers may stay, so they disconnect
 			over()
 		}
 		r.awaitCalm(l.Ctx, v, c)
-	}
+	})
 	over()
 	c.done.Wait()
 	r.tally = c.snapshot()

@@ -19,7 +19,6 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
-	"weir/internal/every"
 )
 
 const (
@@ -82,19 +81,10 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 func (r *run) play(out io.Writer, n int) {
 	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n, clients, r.restarts, limitChanges, seed)
 	began := time.Now()
-	stop := r.printProgress(out, n, began)
 	var base, end resources
 	err := rig.Try(func() {
-		base = r.part(n/warmUp, func(h resources) bool { return h.Clients+h.Targets+h.InFlight == 0 })
-		rig.Together(2, func(i int) {
-			if i == 0 {
-				r.disturb(n/warmUp, n)
-			} else {
-				end = r.part(n-n/warmUp, func(h resources) bool { return len(h.grown(base)) == 0 })
-			}
-		})
+		rig.Meanwhile(5*time.Second, func() { r.printProgress(out, n, time.Since(began)) }, func() { base, end = r.parts(n) })
 	})
-	stop()
 	if len(r.failures()) >= problemsMax {
 		rig.Check(judge(out, r.failures(), nil))
 	}
@@ -104,21 +94,31 @@ func (r *run) play(out io.Writer, n int) {
 	rig.Check(errors.Join(r.report(out, b, [2]resources{base, end}, time.Since(began)), stopped))
 }
 
+// parts plays n exchanges: first those before the baseline, then the others with disturbances.
+func (r *run) parts(n int) (base, end resources) {
+	base = r.part(n/warmUp, func(h resources) bool { return h.Clients+h.Targets+h.InFlight == 0 })
+	rig.Together(2, func(i int) {
+		if i == 0 {
+			r.disturb(n/warmUp, n)
+		} else {
+			end = r.part(n-n/warmUp, func(h resources) bool { return len(h.grown(base)) == 0 })
+		}
+	})
+	return base, end
+}
+
 // part plays n exchanges, waits until the proxy is idle and returns what it holds then.
 func (r *run) part(n int, idle func(resources) bool) resources {
-	var all sync.WaitGroup
-	for i, c := range r.clients {
+	rig.Together(clients, func(i int) {
+		c := r.clients[i]
 		share := (i+1)*n/clients - i*n/clients
-		all.Go(func() {
-			for last := c.asked + share; c.asked < last && r.ctx.Err() == nil; {
-				if err := c.talk(last - c.asked); err != nil {
-					r.fail(err)
-				}
+		for last := c.asked + share; c.asked < last && r.ctx.Err() == nil; {
+			if err := c.talk(last - c.asked); err != nil {
+				r.fail(err)
 			}
-			c.hangUp()
-		})
-	}
-	all.Wait()
+		}
+		c.hangUp()
+	})
 	rig.Check(r.ctx.Err())
 	return r.settle(idle)
 }
@@ -196,18 +196,10 @@ func (r *run) disturb(from, to int) {
 	}
 }
 
-// printProgress prints a line every 5 s until stop is called.
-func (r *run) printProgress(out io.Writer, n int, began time.Time) (stop func()) {
-	over := make(chan struct{})
-	var printing sync.WaitGroup
-	printing.Go(func() {
-		every.Pause(over, 5*time.Second, func(time.Time) {
-			done := r.exchanges.Load()
-			fmt.Fprintf(out, "  %3.0f s  %8d exchanges (%2d %%), %5.0f/s, %d restarts, %d problems\n", time.Since(began).Seconds(), done, 100*done/int64(n),
-				float64(done)/time.Since(began).Seconds(), r.target.restarts.Load(), len(r.failures()))
-		})
-	})
-	return func() { close(over); printing.Wait() }
+func (r *run) printProgress(out io.Writer, n int, after time.Duration) {
+	done := r.exchanges.Load()
+	fmt.Fprintf(out, "  %3.0f s  %8d exchanges (%2d %%), %5.0f/s, %d restarts, %d problems\n", after.Seconds(), done, 100*done/int64(n),
+		float64(done)/after.Seconds(), r.target.restarts.Load(), len(r.failures()))
 }
 
 func (r *run) collect() *counts {

@@ -44,12 +44,12 @@ func (l *lab) frozen() {
 	var used rig.Usage
 	loaded := l.During(func() {
 		l.Wait(one.StartAt.Add(stopAfter - time.Second))
-		stop := rig.Must(rig.Watch(m.Pid()))
-		l.Wait(one.StartAt.Add(stopAfter))
-		rig.Check(syscall.Kill(redis.Pid(), syscall.SIGSTOP))
-		l.Wait(one.StartAt.Add(goAfter))
-		rig.Check(syscall.Kill(redis.Pid(), syscall.SIGCONT))
-		used = rig.Must(stop())
+		used = rig.Watch(m.Pid(), func() {
+			l.Wait(one.StartAt.Add(stopAfter))
+			rig.Check(syscall.Kill(redis.Pid(), syscall.SIGSTOP))
+			l.Wait(one.StartAt.Add(goAfter))
+			rig.Check(syscall.Kill(redis.Pid(), syscall.SIGCONT))
+		})
 	}, one)
 	l.Loads = append(l.Loads, loaded...)
 	w, bad := rig.Waits(loaded...), undecided(loaded[0])

@@ -13,7 +13,6 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
-	"weir/internal/every"
 )
 
 const (
@@ -37,17 +36,11 @@ func (l *lab) accept() {
 	load := rig.Load{URL: r.URL(0) + "?shop={{counter}}", Rate: shops, For: time.Second, Body: fmt.Sprintf("%q", strings.Repeat("x", bodyBytes-2)), Outcomes: true}
 	l.Load(load) // all that the limits admit
 	load.URL, load.Rate, load.For = fmt.Sprintf("%s?shop={{random 1 %d}}", r.URL(0), shops), acceptRate, acceptTime
+	file := rig.Must(os.Create(filepath.Join(l.Dir, "syncs"))) // beside the queue
+	defer file.Close()
 	var loaded *rig.Loaded
 	var two []time.Duration
-	stop := make(chan struct{})
-	rig.Together(2, func(i int) {
-		if i == 0 {
-			two = l.twoSyncs(stop)
-			return
-		}
-		defer close(stop)
-		loaded = rig.Must(load.Run(l.Ctx))
-	})
+	rig.Meanwhile(syncPause, func() { two = append(two, twoSyncs(file)) }, func() { loaded = l.Load(load)[0] })
 	l.Loads = append(l.Loads, loaded)
 	stored := l.judgeAccept(loaded, two)
 	full := rig.Must(rig.Anon(r.Proxies[0].Pid()))
@@ -65,21 +58,15 @@ func (l *lab) accept() {
 	l.AtMost(l.where()+"100,000 waiting: seconds to start", ready.Seconds(), startMax)
 }
 
-// twoSyncs measures, until stop is closed, how long two appends with fdatasync to a growing file
-// beside the queue take.
-func (l *lab) twoSyncs(stop <-chan struct{}) (took []time.Duration) {
-	f := rig.Must(os.Create(filepath.Join(l.Dir, "syncs")))
-	defer f.Close()
+// twoSyncs returns how long two appends with fdatasync to a file take.
+func twoSyncs(f *os.File) time.Duration {
 	page := make([]byte, 4<<10)
-	every.Pause(stop, syncPause, func(time.Time) {
-		began := time.Now()
-		for range 2 {
-			rig.Must(f.Write(page))
-			rig.Check(unix.Fdatasync(int(f.Fd())))
-		}
-		took = append(took, time.Since(began))
-	})
-	return took
+	began := time.Now()
+	for range 2 {
+		rig.Must(f.Write(page))
+		rig.Check(unix.Fdatasync(int(f.Fd())))
+	}
+	return time.Since(began)
 }
 
 // judgeAccept compares the answer times with the fdatasyncs measured at the same time, and returns

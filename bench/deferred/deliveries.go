@@ -12,7 +12,6 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
-	"weir/internal/freeport"
 )
 
 const (
@@ -112,11 +111,8 @@ func (c *client) send(ctx context.Context, shop, key string) (stored bool, err e
 
 // client starts a proxy with a rule in front of a warehouse, which end with the part.
 func (l *lab) client(name, terms string) *client {
-	at := rig.Must(freeport.Addr())
 	c := &client{to: &warehouse{at: make(map[string][]time.Time), late: make(map[string][]string)}, Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	ctx := l.Ctx
-	go func() { _ = rig.Serve(ctx, at, c.to) }() // missing orders are detected
-	c.proxy, c.addr = l.Start("proxy", append(l.settings(name, terms), "TARGET_URL=http://"+at)...)
+	c.proxy, c.addr = l.Start("proxy", append(l.settings(name, terms), "TARGET_URL=http://"+l.Serve(c.to))...)
 	return c
 }
 

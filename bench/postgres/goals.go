@@ -105,7 +105,7 @@ func (s *side) flood(keys int) (requests, refused float64) {
 	script := fmt.Sprintf("request = function() return wrk.format(nil, nil, {[\"X-User\"] = tostring(math.random(%d))}) end\n", keys)
 	runs := make([]rig.WrkRun, len(s.addrs))
 	rig.Together(len(runs), func(i int) {
-		runs[i] = rig.Must(rig.Wrk{URL: "http://" + s.addrs[i] + s.path, Connections: goalConnections, For: goalTime, Script: script}.Run(s.lab.Ctx))
+		runs[i] = rig.Wrk{URL: "http://" + s.addrs[i] + s.path, Connections: goalConnections, For: goalTime, Script: script}.Run(s.lab.Ctx)
 	})
 	for _, run := range runs {
 		requests, refused = requests+run.Requests, refused+float64(run.Failed)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -53,10 +52,13 @@ func play(ctx context.Context, t turn, side Side, tools string) (score Score, v 
 }
 
 func (st *stage) setUp(round int) {
-	st.target = rig.Must(freeport.Addr())
 	if st.s.Varied || st.s.SlowShare > 0 {
-		st.serve(round)
+		stop := make(chan struct{})
+		st.Keep(func() { close(stop) }) // after the proxies have ended
+		st.own = newTarget(st.s, uint64(round), stop)
+		st.target = st.Serve(st.own)
 	} else {
+		st.target = rig.Must(freeport.Addr())
 		st.startTarget()
 	}
 	if st.s.Redis && st.side.env != nil {
@@ -64,7 +66,8 @@ func (st *stage) setUp(round int) {
 		st.env = append(slices.Clone(st.env), "RATE_LIMIT_ALGORITHM=token", "RATE_LIMIT_FILL_RATE=10000", "RATE_LIMIT_CAPACITY=10000", "REDIS_HOST="+st.redis.Addr)
 	}
 	if st.side.advisor {
-		st.startAdvisor()
+		_, _, follow := st.Advisor(capacityKnown, limitRate, 50*time.Millisecond)
+		st.env = slices.Concat(st.env, follow, []string{"ADAPTIVE_UPDATE_INTERVAL=5s"})
 	}
 	for range st.s.Proxies {
 		st.fronts = append(st.fronts, st.front())
@@ -76,28 +79,6 @@ func (st *stage) startTarget() {
 	st.process = st.StartAt("target", st.target, fmt.Sprintf("TARGET_WORKERS=%d", st.s.Workers),
 		"TARGET_DELAY="+st.s.Phases[0].Delay.String(), "TARGET_DELAY_DIST=exponential", fmt.Sprintf("TARGET_QUEUE=%d", st.s.Queue))
 	st.Keep(st.process.Kill) // what waits in its queue is not awaited
-}
-
-// serve starts a target in this process, which outlasts the proxies.
-func (st *stage) serve(round int) {
-	ctx, cancel := context.WithCancel(context.Background())
-	st.own = newTarget(st.s, uint64(round), ctx.Done())
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		_ = rig.Serve(ctx, st.target, st.own)
-	}()
-	st.Keep(func() {
-		cancel()
-		<-over
-	})
-}
-
-// startAdvisor starts an advisor and adds its address to the proxies' settings.
-func (st *stage) startAdvisor() {
-	bounds := []string{fmt.Sprintf("LIMIT_MIN_RPS=%d", limitRate/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limitRate)}
-	_, addr := st.Start("advisor", append([]string{fmt.Sprintf("CAPACITY_RPS=%d", capacityKnown), "SLO_P95=50ms", "STATE_FILE=" + filepath.Join(st.Dir, "state")}, bounds...)...)
-	st.env = slices.Concat(st.env, bounds, []string{"ADAPTIVE_MODE=true", "ADVISOR_URL=http://" + addr, "ADAPTIVE_UPDATE_INTERVAL=5s"})
 }
 
 // connections is the number of connections of all clients, which are opened before the first

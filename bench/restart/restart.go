@@ -57,17 +57,10 @@ func newRun(addr, target string) *run {
 // Run restarts the proxy 20 times, or the number of times in args. It fails if a client
 // noticed.
 func Run(ctx context.Context, args []string, out io.Writer) error {
-	n, err := rig.Number{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args)
-	if err != nil {
-		return err
-	}
 	l := &rig.Lab{Out: out}
 	return l.Run(ctx, func() {
-		r := newRun(rig.Must(freeport.Addr()), rig.Must(freeport.Addr()))
-		serving := l.Ctx
-		var target sync.WaitGroup
-		target.Go(func() { _ = rig.Serve(serving, r.target, rig.Misbehaviour()) })
-		l.Keep(target.Wait)
+		n := rig.Must(rig.Number{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args))
+		r := newRun(rig.Must(freeport.Addr()), l.Serve(rig.Misbehaviour()))
 		first := r.launch(l, 0)
 		rig.Check(first.AwaitPort(l.Ctx, r.addr))
 		fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old one drains\n\n", n, calm)

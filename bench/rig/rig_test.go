@@ -200,8 +200,8 @@ func TestServeEnds(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	stop := testkit.Must(Watch(os.Getpid()))(t)
-	u, err := stop()
+	var u Usage
+	err := Try(func() { u = Watch(os.Getpid(), func() {}) })
 	if err != nil || u.RSSBefore <= 0 || u.RSSPeak < u.RSSBefore || u.Over <= 0 {
 		t.Errorf("used %+v, %v", u, err)
 	}
@@ -211,7 +211,7 @@ func TestWatch(t *testing.T) {
 	if n, err := Descriptors(os.Getpid()); err != nil || n < 3 {
 		t.Errorf("%d descriptors, %v", n, err)
 	}
-	if _, err := Watch(1 << 30); err == nil {
+	if err := Try(func() { Watch(1<<30, func() {}) }); err == nil {
 		t.Error("a process that is none is watched")
 	}
 }

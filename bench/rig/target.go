@@ -10,8 +10,22 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
+
+// Serve serves h at a free address until the current part ends, and then closes all connections.
+func (l *Lab) Serve(h http.Handler) (addr string) {
+	ln := Must(net.Listen("tcp", "127.0.0.1:0"))
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = serve(ctx, ln, h) })
+	l.Keep(func() {
+		cancel()
+		serving.Wait()
+	})
+	return ln.Addr().String()
+}
 
 // Serve serves h at addr until ctx ends, then closes all connections.
 func Serve(ctx context.Context, addr string, h http.Handler) error {
@@ -19,6 +33,10 @@ func Serve(ctx context.Context, addr string, h http.Handler) error {
 	if err != nil {
 		return err
 	}
+	return serve(ctx, ln, h)
+}
+
+func serve(ctx context.Context, ln net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, ConnContext: smallBuffer}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()

@@ -3,7 +3,12 @@ package rig
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"sync"
+	"time"
+
+	"weir/internal/every"
 )
 
 // Experiments are scripts whose steps nearly all may fail, and every failure ends the part that
@@ -58,4 +63,27 @@ func Together(n int, do func(i int)) {
 	}
 	all.Wait()
 	Check(errors.Join(errs...))
+}
+
+// Meanwhile calls do once per pause while play plays. An error of either ends the current Try
+// afterwards.
+func Meanwhile(pause time.Duration, do, play func()) {
+	over := make(chan struct{})
+	Together(2, func(i int) {
+		if i == 0 {
+			every.Pause(over, pause, func(time.Time) { do() })
+			return
+		}
+		defer close(over)
+		play()
+	})
+}
+
+// ReadOptional reads a file; nil if there is none.
+func ReadOptional(file string) []byte {
+	text, err := os.ReadFile(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		Check(err)
+	}
+	return text
 }

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"weir/internal/every"
 )
 
 // Usage is what a process used over a span.
@@ -32,35 +30,20 @@ func (u Usage) Cores() float64 {
 // watchStep is the interval between samples of memory.
 const watchStep = 50 * time.Millisecond
 
-// Watch samples a process until stop is called, which returns what it used. It fails if the
-// process has ended.
-func Watch(pid int) (stop func() (Usage, error), err error) {
-	u := Usage{}
-	if u.RSSBefore, err = RSS(pid); err != nil {
-		return nil, err
-	}
-	before, err := CPU(pid)
-	if err != nil {
-		return nil, err
-	}
+// Watch returns what a process uses while play plays. It ends the current Try if the process has
+// ended.
+func Watch(pid int, play func()) Usage {
+	u := Usage{RSSBefore: Must(RSS(pid))}
 	u.RSSPeak = u.RSSBefore
-	began, over, done := time.Now(), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		every.Pause(over, watchStep, func(time.Time) {
-			if rss, err := RSS(pid); err == nil {
-				u.RSSPeak = max(u.RSSPeak, rss)
-			}
-			u.KernelPeak = max(u.KernelPeak, socketMemory())
-		})
-	}()
-	return func() (Usage, error) {
-		close(over)
-		<-done
-		after, err := CPU(pid)
-		u.CPU, u.Over = after-before, time.Since(began)
-		return u, err
-	}, nil
+	before, began := Must(CPU(pid)), time.Now()
+	Meanwhile(watchStep, func() {
+		if rss, err := RSS(pid); err == nil {
+			u.RSSPeak = max(u.RSSPeak, rss)
+		}
+		u.KernelPeak = max(u.KernelPeak, socketMemory())
+	}, play)
+	u.CPU, u.Over = Must(CPU(pid))-before, time.Since(began)
+	return u
 }
 
 // socketMemory returns the size of the buffers of all TCP sockets in bytes; 0 if it is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -68,6 +69,15 @@ func (l *Lab) StartApart(files int, env ...string) *Proxy {
 	l.Keep(p.Kill)
 	Check(p.AwaitPort(l.Ctx, p.Addr))
 	return p
+}
+
+// Advisor starts an advisor of a target with a known capacity and a bound of its p95. It recommends
+// a tenth to five times the limit; all rates are per second. follow are the settings of proxies
+// that ask it. It ends with the current part.
+func (l *Lab) Advisor(capacity, limit int, slo time.Duration) (p *Process, addr string, follow []string) {
+	bounds := []string{fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit)}
+	p, addr = l.Start("advisor", append(bounds, fmt.Sprintf("CAPACITY_RPS=%d", capacity), "SLO_P95="+slo.String(), "STATE_FILE="+filepath.Join(l.Dir, "state"))...)
+	return p, addr, append(bounds, "ADAPTIVE_MODE=true", "ADVISOR_URL=http://"+addr)
 }
 
 // A Master is a proxy that decides for sidecars and forwards nothing.

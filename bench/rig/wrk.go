@@ -8,8 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -32,14 +32,6 @@ type WrkRun struct {
 	CPU       time.Duration // of wrk itself
 }
 
-// Expect checks that no request failed or, if refused, that nearly all were refused.
-func (r WrkRun) Expect(refused bool) error {
-	if got := float64(r.Failed) / max(r.Requests, 1); refused && got < 0.99 || !refused && got > 0 {
-		return fmt.Errorf("%.1f %% of its answers are not 2xx, so the comparison is not valid", 100*got)
-	}
-	return nil
-}
-
 // Turns runs n sides in turn and returns the runs of each. The order is reversed in every other
 // round, so that slow changes of the machine affect all sides alike.
 func Turns[R any](rounds, n int, run func(side int) R) [][]R {
@@ -55,19 +47,14 @@ func Turns[R any](rounds, n int, run func(side int) R) [][]R {
 	return runs
 }
 
-// Run runs wrk to its end.
-func (w Wrk) Run(ctx context.Context) (WrkRun, error) {
+// Run runs wrk to its end. It ends the current Try if that fails.
+func (w Wrk) Run(ctx context.Context) WrkRun {
 	args := []string{"-t1", "-c" + strconv.Itoa(w.Connections), "-d" + strconv.Itoa(int(w.For.Seconds())) + "s", "--latency"}
 	if w.Script != "" {
-		dir, err := os.MkdirTemp("", "weir-wrk-")
-		if err != nil {
-			return WrkRun{}, err
-		}
+		dir := Must(os.MkdirTemp("", "weir-wrk-"))
 		defer os.RemoveAll(dir)
 		file := filepath.Join(dir, "wrk.lua")
-		if err := os.WriteFile(file, []byte(w.Script), 0o600); err != nil {
-			return WrkRun{}, err
-		}
+		Check(os.WriteFile(file, []byte(w.Script), 0o600))
 		args = append(args, "-s", file)
 	}
 	if w.Header != "" {
@@ -76,11 +63,11 @@ func (w Wrk) Run(ctx context.Context) (WrkRun, error) {
 	cmd := exec.CommandContext(ctx, "wrk", append(args, w.URL)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return WrkRun{}, fmt.Errorf("wrk %s: %w\n%s", w.URL, err, out)
+		Check(fmt.Errorf("wrk %s: %w\n%s", w.URL, err, out))
 	}
-	r, err := parseWrk(string(out))
+	r := Must(parseWrk(string(out)))
 	r.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return r, err
+	return r
 }
 
 var (
@@ -99,15 +86,10 @@ func parseWrk(text string) (r WrkRun, err error) {
 	var errs [3]error
 	r.Requests, errs[0] = strconv.ParseFloat(total[1], 64)
 	r.PerSecond, errs[1] = strconv.ParseFloat(rate[1], 64)
-	r.P50, errs[2] = time.ParseDuration(median[1] + strings.Replace(median[2], "us", "µs", 1))
-	if bad := wrkBad.FindStringSubmatch(text); bad != nil {
-		r.Failed, _ = strconv.Atoi(bad[1])
-	}
-	if bad := wrkErrors.FindStringSubmatch(text); bad != nil {
-		for _, n := range bad[1:] {
-			count, _ := strconv.Atoi(n)
-			r.Failed += count
-		}
+	r.P50, errs[2] = time.ParseDuration(median[1] + median[2])
+	for _, n := range slices.Concat(wrkBad.FindStringSubmatch(text), wrkErrors.FindStringSubmatch(text)) {
+		count, _ := strconv.Atoi(n) // 0 for a whole match
+		r.Failed += count
 	}
 	return r, errors.Join(errs[:]...)
 }
@@ -120,7 +102,7 @@ type Contestant struct {
 	Process *Process // whose CPU time and memory are measured; nil for none
 	Redis   *Redis   // that it uses; nil for none
 	Own     string   // address of its metrics, for the commands of its store; empty for none
-	Refuses bool     // all answers should be refusals
+	Refuses bool     // nearly all answers should be refusals; otherwise none may be
 }
 
 // A Sample is one run against a Contestant.
@@ -149,16 +131,19 @@ func (c *Contestant) Sample(ctx context.Context, connections int, span time.Dura
 
 func (c *Contestant) sample(ctx context.Context, connections int, span time.Duration) Sample {
 	cpuBefore, commandsBefore := c.spent(ctx)
-	stop := func() (Usage, error) { return Usage{}, nil }
-	if c.Process != nil {
-		stop = Must(Watch(c.Process.Pid()))
-	}
 	w := c.Wrk
 	w.Connections, w.For = connections, span
-	r, err := w.Run(ctx)
-	used, watched := stop()
-	Check(errors.Join(err, watched))
-	Check(r.Expect(c.Refuses))
+	var r WrkRun
+	var used Usage
+	run := func() { r = w.Run(ctx) }
+	if c.Process == nil {
+		run()
+	} else {
+		used = Watch(c.Process.Pid(), run)
+	}
+	if failed := float64(r.Failed) / max(r.Requests, 1); c.Refuses && failed < 0.99 || !c.Refuses && failed > 0 {
+		Check(fmt.Errorf("%.1f %% of its answers are not 2xx, so the comparison is not valid", 100*failed))
+	}
 	cpu, commands := c.spent(ctx)
 	n := max(r.Requests, 1)
 	each := func(d time.Duration) float64 { return 1e6 * d.Seconds() / n }

@@ -119,7 +119,8 @@ func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.W
 		fmt.Fprintf(out, "  ▶ %d of %d: %s\n", i+1, len(cases), c)
 		var r *Run
 		for try := 1; try == 1 || try <= tries && r.Load.Verdict == "INVALID"; try++ {
-			rig.In(c.String(), func() { r = rig.Must(play(ctx, c, o.Compress, out)) })
+			st := &stage{Lab: new(rig.Lab)}
+			rig.In(c.String(), func() { rig.Check(st.Run(ctx, func() { r = st.play(c, o.Compress, out) })) })
 		}
 		runs = append(runs, r)
 	}

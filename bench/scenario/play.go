@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
-	"sync"
+	"slices"
 	"syscall"
 	"time"
 
@@ -23,29 +22,21 @@ type stage struct {
 	advisor *rig.Process // nil for none
 }
 
-func play(ctx context.Context, c Case, compress float64, out io.Writer) (run *Run, err error) {
-	st := &stage{Lab: new(rig.Lab)}
-	err = st.Run(ctx, func() { run = st.play(c, compress, out) })
-	return run, err
-}
-
 func (st *stage) play(c Case, compress float64, out io.Writer) *Run {
 	s := find(c.Scenario)
 	st.setUp(c, s, compress)
 	run := &Run{Case: c, Compress: compress}
-	watched, stop := context.WithCancel(st.Ctx)
-	var read []reading
-	var wg sync.WaitGroup
-	wg.Go(func() { read = readings(watched, st.ProxyAddrs[0], st.TargetAddr) })
+	ctx := st.Ctx // During replaces it
+	read := appendReading(ctx, nil, st.Rig)
 	began := time.Now()
-	run.Load = st.During(func() {
-		for _, t := range s.Troubles {
-			st.Wait(began.Add(t.At))
-			run.Troubles = append(run.Troubles, st.do(t.Name, began))
-		}
-	}, rig.Load{URL: st.URL(0), Steps: s.steps(compress), Progress: out})[0]
-	stop()
-	wg.Wait()
+	rig.Meanwhile(sampleStep, func() { read = appendReading(ctx, read, st.Rig) }, func() {
+		run.Load = st.During(func() {
+			for _, t := range s.Troubles {
+				st.Wait(began.Add(t.At))
+				run.Troubles = append(run.Troubles, st.do(t.Name, began))
+			}
+		}, rig.Load{URL: st.URL(0), Steps: s.steps(compress), Progress: out})[0]
+	})
 	for i := range run.Troubles { // relative to the start of the load
 		run.Troubles[i].At -= run.Load.StartedAt.Sub(began)
 	}
@@ -67,10 +58,12 @@ func (st *stage) setUp(c Case, s *Scenario, compress float64) {
 	env := []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + c.Algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
 		fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit/5), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}
 	if c.Advisor {
-		// The advisor's clock is compressed even if the scenario is not: in real time there
-		// would be one update in half a minute.
-		env = append(env, "ADAPTIVE_MODE=true", "ADVISOR_URL=http://"+st.startAdvisor(s), fmt.Sprintf("ADAPTIVE_UPDATE_INTERVAL=%v", adviceStep),
-			fmt.Sprintf("ADAPTIVE_TIME_SCALE=%g", compress), fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit))
+		// It knows the target's capacity and a day of the scenario. Its clock is compressed even if
+		// the scenario is not: in real time there would be one update in half a minute.
+		p, addr, follow := st.Advisor(capacity, limit, slo)
+		st.advisor = p
+		rig.In("send the past to the advisor", func() { sendPast(st.Ctx, addr, s, time.Now()) })
+		env = slices.Concat(env, follow, []string{fmt.Sprintf("ADAPTIVE_UPDATE_INTERVAL=%v", adviceStep), fmt.Sprintf("ADAPTIVE_TIME_SCALE=%g", compress)})
 	}
 	kind := rig.OwnStore
 	if c.Store == "redis" {
@@ -78,14 +71,6 @@ func (st *stage) setUp(c Case, s *Scenario, compress float64) {
 	}
 	st.Rig = st.Lab.Rig(rig.Topology{Store: kind, Proxy: env,
 		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", workers), "TARGET_DELAY=" + delay.String(), "TARGET_DELAY_DIST=exponential"}})
-}
-
-// startAdvisor starts an advisor that knows the target's capacity and a day of the scenario.
-func (st *stage) startAdvisor(s *Scenario) (addr string) {
-	st.advisor, addr = st.Start("advisor", fmt.Sprintf("CAPACITY_RPS=%d", capacity), "SLO_P95="+slo.String(),
-		fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit), "STATE_FILE="+filepath.Join(st.Dir, "state"))
-	rig.In("send the past to the advisor", func() { sendPast(st.Ctx, addr, s, time.Now()) })
-	return addr
 }
 
 // past is the length of the history that the advisor receives, before compression.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/every"
 )
 
 // sampleStep is the interval at which metrics are read.
@@ -18,19 +17,15 @@ type reading struct {
 	proxy, target rig.Samples
 }
 
-// readings reads the metrics of a proxy and a target until ctx ends. Failed readings are
-// skipped, as programs may have been killed.
-func readings(ctx context.Context, proxyAddr, targetAddr string) (list []reading) {
-	read := func(time.Time) {
-		at := time.Now() // the tick may be older
-		p, err1 := rig.Scrape(ctx, proxyAddr)
-		t, err2 := rig.Scrape(ctx, targetAddr)
-		if err1 == nil && err2 == nil {
-			list = append(list, reading{at, p, t})
-		}
+// appendReading appends the metrics of the first proxy and the target. If that fails, it appends
+// nothing, as programs may have been killed.
+func appendReading(ctx context.Context, list []reading, r *rig.Rig) []reading {
+	at := time.Now()
+	p, err1 := rig.Scrape(ctx, r.ProxyAddrs[0])
+	t, err2 := rig.Scrape(ctx, r.TargetAddr)
+	if err1 == nil && err2 == nil {
+		list = append(list, reading{at, p, t})
 	}
-	read(time.Now())
-	every.Pause(ctx.Done(), sampleStep, read)
 	return list
 }
 

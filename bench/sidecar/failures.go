@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -57,14 +56,11 @@ func signal(s syscall.Signal) func(*scene) {
 // divert redirects the sidecar to a server with a fixed answer.
 func divert(status int, body string) func(*scene) {
 	return func(at *scene) {
-		l := rig.Must(net.Listen("tcp", "127.0.0.1:0"))
-		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		addr := at.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
 			_, _ = w.Write([]byte(body))
-		})}
-		go func() { _ = s.Serve(l) }()
-		at.Keep(func() { _ = s.Close() })
-		at.relay.To(l.Addr().String)
+		}))
+		at.relay.To(func() string { return addr })
 		at.relay.Cut()
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
-	"weir/internal/freeport"
 )
 
 const (
@@ -56,11 +55,8 @@ func (l *lab) forwarding() {
 
 // checks compares refusals of the decision port with those of the data port.
 func (l *lab) checks() {
-	addr := rig.Must(freeport.Addr())
-	_, port, _ := strings.Cut(addr, ":")
-	p, own := l.Start("proxy", "TARGET_URL=http://"+addr, "DECISION_PORT="+port, "GATE=off", "EVENT_LOOPS=1", "RATE_LIMIT_LIMIT=1", "RATE_LIMIT_WINDOW=3153600000")
-	rig.Check(p.AwaitPort(l.Ctx, addr))
-	all := []rig.Contestant{{Name: "refused by the proxy", Wrk: rig.Wrk{URL: "http://" + own + "/api/test"}, Refuses: true}, {Name: "refused by /check", Wrk: rig.Wrk{URL: "http://" + addr + "/check/path/api/test"}, Refuses: true}}
+	m := l.master("TARGET_URL=http://"+l.target(), "GATE=off", "RATE_LIMIT_LIMIT=1", "RATE_LIMIT_WINDOW=3153600000")
+	all := []rig.Contestant{{Name: "refused by the proxy", Wrk: rig.Wrk{URL: "http://" + m.Own + "/api/test"}, Refuses: true}, {Name: "refused by /check", Wrk: rig.Wrk{URL: "http://" + m.Addr + "/check/path/api/test"}, Refuses: true}}
 	runs := l.run(all, connections)
 	t := report.NewTable(" | answers/s")
 	for i, c := range all {

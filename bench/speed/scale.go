@@ -105,7 +105,7 @@ func (l *lab) loadgenMost() {
 	url := "http://" + l.target() + "/api/test"
 	runs := rig.Turns(l.rounds, 2, func(i int) rig.Sample {
 		if i == 0 {
-			w := rig.Must(rig.Wrk{URL: url, Connections: connections, For: l.span}.Run(l.Ctx))
+			w := rig.Wrk{URL: url, Connections: connections, For: l.span}.Run(l.Ctx)
 			return rig.Sample{PerSecond: w.PerSecond, CPU: 1e6 * w.CPU.Seconds() / max(w.Requests, 1)}
 		}
 		r := l.Load(rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1, Timeout: 500 * time.Millisecond})[0]
