@@ -82,8 +82,8 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 // launch starts the proxy of a generation, named by it in Via; all but the first take over the
 // port.
 func (r *run) launch(l *rig.Lab, generation int) *rig.Process {
-	p := rig.Must(rig.Launch("proxy", r.addr, 0, []string{"TARGET_URL=http://" + r.target, "RATE_LIMIT_LIMIT=1000000000",
-		fmt.Sprintf("VIA_NAME=%s%d", viaPrefix, generation), fmt.Sprintf("TAKEOVER=%t", generation > 0)}))
+	p := rig.Launch("proxy", r.addr, 0, []string{"TARGET_URL=http://" + r.target, "RATE_LIMIT_LIMIT=1000000000",
+		fmt.Sprintf("VIA_NAME=%s%d", viaPrefix, generation), fmt.Sprintf("TAKEOVER=%t", generation > 0)})
 	l.Keep(p.Kill)
 	return p
 }

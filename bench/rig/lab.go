@@ -117,9 +117,10 @@ func (l *Lab) Run(ctx context.Context, play func()) (err error) {
 }
 
 // Keep registers end to be called by the next End, at the latest when the current part ends.
-func (l *Lab) Keep(end func()) {
-	l.ends = append(l.ends, func() error { end(); return nil })
-}
+func (l *Lab) Keep(end func()) { l.keep(func() error { end(); return nil }) }
+
+// keep is Keep with an end that may fail, which then End does.
+func (l *Lab) keep(end func() error) { l.ends = append(l.ends, end) }
 
 // End calls what was registered, the last first.
 func (l *Lab) End() {
@@ -131,13 +132,6 @@ func (l *Lab) End() {
 	Check(err)
 }
 
-// keep registers a program to be stopped by the next End, which fails as Stop does. It may be stopped
-// or killed before.
-func (l *Lab) keep(p *Process) *Process {
-	l.ends = append(l.ends, p.Stop)
-	return p
-}
-
 // Start starts one of our programs at a free address and waits until it answers. It ends with the
 // current part.
 func (l *Lab) Start(name string, env ...string) (*Process, string) {
@@ -145,9 +139,10 @@ func (l *Lab) Start(name string, env ...string) (*Process, string) {
 	return l.StartAt(name, addr, env...), addr
 }
 
-// StartAt is Start at an address.
+// StartAt is Start at an address. The program may be stopped or killed before the part ends.
 func (l *Lab) StartAt(name, addr string, env ...string) *Process {
-	p := l.keep(Must(Launch(name, addr, 0, env)))
+	p := Launch(name, addr, 0, env)
+	l.keep(p.Stop)
 	Check(p.AwaitPort(l.Ctx, addr))
 	return p
 }
@@ -157,7 +152,7 @@ func (l *Lab) StartAt(name, addr string, env ...string) *Process {
 func (l *Lab) StartForeign(name, addr string, command ...string) *Process {
 	p := Must(Start(name, nil, command...))
 	p.Foreign = true
-	l.keep(p)
+	l.keep(p.Stop)
 	Check(p.AwaitPort(l.Ctx, addr))
 	return p
 }
@@ -165,7 +160,7 @@ func (l *Lab) StartForeign(name, addr string, command ...string) *Process {
 // Redis starts a Redis that ends with the current part. If it has crashed, the part fails.
 func (l *Lab) Redis() *Redis {
 	r := Must(StartRedis(l.Ctx))
-	l.ends = append(l.ends, r.End)
+	l.keep(r.End)
 	return r
 }
 
@@ -173,7 +168,7 @@ func (l *Lab) Redis() *Redis {
 // part fails.
 func (l *Lab) Postgres(settings ...string) *Postgres {
 	p := Must(StartPostgres(l.Ctx, settings...))
-	l.ends = append(l.ends, p.End)
+	l.keep(p.End)
 	return p
 }
 

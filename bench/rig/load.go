@@ -2,6 +2,7 @@ package rig
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -148,22 +149,14 @@ func (l *Lab) During(do func(), loads ...Load) []*Loaded {
 // nil. They are indented, so records leave them out. It returns the end of its output.
 func watched(cmd *exec.Cmd, progress io.Writer) (*tail, error) {
 	output := new(tail)
-	pr, pw := io.Pipe()
-	cmd.Stdout, cmd.Stderr = output, io.MultiWriter(pw, output)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for lines := bufio.NewScanner(pr); lines.Scan(); {
-			if progress != nil {
-				fmt.Fprintln(progress, "  "+lines.Text())
-			}
-		}
-		_, _ = io.Copy(io.Discard, pr)
-	}()
-	err := cmd.Run()
-	_ = pw.Close()
-	<-read
-	return output, err
+	cmd.Stdout = output
+	stderr := io.TeeReader(Must(cmd.StderrPipe()), output)
+	Check(cmd.Start())
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		fmt.Fprintln(cmp.Or(progress, io.Discard), "  "+lines.Text())
+	}
+	_, _ = io.Copy(io.Discard, stderr) // what follows a line that is too long
+	return output, cmd.Wait()
 }
 
 func (l Load) plan() map[string]any {

@@ -59,9 +59,8 @@ func (s Samples) Since(before Samples, family string, labels ...string) float64 
 }
 
 // Served returns how many requests to /api/test the target has answered with 200 so far.
-func Served(ctx context.Context, targetAddr string) (uint64, error) {
-	s, err := Scrape(ctx, targetAddr)
-	return uint64(s.Sum("http_server_requests_seconds_count", `uri="/api/test"`, `status="200"`)), err
+func (l *Lab) Served(targetAddr string) uint64 {
+	return uint64(l.Scrape(targetAddr).Sum("http_server_requests_seconds_count", `uri="/api/test"`, `status="200"`))
 }
 
 // Quantile returns a quantile of what a histogram has counted since an earlier moment, in its

@@ -30,7 +30,7 @@ const (
 // A Store is a server in which proxies share limits.
 type Store interface {
 	Kill()
-	Restart(ctx context.Context) error
+	Restart(ctx context.Context) // ends the current Try if it fails
 	Pid() int
 }
 
@@ -60,22 +60,19 @@ func StartRedis(ctx context.Context) (r *Redis, err error) {
 	err = Try(func() {
 		Check(Installed("redis-server"))
 		r = &Redis{Addr: Must(freeport.Addr()), dir: Must(os.MkdirTemp("", "weir-redis-"))}
-		if err := r.Restart(ctx); err != nil {
-			_ = r.End()
-			Check(err)
-		}
+		r.Restart(ctx)
 	})
+	if err != nil && r != nil {
+		_ = r.End()
+	}
 	return r, err
 }
 
 // Restart starts the server again after Kill, at the same address and empty.
-func (r *Redis) Restart(ctx context.Context) (err error) {
+func (r *Redis) Restart(ctx context.Context) {
 	host, port, _ := strings.Cut(r.Addr, ":")
-	r.Process, err = Start("redis-server", nil, "redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "", "--appendonly", "no")
-	if err != nil {
-		return err
-	}
-	return r.AwaitPort(ctx, r.Addr)
+	r.Process = Must(Start("redis-server", nil, "redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "", "--appendonly", "no"))
+	Check(r.AwaitPort(ctx, r.Addr))
 }
 
 // End kills the server and removes its folder. It fails if the server had crashed.
@@ -106,11 +103,12 @@ func StartPostgres(ctx context.Context, settings ...string) (p *Postgres, err er
 		}
 		// Other users may not have access to os.TempDir.
 		p = &Postgres{programs: filepath.Dir(found[len(found)-1]), settings: settings, Addr: Must(freeport.Addr()), dir: Must(os.MkdirTemp("/tmp", "weir-postgres-"))}
-		if err := Try(func() { p.prepare(); Check(p.Restart(ctx)) }); err != nil {
-			_ = p.End()
-			Check(err)
-		}
+		p.prepare()
+		p.Restart(ctx)
 	})
+	if err != nil && p != nil {
+		_ = p.End()
+	}
 	return p, err
 }
 
@@ -138,27 +136,20 @@ func (p *Postgres) command(name string, args ...string) *exec.Cmd {
 }
 
 // Restart starts the server again after Kill, at the same address and with its data.
-func (p *Postgres) Restart(ctx context.Context) (err error) {
+func (p *Postgres) Restart(ctx context.Context) {
 	host, port, _ := strings.Cut(p.Addr, ":")
 	args := []string{"-D", p.dir + "/data", "-h", host, "-p", port, "-k", "", "-c", "dynamic_shared_memory_type=mmap"}
 	for _, s := range p.settings {
 		args = append(args, "-c", s)
 	}
-	if p.Process, err = startCommand("postgres", p.command("postgres", args...)); err != nil {
-		return err
-	}
-	if err := p.AwaitPort(ctx, p.Addr); err != nil {
-		return err
-	}
+	p.Process = Must(startCommand("postgres", p.command("postgres", args...)))
+	Check(p.AwaitPort(ctx, p.Addr))
 	for !strings.Contains(p.Output(), "ready to accept connections") { // until then it refuses them
 		if ended, _ := p.Ended(); ended {
-			return fmt.Errorf("postgres ended while it was started:\n%s", p.Output())
+			Check(fmt.Errorf("postgres ended while it was started:\n%s", p.Output()))
 		}
-		if err := Wait(ctx, time.Millisecond); err != nil {
-			return err
-		}
+		Check(Wait(ctx, time.Millisecond))
 	}
-	return nil
 }
 
 // URL returns the URL of the database.

@@ -65,7 +65,7 @@ type Proxy struct {
 func (l *Lab) StartApart(files int, env ...string) *Proxy {
 	p := &Proxy{Addr: Must(freeport.Addr()), Admin: Must(freeport.Addr())}
 	_, port, _ := strings.Cut(p.Admin, ":")
-	p.Process = Must(Launch("proxy", p.Addr, files, append([]string{"ADMIN_PORT=" + port}, env...)))
+	p.Process = Launch("proxy", p.Addr, files, append([]string{"ADMIN_PORT=" + port}, env...))
 	l.Keep(p.Kill)
 	Check(p.AwaitPort(l.Ctx, p.Addr))
 	return p
@@ -107,17 +107,13 @@ func (m *Master) Restart() {
 
 // Launch starts one of our programs at addr and does not wait for it. files limits its
 // descriptors; 0 means our own limit.
-func Launch(name, addr string, files int, env []string) (*Process, error) {
-	bin, err := Binary(name)
-	if err != nil {
-		return nil, err
-	}
+func Launch(name, addr string, files int, env []string) *Process {
 	host, port, _ := strings.Cut(addr, ":")
-	command := []string{bin}
+	command := []string{Must(Binary(name))}
 	if files > 0 {
-		command = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0"`, files), bin}
+		command = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0"`, files)}, command...)
 	}
-	return Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), command...)
+	return Must(Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), command...))
 }
 
 // URL returns the URL of the target's service through a proxy.

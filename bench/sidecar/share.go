@@ -78,7 +78,7 @@ func (s *sharing) watch() {
 	before := uint64(0)
 	for n := 1; n < int(shareTime.Seconds())-1; n++ {
 		s.Wait(first.Add(time.Duration(n) * time.Second))
-		served := rig.Must(rig.Served(s.Ctx, s.target))
+		served := s.Served(s.target)
 		s.admitted = append(s.admitted, served-before)
 		what := ""
 		switch n {
