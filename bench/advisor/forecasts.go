@@ -2,11 +2,8 @@ package advisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,7 +45,7 @@ func forecasts(ctx context.Context, out, progress io.Writer) {
 
 // replay returns nil if there is no such file.
 func replay(d backtest.Dataset) *replayed {
-	text := optional("trace", filepath.Join(traceDir, d.File))
+	text := rig.ReadOptional(filepath.Join(traceDir, d.File))
 	if text == nil {
 		return nil
 	}
@@ -62,19 +59,10 @@ func replay(d backtest.Dataset) *replayed {
 		r.cold = append(r.cold, r.run.ColdStart(h))
 		r.spikes = append(r.spikes, r.run.Spikes(h, span))
 	}
-	if text := optional("reference forecasts", filepath.Join(referenceDir, d.Name+".json")); text != nil {
+	if text := rig.ReadOptional(filepath.Join(referenceDir, d.Name+".json")); text != nil {
 		r.others = rig.Must(r.run.Compare(rig.Must(backtest.ParseReference(text))))
 	}
 	return r
-}
-
-// optional reads a file; nil if there is none.
-func optional(what, file string) []byte {
-	text, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		rig.Check(fmt.Errorf("read %s: %w", what, err))
-	}
-	return text
 }
 
 func printForecasts(out io.Writer, list []*replayed) {

@@ -68,10 +68,7 @@ func traces(dir string) (all []*trace, madeUp bool) {
 // trace reads a source.
 func (s source) trace(dir string) *trace {
 	instant := func(text string) time.Time { return rig.Must(time.Parse(time.DateTime, text)) }
-	text, err := os.ReadFile(filepath.Join(dir, s.file))
-	if err != nil {
-		rig.Check(fmt.Errorf("read trace: %w", err))
-	}
+	text := rig.Must(os.ReadFile(filepath.Join(dir, s.file)))
 	read := rig.Must(s.read(s.name, s.step, text))
 	if s.start != "" {
 		read.Start = instant(s.start)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 )
 
@@ -93,9 +94,7 @@ func (s *Situation) judge(all []request, chance *rand.Rand) (score Score) {
 		}
 	}
 	slices.Sort(oks)
-	if score.OK = len(oks); score.OK > 0 {
-		score.P99 = oks[(99*len(oks)-1)/100].Seconds()
-	}
+	score.OK, score.P99 = len(oks), report.Quantile(oks, .99).Seconds()
 	if from, to, ok := s.bad(); ok {
 		if s.ideal(s.Phases[s.phase(from)]) > 0 {
 			score.Protected = s.settled(score.Course, from, to)

@@ -16,7 +16,7 @@ import (
 // open their connections: 12,000 in the situation steady.
 const ahead = 2 * time.Second
 
-// A stage holds the programs of one run.
+// A stage holds the programs of one run, and what the load generators say about themselves.
 type stage struct {
 	rig.Lab
 	s     *Situation
@@ -29,26 +29,22 @@ type stage struct {
 	process *rig.Process
 	target  string // its address
 	fronts  []string
-}
 
-// A verdict is the load generator's verdict on its own run.
-type verdict struct {
-	word    record.Verdict
+	verdict record.Verdict // the worst
 	reasons []string
-	lag     float64 // p99 of its lag while connections were idle, in seconds
+	lag     float64 // p99 while connections were idle, in seconds
 }
 
-// play runs the situation of a turn with a side.
-func play(ctx context.Context, t turn, side Side, tools string) (score Score, v verdict, err error) {
-	st := &stage{s: t.s, side: side, tools: tools, env: side.env}
+// play runs the situation of a turn with a side, and returns the stage, too.
+func play(ctx context.Context, t turn, side Side, tools string) (score Score, st *stage, err error) {
+	st = &stage{s: t.s, side: side, tools: tools, env: side.env}
 	err = st.Run(ctx, func() {
 		st.setUp(t.round)
-		var all []request
-		all, v = st.drive(time.Now().Add(ahead), t.round)
+		all := st.drive(time.Now().Add(ahead), t.round)
 		score = t.s.judge(all, rand.New(rand.NewPCG(uint64(t.round), 1)))
-		score.Lag = v.lag
+		score.Lag = st.lag
 	})
-	return score, v, err
+	return score, st, err
 }
 
 func (st *stage) setUp(round int) {
@@ -87,8 +83,8 @@ func (st *stage) startTarget() {
 // the load would start late.
 const connections, slowConnections = 6000, 200
 
-// drive sends the load, plays the trouble meanwhile, and returns the requests and the worst verdict of the generators.
-func (st *stage) drive(start time.Time, round int) (all []request, v verdict) {
+// drive sends the load, plays the trouble meanwhile, and returns the requests.
+func (st *stage) drive(start time.Time, round int) (all []request) {
 	var loads []rig.Load
 	add := func(addr, path string, share float64, connections int) {
 		loads = append(loads, rig.Load{URL: "http://" + addr + path, Steps: st.s.steps(share), Arrivals: "poisson",
@@ -103,7 +99,7 @@ func (st *stage) drive(start time.Time, round int) (all []request, v verdict) {
 	for i, l := range st.During(func() { st.trouble(start) }, loads...) {
 		late := l.StartedAt.Sub(start)
 		if late > step {
-			v.word, v.reasons = "INVALID", append(v.reasons, fmt.Sprintf("the load started %v late, the trouble did not", late))
+			st.verdict, st.reasons = record.Invalid, append(st.reasons, fmt.Sprintf("the load started %v late, the trouble did not", late))
 		}
 		for _, o := range l.Outcomes {
 			all = append(all, request{rig.Outcome{Due: o.Due + late, Done: o.Done + late, Status: o.Status}, i >= st.s.Proxies})
@@ -111,9 +107,9 @@ func (st *stage) drive(start time.Time, round int) (all []request, v verdict) {
 		if uint64(len(l.Outcomes)) != l.Due {
 			rig.Check(fmt.Errorf("%d requests were due, but there are %d outcomes", l.Due, len(l.Outcomes)))
 		}
-		v.word, v.reasons, v.lag = record.Worse(v.word, l.Verdict), append(v.reasons, l.Reasons...), max(v.lag, l.PacerLag.P99)
+		st.verdict, st.reasons, st.lag = record.Worse(st.verdict, l.Verdict), append(st.reasons, l.Reasons...), max(st.lag, l.PacerLag.P99)
 	}
-	return all, v
+	return all
 }
 
 func (st *stage) trouble(start time.Time) {

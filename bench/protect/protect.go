@@ -1,12 +1,11 @@
 package protect
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -72,8 +71,8 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 		l := &lab{Order: o, out: out, tools: tools, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
 		situations := rig.Must(o.chosen())
 		l.skip(ctx, situations)
-		rig.Check(l.resume())
-		rig.Check(l.playAll(ctx, situations))
+		l.resume()
+		l.playAll(ctx, situations)
 		err := l.report(situations)
 		if o.Only != "" || o.Shorter != 1 {
 			err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
@@ -147,32 +146,20 @@ func (l *lab) skip(ctx context.Context, situations []Situation) {
 }
 
 // load reads the runs of a file, which need not exist.
-func load(file string) (runs []Run, err error) {
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+func load(file string) (runs []Run) {
+	for line := range bytes.Lines(rig.ReadOptional(file)) {
 		var r Run
-		if json.Unmarshal(lines.Bytes(), &r) == nil { // the last line may be incomplete
+		if json.Unmarshal(line, &r) == nil { // the last line may be incomplete
 			runs = append(runs, r)
 		}
 	}
-	return runs, lines.Err()
+	return runs
 }
 
 // resume reads the recorded runs of this commit. It ignores those with uncommitted changes, which
 // may have changed since.
-func (l *lab) resume() (err error) {
-	l.runs, err = load(l.file)
-	l.runs = slices.DeleteFunc(l.runs, func(r Run) bool { return r.Commit != l.commit || strings.HasSuffix(r.Commit, "+") })
-	return err
+func (l *lab) resume() {
+	l.runs = slices.DeleteFunc(load(l.file), func(r Run) bool { return r.Commit != l.commit || strings.HasSuffix(r.Commit, "+") })
 }
 
 // played returns the recorded run of a situation, side and round.
@@ -187,23 +174,15 @@ func (l *lab) played(s *Situation, side string, round int) (run Run, ok bool) {
 }
 
 // keep adds a run to the file.
-func (l *lab) keep(r Run) error {
-	line, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
+func (l *lab) keep(r Run) {
+	line := rig.Must(json.Marshal(r))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runs = append(l.runs, r)
-	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(l.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(line, '\n'))
-	return errors.Join(err, f.Close())
+	rig.Check(os.MkdirAll(l.Dir, 0o755))
+	f := rig.Must(os.OpenFile(l.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644))
+	_, err := f.Write(append(line, '\n'))
+	rig.Check(errors.Join(err, f.Close()))
 }
 
 // A turn is what runs at the same time: one side, or all sides of a situation that run together.
@@ -252,42 +231,32 @@ func (l *lab) round(s *Situation, round int, chance *rand.Rand) (list []turn) {
 }
 
 // playAll plays the turns that have not been played.
-func (l *lab) playAll(ctx context.Context, situations []Situation) error {
+func (l *lab) playAll(ctx context.Context, situations []Situation) {
 	list, left := l.turns(situations)
 	for i, t := range list {
 		fmt.Fprintf(l.out, "  ▶ %d of %d, about %.0f min left: round %d, %s, %s\n", i+1, len(list), left.Minutes(), t.round, t.s.Name, strings.Join(t.sides, " and "))
 		left -= t.s.Length() + setUpTime
-		errs := make([]error, len(t.sides))
-		var wg sync.WaitGroup
-		for i, side := range t.sides {
-			wg.Go(func() { errs[i] = l.playOne(ctx, t, sideNamed(side)) })
-		}
-		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return fmt.Errorf("round %d of %s: %w", t.round, t.s.Name, err)
-		}
+		rig.In(fmt.Sprintf("round %d of %s", t.round, t.s.Name), func() {
+			rig.Together(len(t.sides), func(i int) { l.playOne(ctx, t, sideNamed(t.sides[i])) })
+		})
 	}
-	return nil
 }
 
 // playOne plays one side of a turn and records the run.
-func (l *lab) playOne(ctx context.Context, t turn, side Side) error {
+func (l *lab) playOne(ctx context.Context, t turn, side Side) {
 	for try := 1; ; try++ {
-		score, verdict, err := play(ctx, t, side, l.tools)
-		why := strings.Join(verdict.reasons, "; ")
+		score, st, err := play(ctx, t, side, l.tools)
+		if try == tries || ctx.Err() != nil || err == nil && st.verdict != record.Invalid {
+			rig.In(side.Name, func() { rig.Check(err) })
+			l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, st.verdict, time.Now().UTC().Truncate(time.Second), score})
+			return
+		}
+		why := strings.Join(st.reasons, "; ")
 		if err != nil {
 			why = err.Error()
 		}
-		again := try < tries && ctx.Err() == nil && (err != nil || verdict.word == "INVALID")
-		switch {
-		case again:
-			l.mu.Lock()
-			fmt.Fprintf(l.out, "  %s is repeated: %s\n", side.Name, strings.ReplaceAll(why, "\n", " "))
-			l.mu.Unlock()
-		case err != nil:
-			return fmt.Errorf("%s: %w", side.Name, err)
-		default:
-			return l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, verdict.word, time.Now().UTC().Truncate(time.Second), score})
-		}
+		l.mu.Lock()
+		fmt.Fprintf(l.out, "  %s is repeated: %s\n", side.Name, strings.ReplaceAll(why, "\n", " "))
+		l.mu.Unlock()
 	}
 }

@@ -44,9 +44,7 @@ func (l *lab) report(situations []Situation) error {
 		l.table(&situations[i])
 		missed = append(missed, l.missed(&situations[i])...)
 		if situations[i].Name == pictured {
-			if err := l.draw(&situations[i]); err != nil {
-				return err
-			}
+			l.draw(&situations[i])
 		}
 	}
 	if len(missed) > 0 {
@@ -68,8 +66,7 @@ func (l *lab) made(situations []Situation) (first, last time.Time) {
 	if len(ends) == 0 {
 		return first, last
 	}
-	slices.SortFunc(ends, time.Time.Compare)
-	return ends[0], ends[len(ends)-1]
+	return slices.MinFunc(ends, time.Time.Compare), slices.MaxFunc(ends, time.Time.Compare)
 }
 
 // missed describes the goals of a situation that the gate missed.
@@ -179,7 +176,7 @@ const (
 const coarse = 5
 
 // draw draws the courses of the runs with the median goodput, with and without the gate.
-func (l *lab) draw(s *Situation) error {
+func (l *lab) draw(s *Situation) {
 	c := chart.Chart{Title: fmt.Sprintf("A target for %.0f requests a second loses half its speed under %.0f a second", s.capacity(s.Phases[0]), s.Phases[0].Rate), Width: 1180, Height: 320, Steps: true,
 		X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Label: fmt.Sprintf("answers a second within %d ms, over time", s.InTime.Milliseconds())}}
 	if from, to, ok := s.bad(); ok {
@@ -198,7 +195,7 @@ func (l *lab) draw(s *Situation) error {
 	}{{"none", "without the gate", chart.Red}, {"gate", "with the gate, not configured", chart.Green}} {
 		runs := l.of(s, side.name)
 		if len(runs) == 0 {
-			return nil
+			return
 		}
 		slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(goodput(a), goodput(b)) })
 		var y []float64
@@ -213,5 +210,5 @@ func (l *lab) draw(s *Situation) error {
 	}
 	fmt.Fprintf(l.out, "\n%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.\n", Picture, s.Name)
 	result.Keep(l.out, Picture)
-	return (&report.Figure{Label: s.Name}).Draw(c, filepath.Join(l.Dir, Picture))
+	rig.Check((&report.Figure{Label: s.Name}).Draw(c, filepath.Join(l.Dir, Picture)))
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -62,7 +61,7 @@ func Run(ctx context.Context, p Plan, out io.Writer) error {
 				fmt.Fprintf(out, "\n%s: %v\n", part.Name, fault)
 			}
 		}
-		rig.Check(p.summary(out, done))
+		p.summary(out, done)
 	})
 }
 
@@ -83,17 +82,11 @@ func (p *Plan) keep(r *result.Record, fault error) finished {
 }
 
 func (p *Plan) refresh(r *result.Record) {
-	if p.Page == "" {
+	page := rig.ReadOptional(p.Page) // there is none without a name either
+	if page == nil {
 		return
 	}
-	page, err := os.ReadFile(p.Page)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	rig.In("refresh "+p.Page, func() {
-		rig.Check(err)
-		page = rig.Must(r.Refresh(page))
-	})
+	rig.In("refresh "+p.Page, func() { page = rig.Must(r.Refresh(page)) })
 	rig.Check(os.WriteFile(p.Page, page, 0o644))
 }
 
@@ -106,7 +99,7 @@ func (p *Plan) Show() error {
 	})
 }
 
-func (p *Plan) summary(out io.Writer, done []finished) error {
+func (p *Plan) summary(out io.Writer, done []finished) {
 	bad := 0
 	fmt.Fprintf(out, "\nSummary\n\n")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -127,16 +120,13 @@ func (p *Plan) summary(out io.Writer, done []finished) error {
 		}
 		fmt.Fprintf(w, "  %s\t%.0f s\t%s\n", f.record.Experiment, f.record.Took, says)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	rig.Check(w.Flush())
 	for _, f := range done {
 		for _, text := range f.worse {
 			fmt.Fprintf(out, "  worse: %s\n", text)
 		}
 	}
 	if bad > 0 {
-		return ErrFindings
+		rig.Check(ErrFindings)
 	}
-	return nil
 }
