@@ -124,10 +124,7 @@ func (f *field) print(out io.Writer, columns []string, cell func(name string, co
 // printAll prints measures of every contestant: the mean, and the worst.
 func (f *field) printAll(out io.Writer, title string, measures []measure) {
 	fmt.Fprintf(out, "\n### %s: %d runs, mean (worst)\n\n", title, len(f.plays))
-	var columns []string
-	for _, m := range measures {
-		columns = append(columns, m.name)
-	}
+	columns := report.Column(measures, func(m measure) string { return m.name })
 	f.print(out, columns, func(name string, column int) string {
 		m := &measures[column]
 		vs := f.over(name, m.of)
@@ -144,10 +141,7 @@ func (f *field) printAll(out io.Writer, title string, measures []measure) {
 func (f *field) printBy(out io.Writer, title string, part func(*played) string) {
 	fmt.Fprintf(out, "\n### Loss %% against the perfect gate by %s: median / mean (least … most of the seeds' means)\n\n", title)
 	parts, order := f.parts(part)
-	var columns []string
-	for _, key := range order {
-		columns = append(columns, fmt.Sprintf("%s (%d)", key, len(parts[key].plays)))
-	}
+	columns := report.Column(order, func(key string) string { return fmt.Sprintf("%s (%d)", key, len(parts[key].plays)) })
 	f.print(out, columns, func(name string, column int) string {
 		p := parts[order[column]]
 		vs := p.over(name, loss)

@@ -13,6 +13,7 @@ import (
 	"weir/advisor/series"
 	"weir/bench/backtest"
 	"weir/bench/closedloop"
+	"weir/bench/report"
 	"weir/bench/rig"
 )
 
@@ -59,10 +60,7 @@ func traces(dir string) (all []*trace, madeUp bool) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return synthetic(), true
 	}
-	for _, s := range sources {
-		all = append(all, s.trace(dir))
-	}
-	return all, false
+	return report.Column(sources, func(s source) *trace { return s.trace(dir) }), false
 }
 
 // trace reads a source.

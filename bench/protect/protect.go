@@ -16,6 +16,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"weir/bench/report"
 	"weir/bench/result"
 	"weir/bench/rig"
 	"weir/internal/service"
@@ -83,13 +84,8 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 
 // chosen returns the situations with the sides and rounds that the order selects.
 func (o *Order) chosen() (list []Situation, err error) {
-	var situations, sides []string
-	for _, s := range Situations() {
-		situations = append(situations, s.Name)
-	}
-	for _, s := range Sides() {
-		sides = append(sides, s.Name)
-	}
+	situations := report.Column(Situations(), func(s Situation) string { return s.Name })
+	sides := report.Column(Sides(), func(s Side) string { return s.Name })
 	words := strings.FieldsFunc(o.Only, func(r rune) bool { return r == ',' || r == ' ' })
 	for _, word := range words {
 		if !slices.Contains(situations, word) && !slices.Contains(sides, word) {
@@ -102,7 +98,7 @@ func (o *Order) chosen() (list []Situation, err error) {
 		return func(name string) bool { return len(named) > 0 && !slices.Contains(named, name) }
 	}
 	for _, s := range Situations() {
-		s = s.shorter(o.Shorter)
+		s.shorten(o.Shorter)
 		s.Sides = slices.DeleteFunc(slices.Clone(s.Sides), other(sides))
 		if o.Rounds > 0 {
 			s.Rounds = o.Rounds
@@ -214,7 +210,7 @@ func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
 }
 
 // round returns the turns of a situation in a round.
-func (l *lab) round(s *Situation, round int, chance *rand.Rand) (list []turn) {
+func (l *lab) round(s *Situation, round int, chance *rand.Rand) []turn {
 	var todo []string
 	for _, n := range chance.Perm(len(s.Sides)) {
 		if _, done := l.played(s, s.Sides[n], round); !done {
@@ -224,10 +220,7 @@ func (l *lab) round(s *Situation, round int, chance *rand.Rand) (list []turn) {
 	if s.Together && len(todo) > 0 {
 		return []turn{{s, todo, round}}
 	}
-	for _, side := range todo {
-		list = append(list, turn{s, []string{side}, round})
-	}
-	return list
+	return report.Column(todo, func(side string) turn { return turn{s, []string{side}, round} })
 }
 
 // playAll plays the turns that have not been played.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 )
 
@@ -111,15 +112,11 @@ func (s *Situation) Length() (sum time.Duration) {
 	return sum
 }
 
-// shorter returns the situation with phases that are shorter by a factor.
-func (s Situation) shorter(factor float64) Situation {
-	phases := make([]Phase, len(s.Phases))
+// shorten makes the phases shorter by a factor.
+func (s *Situation) shorten(factor float64) {
 	for i, p := range s.Phases {
-		p.For = time.Duration(float64(p.For) / factor)
-		phases[i] = p
+		s.Phases[i].For = time.Duration(float64(p.For) / factor)
 	}
-	s.Phases = phases
-	return s
 }
 
 // capacity returns how many requests per second the target can answer in a phase.
@@ -167,11 +164,8 @@ func (s *Situation) outage() (from, to time.Duration) {
 }
 
 // steps returns a share of the load.
-func (s *Situation) steps(share float64) (list []rig.Step) {
-	for _, p := range s.Phases {
-		list = append(list, rig.Step{For: p.For, Rate: p.Rate * share})
-	}
-	return list
+func (s *Situation) steps(share float64) []rig.Step {
+	return report.Column(s.Phases, func(p Phase) rig.Step { return rig.Step{For: p.For, Rate: p.Rate * share} })
 }
 
 // draw returns a random service time with the given mean.

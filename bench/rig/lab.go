@@ -59,20 +59,17 @@ func (l *Lab) Perform(ctx context.Context, e Experiment, args []string) error {
 
 // Choose returns the parts named by args in the order of all, or all parts if args is empty.
 // Unknown names are a usage error.
-func Choose(experiment string, all []Part, args []string) (chosen []Part, err error) {
-	var known []string
-	for _, p := range all {
-		known = append(known, p.Name)
-		if len(args) == 0 || slices.Contains(args, p.Name) {
-			chosen = append(chosen, p)
-		}
-	}
+func Choose(experiment string, all []Part, args []string) ([]Part, error) {
+	known := report.Column(all, func(p Part) string { return p.Name })
 	for _, arg := range args {
 		if !slices.Contains(known, arg) {
 			return nil, &service.ExitError{Status: 2, Err: fmt.Errorf("%s takes any of %s, not %q", experiment, strings.Join(known, ", "), arg)}
 		}
 	}
-	return chosen, nil
+	if len(args) == 0 {
+		return all, nil
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(p Part) bool { return !slices.Contains(args, p.Name) }), nil
 }
 
 // A Number is an optional numeric argument of an experiment.

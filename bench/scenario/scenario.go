@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 )
 
@@ -120,11 +121,10 @@ func (s *Scenario) peakEnds(compress float64) (ends []time.Duration) {
 }
 
 // steps returns the compressed rate.
-func (s *Scenario) steps(compress float64) (list []rig.Step) {
-	for _, p := range s.Pieces {
-		list = append(list, rig.Step{For: time.Duration(float64(p.For) / s.scale(compress)), Rate: p.Rate})
-	}
-	return list
+func (s *Scenario) steps(compress float64) []rig.Step {
+	return report.Column(s.Pieces, func(p Piece) rig.Step {
+		return rig.Step{For: time.Duration(float64(p.For) / s.scale(compress)), Rate: p.Rate}
+	})
 }
 
 // A Case is one run: a scenario with an algorithm and a store, with or without the advisor.

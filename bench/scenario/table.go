@@ -21,9 +21,7 @@ func show(out io.Writer, s *Scenario, runs []*Run) {
 
 func table(runs []*Run) *report.Table {
 	t := report.NewTable(columns)
-	for _, r := range runs {
-		t.Rows = append(t.Rows, r.cells())
-	}
+	t.Rows = report.Column(runs, (*Run).cells)
 	return t
 }
 
