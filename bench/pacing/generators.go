@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 	"weir/loadgen/pace"
 	"weir/loadgen/profile"
@@ -20,10 +22,12 @@ const (
 
 // A generator makes load at a constant rate.
 type generator struct {
-	name string
-	tool string // the program that must be installed; empty for ours
-	// run sends requests to addr for a span and returns the generator's own account.
-	run func(l *rig.Lab, addr string, rate int, span time.Duration) own
+	name    string
+	shards  int // of ours, on one schedule
+	process pace.Process
+	// command is that of a peer, which has the name of the program that must be installed. Words in
+	// braces are replaced.
+	command []string
 }
 
 // own is a generator's own account of its run, and its schedule.
@@ -34,33 +38,20 @@ type own struct {
 	says  record.Verdict // its verdict, if any
 }
 
-// generators returns ours and all peers that can hold a rate.
+// generators returns ours and all peers that can hold a rate. The rate of hey is per worker, that
+// of httperf of connections.
 func generators() []generator {
 	return []generator{
-		{name: "weir loadgen", run: ours(1, pace.Uniform)},
-		{name: "weir loadgen, 2 shards", run: ours(2, pace.Uniform)},
-		{name: "weir loadgen, poisson", run: ours(1, pace.Poisson)},
-		{name: "weir loadgen, poisson, 2 shards", run: ours(2, pace.Poisson)},
-		{"hey", "hey", peer(func(addr string, rate int, span time.Duration) []string {
-			workers := rate / heyRate // its rate is per worker
-			return []string{"hey", "-c", strconv.Itoa(workers), "-q", strconv.Itoa(heyRate), "-z", span.String(), url(addr)}
-		})},
-		{"httperf", "httperf", peer(func(addr string, rate int, span time.Duration) []string {
-			host, port, _ := net.SplitHostPort(addr)
-			n := int(span.Seconds() * float64(rate)) // its rate is of connections
-			return []string{"httperf", "--hog", "--server", host, "--port", port, "--uri", path, "--rate", strconv.Itoa(rate),
-				"--num-conns", strconv.Itoa(n), "--num-calls", "1", "--timeout", "5"}
-		})},
-		{"wrk2", "wrk2", peer(func(addr string, rate int, span time.Duration) []string {
-			return []string{"wrk2", "-t1", "-c64", "-R" + strconv.Itoa(rate), fmt.Sprintf("-d%ds", int(span.Seconds())), url(addr)}
-		})},
-		{"vegeta", "vegeta", peer(func(addr string, rate int, span time.Duration) []string {
-			return []string{"sh", "-c", "exec vegeta attack -rate=\"$1\" -duration=\"$2\" -output=/dev/null <<end\nGET $0\nend",
-				url(addr), strconv.Itoa(rate), span.String()}
-		})},
-		{"bombardier", "bombardier", peer(func(addr string, rate int, span time.Duration) []string {
-			return []string{"bombardier", "-c", "64", "-r", strconv.Itoa(rate), "-d", span.String(), url(addr)}
-		})},
+		{name: "weir loadgen", shards: 1},
+		{name: "weir loadgen, 2 shards", shards: 2},
+		{name: "weir loadgen, poisson", shards: 1, process: pace.Poisson},
+		{name: "weir loadgen, poisson, 2 shards", shards: 2, process: pace.Poisson},
+		{name: "hey", command: []string{"hey", "-c", "{workers}", "-q", strconv.Itoa(heyRate), "-z", "{span}", "{url}"}},
+		{name: "httperf", command: []string{"httperf", "--hog", "--server", "{host}", "--port", "{port}", "--uri", path, "--rate", "{rate}",
+			"--num-conns", "{requests}", "--num-calls", "1", "--timeout", "5"}},
+		{name: "wrk2", command: []string{"wrk2", "-t1", "-c64", "-R{rate}", "-d{seconds}s", "{url}"}},
+		{name: "vegeta", command: []string{"sh", "-c", "exec vegeta attack -rate={rate} -duration={span} -output=/dev/null <<end\nGET {url}\nend"}},
+		{name: "bombardier", command: []string{"bombardier", "-c", "64", "-r", "{rate}", "-d", "{span}", "{url}"}},
 	}
 }
 
@@ -71,39 +62,40 @@ const path = "/api/test"
 
 func url(addr string) string { return "http://" + addr + path }
 
-// peer returns a function that runs a third-party generator, which reports nothing about itself.
-// If it is far behind its schedule it is killed.
-func peer(command func(addr string, rate int, span time.Duration) []string) func(*rig.Lab, string, int, time.Duration) own {
-	return func(l *rig.Lab, addr string, rate int, span time.Duration) own {
-		words := command(addr, rate, span)
-		p := rig.Must(rig.Start(words[0], nil, words...))
-		defer p.Kill()
-		err := p.AwaitEnd(l.Ctx, span+lateMax)
-		if ended, _ := p.Ended(); !ended {
-			err = l.Ctx.Err()
-		}
-		rig.Check(err)
-		return own{}
+// peer runs a third-party generator, which reports nothing about itself. If it is far behind its
+// schedule it is killed.
+func (g *generator) peer(l *rig.Lab, addr string, rate int, span time.Duration) own {
+	host, port, _ := net.SplitHostPort(addr)
+	fill := strings.NewReplacer("{host}", host, "{port}", port, "{url}", url(addr), "{rate}", strconv.Itoa(rate), "{workers}", strconv.Itoa(rate/heyRate),
+		"{requests}", fmt.Sprint(int(span.Seconds()*float64(rate))), "{seconds}", fmt.Sprint(int(span.Seconds())), "{span}", span.String())
+	p := rig.Must(rig.Start(g.name, nil, report.Column(g.command, fill.Replace)...))
+	defer p.Kill()
+	err := p.AwaitEnd(l.Ctx, span+lateMax)
+	if ended, _ := p.Ended(); !ended {
+		err = l.Ctx.Err()
 	}
+	rig.Check(err)
+	return own{}
 }
 
-// ours returns a function that runs several of our generators on one schedule, which is
-// computed from the configuration.
-func ours(shards int, process pace.Process) func(*rig.Lab, string, int, time.Duration) own {
-	return func(l *rig.Lab, addr string, rate int, span time.Duration) own {
-		o := own{start: time.Now().Add(startAhead).Truncate(time.Millisecond), due: schedule(rate, span, process)}
-		loads := make([]rig.Load, shards)
-		for i := range loads {
-			loads[i] = rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i, Shards: shards, Arrivals: process.String()}
-		}
-		for _, r := range l.Load(loads...) { // the greatest lag and the worst verdict
-			if o.lag == nil || r.Lag.P99 > o.lag.P99 {
-				o.lag = &r.Lag
-			}
-			o.says = record.Worse(r.Verdict, o.says)
-		}
-		return o
+// run sends requests to addr for a span and returns the generator's own account. Several of our
+// generators have one schedule, which is computed from the configuration.
+func (g *generator) run(l *rig.Lab, addr string, rate int, span time.Duration) own {
+	if g.command != nil {
+		return g.peer(l, addr, rate, span)
 	}
+	o := own{start: time.Now().Add(startAhead).Truncate(time.Millisecond), due: schedule(rate, span, g.process)}
+	loads := make([]rig.Load, g.shards)
+	for i := range loads {
+		loads[i] = rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i, Shards: g.shards, Arrivals: g.process.String()}
+	}
+	for _, r := range l.Load(loads...) { // the greatest lag and the worst verdict
+		if o.lag == nil || r.Lag.P99 > o.lag.P99 {
+			o.lag = &r.Lag
+		}
+		o.says = record.Worse(r.Verdict, o.says)
+	}
+	return o
 }
 
 func schedule(rate int, span time.Duration, process pace.Process) (due []time.Duration) {

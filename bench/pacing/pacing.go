@@ -81,7 +81,7 @@ func loadAverage() string {
 func (l *lab) installed() (there []generator) {
 	var missing []string
 	for _, g := range generators() {
-		if g.tool != "" && rig.Installed(g.tool) != nil {
+		if g.command != nil && rig.Installed(g.name) != nil {
 			missing = append(missing, g.name)
 			continue
 		}

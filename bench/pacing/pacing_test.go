@@ -187,7 +187,7 @@ func TestTable(t *testing.T) {
 func TestPeer(t *testing.T) {
 	run := func(span time.Duration, command ...string) error {
 		var l rig.Lab
-		return l.Run(t.Context(), func() { peer(func(string, int, time.Duration) []string { return command })(&l, "", 0, span) })
+		return l.Run(t.Context(), func() { (&generator{command: command}).run(&l, "", 0, span) })
 	}
 	for _, c := range []struct {
 		command string
