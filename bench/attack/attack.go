@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 	"weir/internal/freeport"
 )
@@ -34,43 +35,28 @@ const (
 // Run plays the named attacks, or all, and prints a table. It fails if good requests failed,
 // attackers stayed connected, or the proxy ended or had a fault.
 func Run(ctx context.Context, names []string, out io.Writer) error {
-	most, err := attackers()
-	if err != nil {
-		return err
-	}
 	var l rig.Lab
-	var target string
-	var rows []*row // the first is the baseline
-	part := func(a *attack) rig.Part {
-		return rig.Part{Name: a.name, Play: func() {
-			r, alone := &row{attack: a}, new(rig.Lab)
-			rig.Check(alone.Run(l.Ctx, func() { r.play(alone, target) }))
-			rows = append(rows, r)
-			fmt.Fprintf(out, "  %s\n", r.line(rows[0]))
-		}}
-	}
-	var parts []rig.Part
-	for _, a := range attacks(most) {
-		parts = append(parts, part(&a))
-	}
-	chosen, err := rig.Choose("attack", parts, names)
-	if err != nil {
-		return err
-	}
-	err = l.Run(ctx, func() {
-		target = rig.Must(freeport.Addr())
+	return l.Run(ctx, func() {
+		most, target := rig.Must(attackers()), rig.Must(freeport.Addr())
+		var rows []*row // the first is the baseline
+		part := func(a attack) rig.Part {
+			return rig.Part{Name: a.name, Play: func() {
+				r, alone := &row{attack: &a}, new(rig.Lab)
+				rig.Check(alone.Run(l.Ctx, func() { r.play(alone, target) }))
+				rows = append(rows, r)
+				fmt.Fprintf(out, "  %s\n", r.line(rows[0]))
+			}}
+		}
+		chosen := rig.Must(rig.Choose("attack", report.Column(attacks(most), part), names))
 		l.StartForeign("target", target, rig.Must(os.Executable()), TargetName, target)
 		fmt.Fprintf(out, "%d good requests per second for %v, during each attack, on a separate proxy; up to %d attackers from %d addresses.\n"+
 			"Settings: %s; all others are defaults.\nPacing: at most %d connections opened and %d pieces sent per second; large messages less often, by their size.\n\n",
 			rate, span, most, addresses, strings.Join(settings, " "), fastOpens, most*int(time.Second/time.Millisecond)/int(everyPiece/time.Millisecond))
-		for _, p := range append([]rig.Part{part(&attack{name: "none"})}, chosen...) {
+		for _, p := range append([]rig.Part{part(attack{name: "none"})}, chosen...) {
 			rig.In(p.Name, p.Play)
 		}
+		rig.Check(show(out, rows))
 	})
-	if err != nil {
-		return err
-	}
-	return show(out, rows)
 }
 
 // attackers returns how many attackers are possible: the proxy keeps a descriptor for the target

@@ -66,12 +66,14 @@ func slow(most int) []attack {
 	}
 }
 
+// once returns an attack with one message, whose attackers leave after the answer: a connection that
+// is kept alive is no attack.
+func once(name, about string, opens float64, text string) attack {
+	return attack{name: name, about: about, conns: holding, opens: opens, life: timeout, text: text, then: (*attacker).answer}
+}
+
 // bombs returns the attacks with messages that might be expensive.
 func bombs() []attack {
-	bomb := func(name, about string, opens float64, text string) attack {
-		// A connection that is kept alive is no attack, so the attacker leaves after the answer.
-		return attack{name: name, about: about, conns: holding, opens: opens, life: timeout, text: text, then: (*attacker).answer}
-	}
 	letters := func(n int) string { return strings.Repeat("a", n) }
 	chunked := message(upload, "Transfer-Encoding: chunked")
 	fields := make([]string, 10_000)
@@ -79,12 +81,12 @@ func bombs() []attack {
 		fields[i] = fmt.Sprintf("X%d: 1", i)
 	}
 	return []attack{
-		bomb("long-line", "a field of 100 kB", 200, message(usual, "X-Long: "+letters(100_000))),
-		bomb("many-fields", "10,000 fields", 200, message(usual, fields...)),
-		bomb("long-name", "a field name of 1 MB", 20, message(usual, letters(1<<20)+": 1")),
-		bomb("tiny-chunks", "65,536 chunks of a byte", 10, chunked+strings.Repeat("1\r\na\r\n", 1<<16)+"0\r\n\r\n"),
-		bomb("extension", "a chunk extension of 64 KiB", 200, chunked+"1;e="+letters(64<<10)+"\r\na\r\n0\r\n\r\n"),
-		bomb("empty-lines", "2000 empty lines", 500, strings.Repeat("\r\n", 2000)+message(usual)),
+		once("long-line", "a field of 100 kB", 200, message(usual, "X-Long: "+letters(100_000))),
+		once("many-fields", "10,000 fields", 200, message(usual, fields...)),
+		once("long-name", "a field name of 1 MB", 20, message(usual, letters(1<<20)+": 1")),
+		once("tiny-chunks", "65,536 chunks of a byte", 10, chunked+strings.Repeat("1\r\na\r\n", 1<<16)+"0\r\n\r\n"),
+		once("extension", "a chunk extension of 64 KiB", 200, chunked+"1;e="+letters(64<<10)+"\r\na\r\n0\r\n\r\n"),
+		once("empty-lines", "2000 empty lines", 500, strings.Repeat("\r\n", 2000)+message(usual)),
 		{name: "huge-length", about: "Content-Length 2^63-1", conns: holding, opens: 100, life: 10 * time.Second,
 			text: message(upload, "Content-Length: 9223372036854775807"), then: func(a *attacker) { a.answer(); _, _ = io.Copy(io.Discard, a.in) }},
 		{name: "pipeline", about: "10,000 requests at once, reads no answer", conns: 20, opens: 0.5, life: 2 * timeout, small: true,
@@ -94,15 +96,12 @@ func bombs() []attack {
 
 // targets returns the attacks that make the target misbehave.
 func targets() []attack {
-	ask := func(name, about, path string, opens float64) attack {
-		return attack{name: name, about: about, conns: holding, opens: opens, life: timeout, text: message("GET " + path), then: (*attacker).answer}
-	}
 	return []attack{
-		ask("target-never", "the target never answers", "/never", 100),
-		ask("target-drip", "the target sends a byte every second", "/drip", 100),
-		ask("target-cut", "the target closes in the middle of its answer", "/cut", 200),
-		ask("target-junk", "the target does not send HTTP", "/junk", 200),
-		ask("target-interim", "the target sends 1000 interim answers", "/interim/1000", 50),
+		once("target-never", "the target never answers", 100, message("GET /never")),
+		once("target-drip", "the target sends a byte every second", 100, message("GET /drip")),
+		once("target-cut", "the target closes in the middle of its answer", 200, message("GET /cut")),
+		once("target-junk", "the target does not send HTTP", 200, message("GET /junk")),
+		once("target-interim", "the target sends 1000 interim answers", 50, message("GET /interim/1000")),
 	}
 }
 

@@ -176,16 +176,16 @@ func (a *attacker) answer() {
 	}
 	line, err := a.in.ReadSlice('\n')
 	status := statusOf(line)
-	a.fleet.mu.Lock()
-	defer a.fleet.mu.Unlock()
-	switch {
-	case status > 0:
-		a.fleet.answers[status]++
-	case len(line) > 0 && err == nil:
-		a.fleet.strange++
-	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
-		a.fleet.answers[closedUnanswered]++
-	}
+	a.fleet.count(func(t *tally) {
+		switch {
+		case status > 0:
+			t.answers[status]++
+		case len(line) > 0 && err == nil:
+			t.strange++
+		case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+			t.answers[closedUnanswered]++
+		}
+	})
 }
 
 // statusOf returns the status in a status line; 0 if the line is invalid.

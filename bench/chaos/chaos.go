@@ -60,12 +60,9 @@ type run struct {
 
 // Run plays 10^6 exchanges, or the number in args. The error says what failed.
 func Run(ctx context.Context, args []string, out io.Writer) error {
-	n, err := rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast, Most: math.MaxInt32}.Read(args)
-	if err != nil {
-		return err
-	}
 	l := &rig.Lab{Out: out}
 	return l.Run(ctx, func() {
+		n := rig.Must(rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast, Most: math.MaxInt32}.Read(args))
 		ctx, cancel := context.WithCancel(l.Ctx)
 		r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual), target: &target{addr: "127.0.0.1:0", wasReset: make(map[string]bool)}}
 		rig.Check(r.target.listen())

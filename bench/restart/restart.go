@@ -65,7 +65,12 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		rig.Check(first.AwaitPort(l.Ctx, r.addr))
 		fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes over the port and the old one drains\n\n", n, calm)
 		working, enough := context.WithCancel(l.Ctx)
-		workers := r.startWorkers(working)
+		var workers sync.WaitGroup
+		for i := range r.kinds {
+			for range r.kinds[i].workers {
+				workers.Go(func() { (&worker{kind: &r.kinds[i], run: r}).work(working) })
+			}
+		}
 		last := first
 		err := rig.Try(func() {
 			last = r.replace(l, first, n)
@@ -90,16 +95,6 @@ func (r *run) launch(l *rig.Lab, generation int) *rig.Process {
 
 // viaPrefix is followed by the generation in the name of a proxy.
 const viaPrefix = "proxy-"
-
-func (r *run) startWorkers(ctx context.Context) *sync.WaitGroup {
-	all := new(sync.WaitGroup)
-	for i := range r.kinds {
-		for range r.kinds[i].workers {
-			all.Go(func() { (&worker{kind: &r.kinds[i], run: r}).work(ctx) })
-		}
-	}
-	return all
-}
 
 // replace replaces the proxy n times. It returns the last one when all others have ended.
 func (r *run) replace(l *rig.Lab, current *rig.Process, n int) *rig.Process {
