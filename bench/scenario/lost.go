@@ -41,11 +41,8 @@ func (s script) play(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is killed after %d s and restarted, with empty counters, after %d s.\n\n",
 		limit, s.store, t.rate, s.total, s.kill, s.restart)
 	report.Head(out, "second", string(s.store), "admitted", "refused", "modes", "event")
-	o, err := t.run(ctx)
-	if err != nil {
-		return err
-	}
-	return o.showLost(out, s)
+	var l rig.Lab
+	return l.Run(ctx, func() { rig.Check(t.run(&l).showLost(out, s)) })
 }
 
 // The store is up or down for a whole second.

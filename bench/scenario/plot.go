@@ -89,21 +89,20 @@ func orGap(v float64) float64 {
 }
 
 func (r *Run) spans() (list []chart.Span) {
-	ends := map[string]string{killStore: restartStore, freezeStore: thawStore, slowTarget: healTarget, killAdvisor: ""}
-	tones := map[string]chart.Tone{killStore: chart.Red, freezeStore: chart.Blue, slowTarget: chart.Amber, killAdvisor: chart.Grey}
-	for _, t := range r.Troubles {
-		end, opens := ends[t.Name]
+	kinds := map[string]struct {
+		end  string
+		tone chart.Tone
+	}{killStore: {restartStore, chart.Red}, freezeStore: {thawStore, chart.Blue}, slowTarget: {healTarget, chart.Amber}, killAdvisor: {"", chart.Grey}}
+	for i, t := range r.Troubles {
+		kind, opens := kinds[t.Name]
 		if !opens || t.Name == killAdvisor && !r.Advisor || r.Store != "redis" && (t.Name == killStore || t.Name == freezeStore) {
 			continue
 		}
 		to := r.Samples[len(r.Samples)-1].At
-		for _, other := range r.Troubles {
-			if other.Name == end && other.At > t.At {
-				to = other.At
-				break
-			}
+		if n := slices.IndexFunc(r.Troubles[i:], func(other Trouble) bool { return other.Name == kind.end }); n >= 0 {
+			to = r.Troubles[i+n].At
 		}
-		list = append(list, chart.Span{Name: t.Name, Tone: tones[t.Name], From: t.At.Seconds(), To: to.Seconds()})
+		list = append(list, chart.Span{Name: t.Name, Tone: kind.tone, From: t.At.Seconds(), To: to.Seconds()})
 	}
 	return list
 }

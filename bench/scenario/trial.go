@@ -40,22 +40,20 @@ type outcome struct {
 	troubles []Trouble // at these times from the start of the load
 }
 
-func (t trial) run(ctx context.Context) (o *outcome, err error) {
-	st := &stage{Lab: new(rig.Lab)}
-	o = new(outcome)
-	err = st.Run(ctx, func() {
-		st.Rig = st.Lab.Rig(t.Topology)
-		loads := make([]rig.Load, len(st.Proxies))
-		for i := range loads {
-			loads[i] = rig.Load{URL: st.URL(i), Rate: t.rate, For: time.Duration(t.seconds) * time.Second, Progress: t.progress}
-		}
-		began := time.Now()
-		o.loads = st.During(func() { st.watch(&t, o, began) }, loads...)
-		for i := range o.troubles {
-			o.troubles[i].At -= o.loads[0].StartedAt.Sub(began)
-		}
-	})
-	return o, err
+// run plays the trial, whose programs end with it.
+func (t trial) run(l *rig.Lab) *outcome {
+	st, o := &stage{Lab: l, Rig: l.Rig(t.Topology)}, new(outcome)
+	loads := make([]rig.Load, len(st.Proxies))
+	for i := range loads {
+		loads[i] = rig.Load{URL: st.URL(i), Rate: t.rate, For: time.Duration(t.seconds) * time.Second, Progress: t.progress}
+	}
+	began := time.Now()
+	o.loads = st.During(func() { st.watch(&t, o, began) }, loads...)
+	for i := range o.troubles {
+		o.troubles[i].At -= o.loads[0].StartedAt.Sub(began)
+	}
+	l.End()
+	return o
 }
 
 // watch reads the counters once in each second of the clock and plays the troubles. Windows end
@@ -117,23 +115,22 @@ const (
 func Accuracy(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "%d/s through a limit of %d/s, %d s each, GATE=off; counted at the target over whole seconds after %d s\n\n", 2*limit, limit, accuracySeconds, accuracyFrom)
 	report.Head(out, "algorithm", "sent", "admitted", "refused", "failed", "target: per second", "off by", "generator")
-	var e report.Expectations
+	var l rig.Lab
 	var wrong []*rig.Loaded
-	for _, a := range []string{"fixed", "sliding", "token"} {
-		o, err := trial{rate: 2 * limit, seconds: accuracySeconds, Topology: rig.Topology{Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + a,
-			fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}}}.run(ctx)
-		if err != nil {
-			return err
+	return l.Run(ctx, func() {
+		for _, a := range []string{"fixed", "sliding", "token"} {
+			o := trial{rate: 2 * limit, seconds: accuracySeconds, Topology: rig.Topology{Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + a,
+				fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}}}.run(&l)
+			load, off := o.loads[0], o.off()
+			report.Row(out, a, fmt.Sprint(load.Sent), fmt.Sprint(load.Success), fmt.Sprint(load.RateLimited), fmt.Sprint(load.Errors), fmt.Sprintf("%.2f", limit*(1+off)),
+				fmt.Sprintf("%+.3f %%", 100*off), fmt.Sprintf("%s, lag p99 %.0f µs", load.Verdict, 1e6*load.Lag.P99))
+			before := len(l.Missed())
+			if o.exact(&l.Expectations, a); len(l.Missed()) > before {
+				wrong = append(wrong, load)
+			}
 		}
-		l, off := o.loads[0], o.off()
-		report.Row(out, a, fmt.Sprint(l.Sent), fmt.Sprint(l.Success), fmt.Sprint(l.RateLimited), fmt.Sprint(l.Errors), fmt.Sprintf("%.2f", limit*(1+off)),
-			fmt.Sprintf("%+.3f %%", 100*off), fmt.Sprintf("%s, lag p99 %.0f µs", l.Verdict, 1e6*l.Lag.P99))
-		before := len(e.Missed())
-		if o.exact(&e, a); len(e.Missed()) > before {
-			wrong = append(wrong, l)
-		}
-	}
-	return e.Conclude(out, "each limit was kept within half a percent, and no request was lost.", rig.Doubt(wrong))
+		rig.Check(l.Conclude(out, "each limit was kept within half a percent, and no request was lost.", rig.Doubt(wrong)))
+	})
 }
 
 // off returns the relative deviation of the rate at the target from the limit.
@@ -164,15 +161,12 @@ const (
 // Outage kills and restarts the target under load, and prints the answers in each second. It
 // fails if there is an answer other than 200 or 502, a failure outside the outage, or a request
 // without an answer.
-func Outage(ctx context.Context, out io.Writer) (err error) {
+func Outage(ctx context.Context, out io.Writer) error {
 	t := trial{rate: outageRate, seconds: 14, progress: out, Topology: rig.Topology{Proxy: []string{"RATE_LIMIT_LIMIT=1000000"}},
 		troubles: []Trouble{{4 * time.Second, killTarget}, {8 * time.Second, restartTarget}}}
 	fmt.Fprintf(out, "%d/s for %d s through a proxy whose limit is never reached; the target is killed at %v and restarted at %v\n\n", t.rate, t.seconds, t.troubles[0].At, t.troubles[1].At)
-	o, err := t.run(ctx)
-	if err != nil {
-		return err
-	}
-	return o.showOutage(out)
+	var l rig.Lab
+	return l.Run(ctx, func() { rig.Check(t.run(&l).showOutage(out)) })
 }
 
 // showOutage prints and checks the seconds. A row counts requests by when they were done, so
