@@ -57,7 +57,7 @@ func refusals() comparison {
 
 // target compares the speed of our target with nginx.
 func target() comparison {
-	ours := side{name: "weir target", start: func(l *lab, _ *rig.Contestant, _ string) (*rig.Process, string) {
+	ours := side{name: "weir target", start: func(l *lab, _, _ string) (*rig.Process, string) {
 		return l.Start("target", "EVENT_LOOPS=1")
 	}}
 	return comparison{heading: "Plain 200 OK", sides: []side{direct("nginx static"), ours}, show: besidePeers}

@@ -11,11 +11,13 @@ import (
 // A side of a comparison is a server and the requests to it.
 type side struct {
 	name string
-	// start starts the server, in front of the part's target unless it is a target itself.
-	start  func(l *lab, c *rig.Contestant, target string) (*rig.Process, string)
-	path   string // empty for /api/test
-	script string // of wrk; empty for plain requests
-	header string // a field of each request; empty for none
+	// start starts the server, in front of the part's target unless it is a target itself. redis is
+	// the address of its Redis; empty for none.
+	start    func(l *lab, target, redis string) (*rig.Process, string)
+	ownRedis bool   // a Redis is started for it
+	path     string // empty for /api/test
+	script   string // of wrk; empty for plain requests
+	header   string // a field of each request; empty for none
 }
 
 // plenty is a limit per hour that is never reached.
@@ -24,15 +26,15 @@ const plenty = 1_000_000_000
 // weir returns our proxy with one loop and a limit that is never reached, unless env overrides
 // them.
 func weir(name string, env ...string) side {
-	return side{name: name, start: func(l *lab, _ *rig.Contestant, target string) (*rig.Process, string) {
+	return side{name: name, start: func(l *lab, target, redis string) (*rig.Process, string) {
 		return l.Start("proxy", append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
-			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, env...)...)
+			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1", "REDIS_HOST=" + redis}, env...)...)
 	}}
 }
 
 // direct returns the part's target as a side.
 func direct(name string) side {
-	return side{name: name, start: func(l *lab, _ *rig.Contestant, target string) (*rig.Process, string) { return l.served, target }}
+	return side{name: name, start: func(l *lab, target, _ string) (*rig.Process, string) { return l.served, target }}
 }
 
 // ours returns weir with its usual name.
@@ -44,7 +46,12 @@ func (l *lab) open(sides ...side) []rig.Contestant {
 	for i, s := range sides {
 		c := &all[i]
 		c.Name = s.name
-		c.Process, c.Addr = s.start(l, c, target)
+		redis := ""
+		if s.ownRedis {
+			c.Redis = l.Redis()
+			redis = c.Redis.Addr
+		}
+		c.Process, c.Addr = s.start(l, target, redis)
 		c.Wrk = rig.Wrk{URL: "http://" + c.Addr + cmp.Or(s.path, "/api/test"), Script: s.script, Header: s.header}
 	}
 	return all

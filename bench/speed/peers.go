@@ -59,7 +59,7 @@ backend target
 
 // limiter returns a peer as a side that limits in front of the target.
 func limiter(name string, p rig.Peer, workers int) side {
-	return side{name: name, start: func(l *lab, _ *rig.Contestant, target string) (*rig.Process, string) {
+	return side{name: name, start: func(l *lab, target, _ string) (*rig.Process, string) {
 		return l.StartPeer(p, workers, target)
 	}}
 }

@@ -48,22 +48,14 @@ load_module ` + luaModule + `;
 // shared returns the sides with a limit in a separate Redis each; only ours if nginx has no Lua.
 func shared() (sides []side) {
 	if _, err := os.Stat(luaModule); err == nil {
-		sides = append(sides, withOwnRedis("nginx + Lua + Redis", func(l *lab, target, redis string) (*rig.Process, string) {
+		sides = append(sides, side{name: "nginx + Lua + Redis", ownRedis: true, start: func(l *lab, target, redis string) (*rig.Process, string) {
 			host, port, _ := strings.Cut(redis, ":")
 			return l.StartPeer(rig.Nginx(nginxLua), 1, target, host, port)
-		}))
+		}})
 	}
-	return append(sides, withOwnRedis("weir + Redis", func(l *lab, target, redis string) (*rig.Process, string) {
-		return ours("REDIS_HOST="+redis).start(l, nil, target)
-	}))
-}
-
-// withOwnRedis returns a side that starts a Redis first.
-func withOwnRedis(name string, start func(l *lab, target, redis string) (*rig.Process, string)) side {
-	return side{name: name, start: func(l *lab, c *rig.Contestant, target string) (*rig.Process, string) {
-		c.Redis = l.Redis()
-		return start(l, target, c.Redis.Addr)
-	}}
+	ours := weir("weir + Redis")
+	ours.ownRedis = true
+	return append(sides, ours)
 }
 
 // redis compares the cost of a limit in Redis.
