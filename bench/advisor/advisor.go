@@ -44,7 +44,7 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		contestants := closedloop.Contestants()
 		plays := play(ctx, scenarios, contestants, progressTo(out))
-		show(recorder, plays, namesOf(contestants))
+		show(recorder, plays, contestants)
 		var fault error
 		dir := resultDir
 		switch {
@@ -62,21 +62,14 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	})
 }
 
-func show(out io.Writer, plays []*played, names []string) {
-	f := field{plays, names}
+func show(out io.Writer, plays []*played, contestants []closedloop.Contestant) {
+	f := field{plays, contestants}
 	f.printAll(out, "Closed loop", served)
 	f.printAll(out, "How the limit moved", moved)
 	f.printBy(out, "event", func(p *played) string { return p.Event })
 	f.printBy(out, "trace", func(p *played) string { return p.Trace })
 	f.printLosses(out)
 	printVerdicts(out, f.judge(advisorName))
-}
-
-func namesOf(contestants []closedloop.Contestant) (names []string) {
-	for _, c := range contestants {
-		names = append(names, c.Name)
-	}
-	return names
 }
 
 func sizeOf(args []string) (z size, words []string, err error) {

@@ -34,7 +34,7 @@ func sample(t *testing.T) ([]*played, []closedloop.Contestant) {
 func TestReport(t *testing.T) {
 	plays, contestants := sample(t)
 	var out strings.Builder
-	show(&out, plays, namesOf(contestants))
+	show(&out, plays, contestants)
 	text := out.String()
 	for _, part := range []string{"### Closed loop: 3 runs", "| perfect gate | 0.0 (0.0) |", "| limit and gate |", "by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance"} {
 		if !strings.Contains(text, part) {

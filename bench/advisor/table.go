@@ -56,10 +56,10 @@ var moved = []measure{
 	{"recovery s", 0, func(_ *played, r *closedloop.Result) float64 { return r.Recovery }, true},
 }
 
-// A field is played scenarios with the names of the contestants.
+// A field is played scenarios with the contestants.
 type field struct {
-	plays []*played
-	names []string
+	plays       []*played
+	contestants []closedloop.Contestant
 }
 
 // over returns a measure of a contestant over the scenarios, sorted.
@@ -79,7 +79,7 @@ func (f *field) parts(of func(*played) string) (parts map[string]*field, order [
 	for _, p := range f.plays {
 		key := of(p)
 		if parts[key] == nil {
-			parts[key] = &field{names: f.names}
+			parts[key] = &field{contestants: f.contestants}
 			order = append(order, key)
 		}
 		parts[key].plays = append(parts[key].plays, p)
@@ -112,10 +112,10 @@ func (f *field) bySeed(name string, of func(p *played, r *closedloop.Result) flo
 // print prints a row for each contestant, with a cell for each column.
 func (f *field) print(out io.Writer, columns []string, cell func(name string, column int) string) {
 	report.Head(out, append([]string{"who chooses the limit"}, columns...)...)
-	for _, name := range f.names {
-		cells := []string{name}
+	for _, c := range f.contestants {
+		cells := []string{c.Name}
 		for i := range columns {
-			cells = append(cells, cell(name, i))
+			cells = append(cells, cell(c.Name, i))
 		}
 		report.Row(out, cells...)
 	}
@@ -170,7 +170,7 @@ func (f *field) printLosses(out io.Writer) {
 	slices.SortStableFunc(sorted, func(a, b *played) int { return cmp.Compare(worst(b), worst(a)) })
 	for _, p := range sorted[:min(lossesShown, len(sorted))] {
 		r := p.results[advisorName]
-		best := p.best(f.names)
+		best := p.best(f.contestants)
 		t.Add("%s | %.1f | %.0f | %.1f | %.1f | %.2f | %s | %.1f", p.Name, worst(p), perHour(float64(r.Overload), r), 100*r.BelowNeed,
 			100*r.AboveCapacity, 100*r.NeedlessShare(), best, loss(p, p.results[best]))
 	}
@@ -179,13 +179,12 @@ func (f *field) printLosses(out io.Writer) {
 
 // best returns the contestant with the most goodput, except for the advisor and the perfect
 // gate.
-func (p *played) best(names []string) (best string) {
-	for _, name := range names {
-		if name == perfectName || name == advisorName || p.results[name] == nil {
-			continue
-		}
-		if best == "" || p.results[name].Good > p.results[best].Good {
-			best = name
+func (p *played) best(contestants []closedloop.Contestant) (best string) {
+	for _, c := range contestants {
+		switch r := p.results[c.Name]; {
+		case c.Name == perfectName || c.Name == advisorName || r == nil:
+		case best == "" || r.Good > p.results[best].Good:
+			best = c.Name
 		}
 	}
 	return best
