@@ -96,7 +96,7 @@ func (c *client) hangUp() {
 // again.
 func (c *client) exchange(batch []request) (open bool, err error) {
 	_ = c.conn.SetDeadline(time.Now().Add(patience))
-	troubled, restarts := c.troubled(), c.target.restarts.Load()
+	troubled := c.troubles()
 	c.out = c.out[:0]
 	for i := range batch {
 		c.out = batch[i].append(c.out)
@@ -122,7 +122,7 @@ func (c *client) exchange(batch []request) (open bool, err error) {
 	}
 	n := 0
 	for open = true; n < stay && open; n++ {
-		if open, err = c.read(&batch[n], func() bool { return c.troubledSince(troubled, restarts) }); err != nil {
+		if open, err = c.read(&batch[n], troubled); err != nil {
 			err = fmt.Errorf("%s %s: %w", batch[n].method, batch[n].target, err)
 			break
 		}
@@ -144,8 +144,13 @@ func (c *client) exchange(batch []request) (open bool, err error) {
 	return open, err
 }
 
-// troubled reports whether a restart of the target may have effects now.
-func (c *client) troubled() bool { return time.Now().UnixNano() < c.target.settled.Load() }
+// troubles returns a function that reports whether a restart of the target may have had effects
+// since this call.
+func (c *client) troubles() func() bool {
+	unsettled := func() bool { return time.Now().UnixNano() < c.target.settled.Load() }
+	before, restarts := unsettled(), c.target.restarts.Load()
+	return func() bool { return before || unsettled() || restarts != c.target.restarts.Load() }
+}
 
 func (c *client) pieces(text []byte) (pieces [][]byte) {
 	for len(text) > 0 {

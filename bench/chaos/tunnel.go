@@ -29,7 +29,7 @@ const (
 // exchange.
 func (c *client) tunnel() error {
 	_ = c.conn.SetDeadline(time.Now().Add(patience))
-	troubled, restarts := c.troubled(), c.target.restarts.Load()
+	troubled := c.troubles()
 	behaviour, end := "echoes", c.echoed
 	switch c.r.IntN(3) {
 	case 0:
@@ -45,20 +45,14 @@ func (c *client) tunnel() error {
 		c.tally.byStatus[res.StatusCode]++
 		if res.StatusCode == http.StatusSwitchingProtocols {
 			err = end()
-		} else if q := (request{}); !q.may(res.StatusCode, c.troubledSince(troubled, restarts)) {
+		} else if q := (request{}); !q.may(res.StatusCode, troubled()) {
 			err = fmt.Errorf("answered %d", res.StatusCode)
 		}
 	}
-	if err != nil && !c.troubledSince(troubled, restarts) {
+	if err != nil && !troubled() {
 		return fmt.Errorf("GET %s: %w", path, err)
 	}
 	return nil
-}
-
-// troubledSince reports whether a restart of the target may have had effects since troubled and
-// restarts were read.
-func (c *client) troubledSince(troubled bool, restarts int64) bool {
-	return troubled || c.troubled() || restarts != c.target.restarts.Load()
 }
 
 // echoed sends data, half closes and expects the data back.
