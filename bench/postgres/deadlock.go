@@ -36,23 +36,19 @@ type contention struct {
 // contend runs many sessions, each of which asks one request after another.
 func contend(ctx context.Context, asks int, ask func(ctx context.Context, session int) (bool, error)) (c contention) {
 	var mu sync.Mutex
-	var all sync.WaitGroup
 	began := time.Now()
-	for i := range sessions {
-		all.Go(func() {
-			for range asks {
-				if ctx.Err() != nil {
-					return
-				}
-				sent := time.Now()
-				admitted, err := ask(ctx, i)
-				mu.Lock()
-				c.count(admitted, err, time.Since(sent))
-				mu.Unlock()
+	rig.Together(sessions, func(i int) {
+		for range asks {
+			if ctx.Err() != nil {
+				return
 			}
-		})
-	}
-	all.Wait()
+			sent := time.Now()
+			admitted, err := ask(ctx, i)
+			mu.Lock()
+			c.count(admitted, err, time.Since(sent))
+			mu.Unlock()
+		}
+	})
 	c.took = time.Since(began)
 	slices.Sort(c.spans)
 	return c
