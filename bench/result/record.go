@@ -38,10 +38,10 @@ func Path(dir, experiment string) string { return filepath.Join(dir, experiment+
 // Save writes the record atomically.
 func (r *Record) Save(dir string) error {
 	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return fmt.Errorf("write the record of %s: %w", r.Experiment, err)
+	if err == nil {
+		err = report.Create(Path(dir, r.Experiment), append(text, '\n'))
 	}
-	if err := report.Create(Path(dir, r.Experiment), append(text, '\n')); err != nil {
+	if err != nil {
 		return fmt.Errorf("write the record of %s: %w", r.Experiment, err)
 	}
 	return nil
@@ -90,17 +90,12 @@ func markers(experiment string) (begin, end string) {
 // replaced by the record. It is an error if the page has no such markers.
 func (r *Record) Refresh(page []byte) ([]byte, error) {
 	begin, end := markers(r.Experiment)
-	from := bytes.Index(page, []byte(begin))
-	to := bytes.Index(page, []byte(end))
-	if from < 0 || to < from {
+	before, rest, found := bytes.Cut(page, []byte(begin))
+	_, after, ended := bytes.Cut(rest, []byte(end))
+	if !found || !ended {
 		return nil, fmt.Errorf("the page has no place for %s: it needs the lines %q and %q", r.Experiment, strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
-	var b bytes.Buffer
-	b.Write(page[:from+len(begin)])
-	b.WriteString(r.provenance() + "\n\n")
-	b.Write(report.Markdown(r.Sections))
-	b.Write(page[to:])
-	return b.Bytes(), nil
+	return slices.Concat(before, []byte(begin+r.provenance()+"\n\n"), report.Markdown(r.Sections), []byte(end), after), nil
 }
 
 func (r *Record) provenance() string {
