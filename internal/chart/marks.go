@@ -72,10 +72,7 @@ func (m marks) stack(c draw.Canvas, at func(x, y float64) vg.Point) {
 	if len(m.Stack) == 0 {
 		return
 	}
-	low := make([]float64, len(m.Stack[0].X))
-	for i := range low {
-		low[i] = m.Y.Min
-	}
+	low := slices.Repeat([]float64{m.Y.Min}, len(m.Stack[0].X))
 	for _, s := range m.Stack {
 		high := onTop(low, s)
 		m.between(c, at, Band{X: s.X, Low: low, High: high}, paint(areaPaint, s.Tone))

@@ -154,8 +154,7 @@ func dress(a *plot.Axis, r ruler) {
 // An entry is an entry of the legend.
 type entry struct {
 	name string
-	ink  color.Color
-	flat bool // shown as an area rather than a line
+	ink  color.Color // of an area; nil: a line
 	line draw.LineStyle
 }
 
@@ -170,16 +169,16 @@ func (c *Chart) entries() []entry {
 		add(entry{name: s.Name, line: strokeOf(s)})
 	}
 	for _, s := range c.Stack {
-		add(entry{name: s.Name, flat: true, ink: paint(areaPaint, s.Tone)})
+		add(entry{name: s.Name, ink: paint(areaPaint, s.Tone)})
 	}
 	for _, b := range c.Bands {
-		add(entry{name: b.Name, flat: true, ink: paint(bandPaint, b.Tone)})
+		add(entry{name: b.Name, ink: paint(bandPaint, b.Tone)})
 	}
 	for _, b := range c.Bars {
-		add(entry{name: b.Name, flat: true, ink: paint(barPaint, b.Tone)})
+		add(entry{name: b.Name, ink: paint(barPaint, b.Tone)})
 	}
 	for _, s := range c.Spans {
-		add(entry{name: s.Name, flat: true, ink: paint(spanPaint, s.Tone)})
+		add(entry{name: s.Name, ink: paint(spanPaint, s.Tone)})
 	}
 	return all
 }
@@ -210,7 +209,7 @@ func (c *Chart) head(area draw.Canvas) vg.Length {
 			top -= small + 5
 		}
 		mid := top + small/2 - 1
-		if e.flat {
+		if e.ink != nil {
 			area.FillPolygon(e.ink, []vg.Point{{X: left, Y: mid - 4}, {X: left + swatch, Y: mid - 4}, {X: left + swatch, Y: mid + 4}, {X: left, Y: mid + 4}})
 		} else {
 			area.StrokeLine2(e.line, left, mid, left+swatch, mid)
