@@ -108,8 +108,8 @@ func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
 // configOf converts a recommendation to the limiter's form; false if it is invalid, then
 // the limit stays.
 func configOf(l policy.Limit) (limit.Config, bool) {
-	a, err := limit.ParseAlgorithm(l.Algorithm)
-	if err != nil {
+	var a limit.Algorithm
+	if a.UnmarshalText([]byte(l.Algorithm)) != nil {
 		return limit.Config{}, false
 	}
 	c := limit.Config{Algorithm: a, Limit: int64(math.Round(l.Limit)), Window: l.Window, Capacity: int64(math.Round(l.Capacity)), FillRate: l.FillRate, Burst: int64(l.Burst)}.Rounded()

@@ -140,8 +140,8 @@ func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) (any, err
 		}
 		word = asked.Algorithm
 	}
-	algorithm, err := limit.ParseAlgorithm(word)
-	if err != nil {
+	var algorithm limit.Algorithm
+	if err := algorithm.UnmarshalText([]byte(word)); err != nil {
 		return nil, strict.At("algorithm", err)
 	}
 	version, err := ifMatch(r)

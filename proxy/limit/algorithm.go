@@ -66,17 +66,6 @@ func (a Algorithm) Uses() string {
 	return strings.Join(a.Fields(), ", ")
 }
 
-// ParseAlgorithm is the inverse of [Algorithm.String]. Its error lists the words that are
-// allowed.
-func ParseAlgorithm(word string) (Algorithm, error) {
-	for _, a := range Algorithms() {
-		if a.String() == word {
-			return a, nil
-		}
-	}
-	return 0, fmt.Errorf("must be one of %s, is %q", words(), word)
-}
-
 // words lists the algorithms for messages.
 func words() string {
 	var all []string
@@ -96,12 +85,13 @@ func (a Algorithm) MarshalText() ([]byte, error) {
 }
 
 // UnmarshalText reads what [Algorithm.MarshalText] writes, except that the empty
-// word is an error.
+// word is an error. The error lists the words that are allowed.
 func (a *Algorithm) UnmarshalText(text []byte) error {
-	parsed, err := ParseAlgorithm(string(text))
-	if err != nil {
-		return err
+	for _, known := range Algorithms() {
+		if known.String() == string(text) {
+			*a = known
+			return nil
+		}
 	}
-	*a = parsed
-	return nil
+	return fmt.Errorf("must be one of %s, is %q", words(), text)
 }

@@ -247,7 +247,8 @@ func TestAlgorithmNames(t *testing.T) {
 		if test.algorithm.String() != test.word || test.algorithm.LongName() != test.long {
 			t.Errorf("%d is called %s and %s", test.algorithm, test.algorithm, test.algorithm.LongName())
 		}
-		if parsed, err := limit.ParseAlgorithm(test.word); parsed != test.algorithm || (err == nil) != (parsed != 0) {
+		var parsed limit.Algorithm
+		if err := parsed.UnmarshalText([]byte(test.word)); parsed != test.algorithm || (err == nil) != (parsed != 0) {
 			t.Errorf("%s parses as %v, %v", test.word, parsed, err)
 		}
 	}
