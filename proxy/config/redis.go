@@ -45,8 +45,11 @@ func (r *redisSettings) register(s *service.Settings) {
 	s.String(&r.serverName, "REDIS_TLS_SERVER_NAME", "", "name in Redis' certificate; empty: the host's")
 	s.String(&r.prefix, "REDIS_KEY_PREFIX", "", "prefix of every name in Redis, for several installations that share one")
 	s.Duration(&r.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a decision")
+// failureModes are the values of STORE_FAILURE_MODE.
+var failureModes = map[string]store.Mode{"open": store.FailOpen, "local": store.Local, "closed": store.Closed}
+
 	s.Word("STORE_FAILURE_MODE", "open", []string{"open", "local", "closed"}, "what happens while Redis, PostgreSQL or all masters are unavailable: open admits everything, local enforces the limits in this proxy alone, closed refuses with 503",
-		parsed(&r.mode, store.ParseFailureMode))
+		func(word string) error { r.mode = failureModes[word]; return nil })
 	s.Enum(&r.start, "STORE_START", "checked", []string{"checked", "anyway"},
 		"checked: do not start if the store refuses the user, the password or the database, or is another program; anyway: start in STORE_FAILURE_MODE")
 }

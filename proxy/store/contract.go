@@ -1,9 +1,6 @@
 package store
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // A Store decides asks, and keeps documents and leases for the proxies that share it.
 //
@@ -81,16 +78,3 @@ type Lane interface {
 
 // A Done receives the answer of an ask, on the loop. The answer is valid during the call.
 type Done func(now time.Time, ans *Answer)
-
-// ParseFailureMode parses the word of a setting.
-func ParseFailureMode(word string) (Mode, error) {
-	switch word {
-	case "open":
-		return FailOpen, nil
-	case "local":
-		return Local, nil
-	case "closed":
-		return Closed, nil
-	}
-	return 0, fmt.Errorf("must be one of open, local, closed, is %q", word)
-}

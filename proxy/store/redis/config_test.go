@@ -74,16 +74,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestParseFailureMode(t *testing.T) {
-	t.Parallel()
-	for word, want := range map[string]store.Mode{"open": store.FailOpen, "local": store.Local, "closed": store.Closed, "Open": 0, "": 0} {
-		got, err := store.ParseFailureMode(word)
-		if got != want || (err == nil) != (want != 0) {
-			t.Errorf("%q: %v, %v", word, got, err)
-		}
-	}
-}
-
 // TLS with an authority of one's own, and an ACL user who may no more than needed.
 func TestTLSAndUser(t *testing.T) {
 	t.Parallel()
