@@ -97,18 +97,9 @@ func (t *targets) reload(front *wire.Front) error {
 // replace replaces the front's targets by the given URLs. An error is about the URL with the
 // returned index.
 func (t *targets) replace(front *wire.Front, asked []string) (int, error) {
-	var list []config.Target
-	for i, url := range asked {
-		one, err := config.ParseTarget(url)
-		if err != nil {
-			return i, err
-		}
-		for _, before := range list {
-			if before.URL == one.URL {
-				return i, fmt.Errorf("%q is listed twice", url)
-			}
-		}
-		list = append(list, one)
+	list, i, err := config.TargetsOf(asked)
+	if err != nil {
+		return i, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -3,7 +3,6 @@ package admin
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/goccy/go-json"
 
@@ -73,7 +72,7 @@ func (s *State) TargetsFor(settings []string) (list []config.Target, err error) 
 	if n := len(s.Targets); n > targetsMax {
 		return nil, fmt.Errorf("read the state of the previous proxy: it has %d targets, at most %d are allowed", n, targetsMax)
 	}
-	if list, err = config.ParseTargets(strings.Join(s.Targets, ",")); err != nil {
+	if list, _, err = config.TargetsOf(s.Targets); err != nil {
 		return nil, fmt.Errorf("read the state of the previous proxy: targets: %w", err)
 	}
 	return list, nil

@@ -298,7 +298,7 @@ func TestTargetParts(t *testing.T) {
 		{"https://a:80", Target{"https://a:80", "a:80", "a:80", "a", true}},
 		{"https://[::1]", Target{"https://[::1]:443", "[::1]:443", "[::1]", "::1", true}},
 	} {
-		if got, err := ParseTarget(test.url); err != nil || got != test.want {
+		if got, err := parseTarget(test.url); err != nil || got != test.want {
 			t.Errorf("%s: %+v, %v; want %+v", test.url, got, err, test.want)
 		}
 	}

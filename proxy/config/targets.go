@@ -22,26 +22,30 @@ const noTargets = "none"
 
 // ParseTargets reads base URLs, comma separated, or none.
 func ParseTargets(text string) (list []Target, err error) {
-	if text == noTargets {
-		return nil, nil
+	if text != noTargets {
+		list, _, err = TargetsOf(elements(text))
 	}
+	return list, err
+}
+
+// TargetsOf reads base URLs. An error is about the URL with the returned index.
+func TargetsOf(urls []string) (list []Target, index int, err error) {
 	seen := make(map[string]bool)
-	for part := range strings.SplitSeq(text, ",") {
-		t, err := ParseTarget(strings.TrimSpace(part))
-		if err != nil {
-			return nil, err
+	for i, text := range urls {
+		t, err := parseTarget(text)
+		if err == nil && seen[t.URL] {
+			err = fmt.Errorf("%q is listed twice", t.URL)
 		}
-		if seen[t.URL] {
-			return nil, fmt.Errorf("%q is listed twice", t.URL)
+		if err != nil {
+			return nil, i, err
 		}
 		seen[t.URL] = true
 		list = append(list, t)
 	}
-	return list, nil
+	return list, 0, nil
 }
 
-// ParseTarget reads one base URL.
-func ParseTarget(text string) (Target, error) {
+func parseTarget(text string) (Target, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "":
