@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
 
 	"weir/proxy/adaptive"
 	"weir/proxy/wire"
@@ -25,16 +23,4 @@ func instance() string {
 		host = "proxy"
 	}
 	return fmt.Sprintf("%s-%08x", host, rand.Uint32())
-}
-
-// follow applies the advisor's recommendations until ctx ends or stop is called. stop
-// returns when nothing more will be applied.
-func follow(ctx context.Context, a *adaptive.Adaptive) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { a.Run(ctx) })
-	return func() {
-		cancel()
-		running.Wait()
-	}
 }

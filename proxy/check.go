@@ -20,8 +20,9 @@ func check(c *config.Config) error {
 	_, targets := newTargets(c)
 	_, pair := dataPair(c).load()
 	_, decisions := decisionPair(c).load()
+	_, limits := decision.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, slog.New(slog.DiscardHandler))
 	templates, folder := admin.NewTemplates(c.Templates)
-	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c), checkRules(c, templates), checkRateLimit(c))
+	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c), checkRules(c, templates), limits)
 }
 
 // checkAuthorities reads the CA files that are in use: those that authenticate Redis,
@@ -44,12 +45,6 @@ func checkAuthorities(c *config.Config) error {
 		read("DECISION_TLS_CLIENT_CA", c.Decision.ClientCAFile)
 	}
 	return errors.Join(all...)
-}
-
-// checkRateLimit reads the files of Envoy's rate limit service.
-func checkRateLimit(c *config.Config) error {
-	_, err := decision.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, slog.New(slog.DiscardHandler))
-	return err
 }
 
 // checkRules reads the files of rules and clients, each separately if they are not valid

@@ -7,7 +7,6 @@ import (
 	"weir/proxy/callback/post"
 	"weir/proxy/deferred"
 	"weir/proxy/delivery"
-	"weir/proxy/wire"
 )
 
 // handOverWithin bounds how long deliveries in flight may take when a successor waits for
@@ -34,14 +33,6 @@ func (p *proxy) openDeferral(takeover bool) (err error) {
 		Trusts: session.Trusts,
 	})
 	return err
-}
-
-// accept returns what stores refused requests, or nil if there is no queue.
-func (p *proxy) accept() wire.Defer {
-	if p.deferral == nil {
-		return nil
-	}
-	return p.deferral.Accept
 }
 
 // startDeferral starts the deliveries.

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"sync"
 
 	"weir/internal/service"
 	"weir/proxy/admin"
@@ -87,7 +88,9 @@ func (p *proxy) live(ctx context.Context) error {
 	}
 	taken, withdraw := p.offer()
 	log.Info("Ready", "addr", p.front.Addr(), "targets", p.targets.inForce())
-	leave := follow(ctx, p.adaptive)
+	following, leave := context.WithCancel(ctx)
+	var advised sync.WaitGroup
+	advised.Go(func() { p.adaptive.Run(following) })
 	select {
 	case <-ctx.Done():
 		withdraw()
@@ -97,6 +100,7 @@ func (p *proxy) live(ctx context.Context) error {
 		p.socks.stopAdmin() // from now on the successor answers there
 	}
 	leave() // a draining proxy applies no recommendations
+	advised.Wait()
 	p.Health.Drain()
 	log.Info("Draining")
 	if cut := p.drain(context.WithoutCancel(ctx)); cut > 0 {

@@ -21,7 +21,7 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 	c, log := p.config, p.Logger("Proxy")
 	w := wire.Config{Store: p.store, Local: p.local, Access: access}
 	var err error
-	if w.Targets, err = p.targets.start(); err != nil {
+	if w.Targets, err = p.targets.make(p.targets.list()); err != nil {
 		return err
 	}
 	pair, err := keepPair(ctx, p.Env, dataPair(c))
@@ -52,7 +52,10 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 		own = p.endpoints()
 		return own
 	}
-	w.Defer, w.Finish = p.accept(), p.closeDeferral
+	w.Finish = p.closeDeferral
+	if p.deferral != nil {
+		w.Defer = p.deferral.Accept
+	}
 	if _, err = wire.Start(w); err != nil {
 		return err
 	}

@@ -102,7 +102,11 @@ func (s *sockets) open(host, port string) (l net.Listener, others []net.Listener
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, one := range s.takenSockets() {
+	var taken []net.Listener
+	if s.taken != nil {
+		taken = s.taken.Sockets
+	}
+	for _, one := range taken {
 		switch has, ok := one.Addr().(*net.TCPAddr); {
 		case !ok || has.Port != want.Port:
 		case l == nil && sameAddress(has, want):
@@ -122,13 +126,6 @@ func (s *sockets) open(host, port string) (l net.Listener, others []net.Listener
 		return nil, nil, fmt.Errorf("beside %s, which the running proxy listens on: %w", others[0].Addr(), err)
 	}
 	return l, others, nil
-}
-
-func (s *sockets) takenSockets() []net.Listener {
-	if s.taken == nil {
-		return nil
-	}
-	return s.taken.Sockets
 }
 
 // besides listens on addr while other sockets listen on the same port with an overlapping
@@ -169,9 +166,7 @@ func covers(all, part net.Addr) bool {
 
 // close closes what was opened. A proxy whose sockets were taken over keeps its own.
 func (s *sockets) close() {
-	if s.taken != nil {
-		s.taken.Close()
-	}
+	s.taken.Close()
 	for _, l := range append(s.data, s.admin, s.decision) {
 		if l != nil {
 			_ = l.Close()

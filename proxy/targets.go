@@ -52,7 +52,7 @@ func (t *targets) readTrust() error {
 	return err
 }
 
-// make returns the targets of a list. The caller holds mu.
+// make returns the targets of a list. The caller holds mu, or t is not shared yet.
 func (t *targets) make(list []config.Target) (made []*roster.Target, err error) {
 	for _, one := range list {
 		w := &roster.Target{URL: one.URL, Addr: one.Addr, Host: one.Host}
@@ -126,19 +126,12 @@ func (t *targets) inForce() []string {
 	return urls(t.list())
 }
 
-// list returns the targets in force. The caller holds mu.
+// list returns the targets in force. The caller holds mu, or t is not shared yet.
 func (t *targets) list() []config.Target {
 	if len(t.posted) > 0 {
 		return t.posted
 	}
 	return t.settings
-}
-
-// start returns the targets that the proxy starts with.
-func (t *targets) start() ([]*roster.Target, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.make(t.list())
 }
 
 // state encodes what a successor needs: the targets that were posted, and the documents that end
