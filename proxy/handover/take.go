@@ -54,18 +54,17 @@ func take(ctx context.Context, name string, t terms) (*Taken, error) {
 }
 
 func (t *Taken) ask(ctx context.Context) error {
-	state := func() (err error) { t.State, err = requestState(t.conn); return err }
-	err := t.askFor(ctx, state)
+	err := t.askFor(ctx, true)
 	if t.Sockets == nil || err == nil {
 		return err
 	}
 	t.Close() // an older process closes the connection at this request
 	t.Sockets = nil
-	return t.askFor(ctx, func() error { return nil })
+	return t.askFor(ctx, false)
 }
 
-// askFor requests the sockets, and then calls more.
-func (t *Taken) askFor(ctx context.Context, more func() error) error {
+// askFor requests the sockets, and the state if that is wanted too.
+func (t *Taken) askFor(ctx context.Context, state bool) error {
 	ctx, cancel := context.WithTimeout(ctx, t.terms.step)
 	defer cancel()
 	c, err := new(net.Dialer).DialContext(ctx, network, address(t.name).Name)
@@ -82,10 +81,10 @@ func (t *Taken) askFor(ctx context.Context, more func() error) error {
 	if err != nil {
 		return err
 	}
-	if t.Sockets, err = listeners(fds); err != nil {
-		return err
+	if t.Sockets, err = listeners(fds); err == nil && state {
+		t.State, err = requestState(t.conn)
 	}
-	return more()
+	return err
 }
 
 // Ready tells the running process to stop accepting and to drain. Without an error, the
