@@ -59,13 +59,12 @@ func (l *Limits) answer(w http.ResponseWriter, a *Active, err error) (*limitsAns
 // [service.StatusOf] knows the status of other errors. An error that merely wraps a fault is
 // about the stored document or a file, not about the request.
 func withStatus(err error) error {
-	_, byFile := errors.AsType[*RulesFileError](err)
 	_, ofFile := errors.AsType[*fileError](err)
 	_, large := errors.AsType[store.SizeError](err)
 	switch {
 	case large:
 		return service.WithStatus(http.StatusRequestEntityTooLarge, err)
-	case errors.Is(err, ErrConflict), errors.Is(err, store.ErrReadOnly), byFile:
+	case errors.Is(err, ErrConflict), errors.Is(err, store.ErrReadOnly), errors.Is(err, errRulesFile):
 		return service.WithStatus(http.StatusConflict, err)
 	case errors.Is(err, ErrUnavailable) && !ofFile:
 		return service.WithStatus(http.StatusServiceUnavailable, err)

@@ -132,33 +132,26 @@ func listOf(v sketch.View, n int) keyList {
 	return l
 }
 
-// parts returns the parts of a rule's key. The error says that there is no such rule.
+// parts returns the parts of a rule's key, none if the key is the same for all. The error says
+// that there is no such rule.
 func (k *Keys) parts(id string) ([]keys.Part, error) {
-	parts, ok := partsOf(k.Set(), id)
-	switch {
-	case ok:
-		return parts, nil
-	case id == "":
+	set := k.Set()
+	for i := range set.Len() {
+		switch one := set.Rule(i); {
+		case one.ID != id:
+		case len(one.Key) == 1 && one.Key[0].String() == rule.Global:
+			return []keys.Part{}, nil
+		default:
+			return one.Key, nil
+		}
+	}
+	switch id {
+	case rule.Global:
+		return []keys.Part{}, nil
+	case "":
 		return nil, strict.Fault{Path: "rule", Message: "is missing; must be the id of a rule in GET /config/rules, or global"}
 	}
 	return nil, service.WithStatus(http.StatusNotFound, strict.Fault{Path: "rule", Message: fmt.Sprintf("must be the id of a rule in GET /config/rules, or global; there is no %q", id)})
-}
-
-// partsOf returns the parts of a rule's key. There are none if the key is the same for
-// all.
-func partsOf(set *rule.Set, id string) (parts []keys.Part, ok bool) {
-	if id == rule.Global {
-		return []keys.Part{}, true
-	}
-	for i := range set.Len() {
-		if one := set.Rule(i); one.ID == id {
-			if len(one.Key) == 1 && one.Key[0].String() == rule.Global {
-				return []keys.Part{}, true
-			}
-			return one.Key, true
-		}
-	}
-	return nil, false
 }
 
 // edited is the result of an edit of a key.

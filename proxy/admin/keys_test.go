@@ -231,7 +231,7 @@ func TestKeyIsThatOfRequests(t *testing.T) {
 			for _, word := range given[hit.Rule.ID] {
 				values = append(values, &word)
 			}
-			parts, _ := partsOf(set, hit.Rule.ID)
+			parts, _ := (&Keys{Set: func() *rule.Set { return set }}).parts(hit.Rule.ID)
 			key, err := keyOf(parts, values)
 			if err != nil || string(key) != string(hit.Key) {
 				t.Errorf("rule %s: the values make %q, %v; the request has %q", hit.Rule.ID, key, err, hit.Key)

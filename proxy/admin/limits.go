@@ -160,8 +160,9 @@ func (l *Limits) alter(now time.Time, on basis, next func(old *Active) (*Active,
 }
 
 // enforce swaps the configuration and logs it. The caller holds mu.
-func (l *Limits) enforce(old, next *Active) {
-	l.active.Store(next)
+func (l *Limits) enforce(next *Active, version int64, stored bool) {
+	next.Version, next.Stored = version, stored && next.Source != SourceDefault
+	old := l.active.Swap(next)
 	l.log.Info(fmt.Sprintf("Applied new config: %s, source=%s", next.Config, next.Source))
 	if from, to := old.Config.Algorithm, next.Config.Algorithm; from != to {
 		l.limiter.Info(fmt.Sprintf("Switched rate-limiting algorithm from %s to %s", from.LongName(), to.LongName()))

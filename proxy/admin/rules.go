@@ -117,23 +117,18 @@ func (r *Rules) Share(ctx context.Context, shared store.Store, pause time.Durati
 // Set returns the rules in force.
 func (r *Rules) Set() *rule.Set { return r.active.Load().Set }
 
-// A RulesFileError says that rules come from a file and cannot be changed by the API.
-type RulesFileError struct{ File string }
-
-// Error names the file.
-func (e *RulesFileError) Error() string {
-	return "the rules are those of RULES_FILE, " + e.File + ": change them there"
-}
+// errRulesFile means that rules come from a file and cannot be changed by the API.
+var errRulesFile = errors.New("the rules are those of RULES_FILE")
 
 // Put replaces the rules by those of text, which has the form of RULES_FILE, and stores
 // them. While the store is unavailable, Stored is false and Sync stores them later.
 // ifMatch is the version in force here that the change is based on; -1 means any. The
 // error is a strict.Faults if the text is invalid, a store.SizeError if it is too large,
-// ErrConflict if another writer was first, or a *RulesFileError with RULES_FILE. Then
+// ErrConflict if another writer was first, or another one with RULES_FILE. Then
 // nothing has changed.
 func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, error) {
 	if r.docs == nil {
-		return nil, &RulesFileError{r.files.Rules}
+		return nil, fmt.Errorf("%w, %s: change them there", errRulesFile, r.files.Rules)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,14 +28,12 @@ type stored struct {
 
 // newEntry returns the entry that puts a in force everywhere.
 func (l *Limits) newEntry(a *Active) (*entry, error) {
-	deleted := a.Source == SourceDefault
-	body, err := json.Marshal(stored{Config: a.Config, Source: a.Source, UpdatedAt: a.UpdatedAt, Pinned: a.Pinned, Deleted: deleted})
+	body, err := json.Marshal(stored{Config: a.Config, Source: a.Source, UpdatedAt: a.UpdatedAt, Pinned: a.Pinned, Deleted: a.Source == SourceDefault})
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", ConfigName, err)
 	}
 	return &entry{UpdatedAt: a.UpdatedAt, body: body, force: func(version int64, stored bool) error {
-		a.Version, a.Stored = version, stored && !deleted
-		l.enforce(l.Active(), a)
+		l.enforce(a, version, stored)
 		return nil
 	}}, nil
 }
@@ -55,8 +53,7 @@ func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 	}
 	e.UpdatedAt, e.force = s.UpdatedAt, func(version int64, stored bool) error {
 		overSettings := l.first && l.known == nil && !s.Deleted
-		next.Version, next.Stored = version, stored && !s.Deleted
-		l.enforce(l.Active(), next)
+		l.enforce(next, version, stored)
 		if overSettings {
 			l.log.Warn("Stored config overrides the settings", "source", s.Source)
 		}
