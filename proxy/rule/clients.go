@@ -189,12 +189,6 @@ func (c *Clients) name(i int) []byte {
 	return c.names[begin:c.entries[i].end]
 }
 
-// firstOf returns the name of the first client of a class.
-func (c *Clients) firstOf(class int) []byte {
-	i := slices.IndexFunc(c.entries, func(e client) bool { return int(e.class) == class+1 })
-	return c.name(i)
-}
-
 // add adds a client whose name is not in the table yet.
 func (c *Clients) add(name string, entry client) {
 	if (len(c.entries)+1)*4 > len(c.table)*3 {

@@ -205,7 +205,8 @@ func (j *judge) clientRules(s *Set) {
 			}
 			c.clients = append(c.clients, share)
 		}
-		name := s.nameOf(s.clients.firstOf(i))
+		first := slices.IndexFunc(s.clients.entries, func(e client) bool { return int(e.class) == i+1 })
+		name := s.nameOf(s.clients.name(first))
 		switch {
 		case classes[class]:
 		case len(classes) > 0:

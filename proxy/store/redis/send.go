@@ -110,11 +110,7 @@ func (s *sender) describe(groups []*store.Group) {
 
 // next returns an asked for a group, and reuses memory.
 func (s *sender) next(g *store.Group) *asked {
-	if n := len(s.asked); n < cap(s.asked) {
-		s.asked = s.asked[:n+1]
-	} else {
-		s.asked = append(s.asked, asked{})
-	}
+	s.asked = slices.Grow(s.asked, 1)[:len(s.asked)+1]
 	a := &s.asked[len(s.asked)-1]
 	a.Group, a.parts = g, a.parts[:0]
 	g.Err, g.Granted = nil, g.N
