@@ -43,7 +43,7 @@ type notice struct {
 	client netip.Addr
 	gaveUp string // address of the target that was given up last
 	text   []byte
-	ends   [noticeParts]int // where each part ends in text
+	ends   [noticeParts + 1]int // part i of text is from ends[i] to ends[i+1]
 }
 
 // The parts of a notice.
@@ -64,18 +64,12 @@ func (n *notice) keep(h *http1.Head, client netip.Addr) {
 	n.text = n.text[:0]
 	for i, part := range [noticeParts][]byte{h.MethodText, h.Target, h.Host, referer, agent} {
 		n.text = append(n.text, part[:min(len(part), noticedMax)]...)
-		n.ends[i] = len(n.text)
+		n.ends[i+1] = len(n.text)
 	}
 }
 
 // part returns one of the parts. It is empty if no head was read.
-func (n *notice) part(i int) []byte {
-	start := 0
-	if i > 0 {
-		start = n.ends[i-1]
-	}
-	return n.text[start:n.ends[i]]
-}
+func (n *notice) part(i int) []byte { return n.text[n.ends[i]:n.ends[i+1]] }
 
 // forget empties the notice. It frees a large buffer, since the client may send nothing
 // more.

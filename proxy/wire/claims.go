@@ -7,13 +7,6 @@ import (
 	"time"
 )
 
-// droppedClaims counts claims about the origin of a request that were dropped because
-// TRUSTED_PROXIES does not contain the sender.
-func (s *side) droppedClaims(from netip.Addr, claims int) {
-	s.counts.Disbelieved.Add(uint64(claims))
-	s.front.claims.note(from)
-}
-
 // A claimsWarning warns about claims dropped from a private address, which is probably a
 // proxy that TRUSTED_PROXIES should list.
 //

@@ -148,7 +148,8 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 		return
 	}
 	if fx.Claims > 0 {
-		s.droppedClaims(c.s.Remote, fx.Claims)
+		s.counts.Disbelieved.Add(uint64(fx.Claims))
+		s.front.claims.note(c.s.Remote)
 	}
 	if fx.Matched != nil {
 		s.matched(now, c, fx.Matched)
@@ -343,20 +344,20 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	if !c.paced {
 		c.at.Value.learnt(now, c, o)
 	}
+	status := o.Status
 	switch {
-	case o.Sent.IsZero() || o.Fault == exchange.FaultStreams: // the target is not to blame
+	case o.Sent.IsZero() || o.Fault == exchange.FaultStreams, // the target is not to blame
+		o.Fault == exchange.FaultNone && (!o.Relayed || o.Status == 0): // it has not answered
 		c.leave()
 		return
 	case o.Fault == exchange.FaultTimeout:
-		c.at.Value.answered(now, c.mark, http.StatusGatewayTimeout, o.Fault)
+		status = http.StatusGatewayTimeout
 	case o.Fault != exchange.FaultNone:
-		c.at.Value.answered(now, c.mark, http.StatusBadGateway, o.Fault)
-	case o.Relayed && o.Status > 0:
-		c.at.Value.answered(now, c.mark, c.at.Value.severity(o.Status), o.Fault)
-	default:
-		c.leave()
-		return
+		status = http.StatusBadGateway
+	case c.at.Value.side.front.cfg.Gate.Mode == gate.On:
+		status = c.at.Value.gate.Severity(status)
 	}
+	c.at.Value.answered(now, c.mark, status, o.Fault)
 	c.at = nil
 }
 

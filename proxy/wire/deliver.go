@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"time"
@@ -189,10 +190,7 @@ func (k *carried) report(now time.Time, o *exchange.Outcome) {
 	t.Sent = !o.Sent.IsZero()
 	switch {
 	case t.Refused:
-		t.After = k.denied
-		if t.After <= 0 {
-			t.After = unableFor
-		}
+		t.After = cmp.Or(k.denied, unableFor)
 		k.c.notice.forget()
 	case !t.Sent && (o.Fault.LackOfRoom() || o.Fault == exchange.FaultNone && o.Status == http.StatusServiceUnavailable):
 		t.Refused, t.After = true, unableFor

@@ -170,12 +170,9 @@ const leaveTime = time.Second
 func (f *Front) Leave(ln net.Listener) {
 	leaving := f.listen(ln)
 	f.background.Go(func() {
-		over := time.NewTimer(leaveTime)
-		defer over.Stop()
-		select {
-		case <-over.C:
-		case <-f.running.Done():
-		}
+		over, cancel := context.WithTimeout(f.running, leaveTime)
+		defer cancel()
+		<-over.Done()
 		leaving.Close()
 	})
 }

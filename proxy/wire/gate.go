@@ -74,14 +74,6 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	t.gate.Answered(now, a, &t.late)
 }
 
-// severity returns the status that an answer with the given one has for the health of the target.
-func (t *target) severity(status int) int {
-	if t.side.front.cfg.Gate.Mode != gate.On {
-		return status
-	}
-	return t.gate.Severity(status)
-}
-
 // unable reports whether the target was unable to serve the request.
 func unable(o *exchange.Outcome) bool {
 	if o.Fault == exchange.FaultStreams {

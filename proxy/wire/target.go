@@ -59,14 +59,7 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 	t.Failed.Store(false)
 	t.at.Connected(now)
 	u := &upstreamConn{target: t, conn: conn, endBy: t.side.endOf(now)}
-	if w := t.pool.Dialled(u); w != nil {
-		w.Value.serve(now, u, false)
-		w.Value.apply(now)
-	} else if t.pool.Leaving(u) {
-		conn.Close()
-	} else {
-		u.rest(now)
-	}
+	u.pass(now, t.pool.Dialled(u), false)
 	t.note(now)
 	t.serveNext(now) // the target may have been unavailable
 	return u
@@ -276,19 +269,23 @@ func (u *upstreamConn) free(now time.Time) {
 		u.conn.Close() // the waiter gets a new one
 		return
 	}
-	defer t.serveNext(now)
-	w := t.pool.Release(u)
-	if w != nil {
-		w.Value.serve(now, u, true)
+	u.pass(now, t.pool.Release(u), true)
+	t.serveNext(now)
+}
+
+// pass serves the waiter that the pool has chosen for the connection. Without one, the connection
+// becomes idle, or is closed if the pool has no room for it.
+func (u *upstreamConn) pass(now time.Time, w *upstream.Waiter[*client], reused bool) {
+	switch {
+	case w != nil:
+		w.Value.serve(now, u, reused)
 		w.Value.apply(now)
-		return
-	}
-	if t.pool.Leaving(u) {
+	case u.target.pool.Leaving(u):
 		u.conn.Close()
-		return
+	default:
+		u.rest(now)
+		u.target.note(now)
 	}
-	u.rest(now)
-	t.note(now)
 }
 
 // rest records that the connection is idle from now on. A deadline that is set is not changed,

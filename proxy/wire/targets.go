@@ -21,13 +21,12 @@ func gather[T any](ls loops, of func(s *side, now time.Time) T) (all []T) {
 	for _, s := range ls {
 		s.loop.Post(func(now time.Time) { results <- of(s, now) })
 	}
-	over := time.NewTimer(targetsWait)
-	defer over.Stop()
+	over := time.After(targetsWait)
 	for range ls {
 		select {
 		case r := <-results:
 			all = append(all, r)
-		case <-over.C:
+		case <-over:
 			return all
 		}
 	}
@@ -74,17 +73,12 @@ func (s *side) setTargets(now time.Time, list []*roster.Target, gates map[*roste
 }
 
 func (s *side) addTarget(now time.Time, spec *roster.Target, g *gates.Gate) {
-	t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, *client](s.connsPerTarget, s.streamsPerTarget(), s.waitersMax)}
+	streams := max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare)) // connections that may carry tunnels and streams
+	t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, *client](s.connsPerTarget, streams, s.waitersMax)}
 	t.at = s.targets.Add(t)
 	t.serve = t.serveLine
 	t.note(now)
 	t.serveNext(now)
-}
-
-// streamsPerTarget returns how many of the loop's connections to one target may carry
-// tunnels and streams. It is at least one.
-func (s *side) streamsPerTarget() int {
-	return max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare))
 }
 
 // publish makes the loop's targets visible to other goroutines.

@@ -26,11 +26,8 @@ func (t *target) spend(now time.Time) {
 	t.side.counts.Traffic.Spent(uint64(us-since), t.used(limit, t.part))
 }
 
-// portion returns the loop's part of a gate's limit, or 0 if there is no gate.
+// portion returns the loop's part of a gate's limit.
 func (t *target) portion(limit int) int {
-	if limit == 0 {
-		return 0
-	}
 	return portion(limit, len(t.side.front.sides), t.side.loop.Index())
 }
 
