@@ -15,7 +15,7 @@ func openAccess(e *service.Env, c *config.Config) (a wire.Access, err error) {
 	if name == "" {
 		return a, nil
 	}
-	if a.Writer, err = accesslog.Open(name, c.EventLoops, e.Logger("AccessLog")); err != nil {
+	if a.Writer, err = accesslog.Open(name, c.Loop().Loops, e.Logger("AccessLog")); err != nil {
 		return a, accessFault(name, err)
 	}
 	if name != accesslog.Stdout {

@@ -9,8 +9,6 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/admin"
-	"weir/proxy/gates"
-	"weir/proxy/roster"
 	"weir/proxy/store"
 	"weir/proxy/tally"
 	"weir/proxy/wire"
@@ -34,11 +32,10 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 	w.Sockets, w.Session, w.Loop, w.Log = p.socks.data, c.Session(), c.Loop(), p.Logger("RateLimiter")
 	w.GateLog = p.Logger("Gate")
 	w.Balance, w.TargetConnsMax, w.StreamShare = c.Balance, c.TargetConnsMax, c.StreamShare
-	w.Gate = gates.Settings(c.Gate)
+	w.Gate = c.Gate
 	w.TargetIdle, w.TargetAge = c.TargetIdle, c.TargetAge
 	w.MemoryBudget = c.Edge.MemoryBudget
-	w.Roster = roster.Config{CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval, LookupInterval: c.Edge.LookupInterval,
-		Named: c.Edge.AdminPort != 0}
+	w.Roster = c.Edge.Roster
 	if len(c.Targets) > 0 {
 		w.Roster.Reachable = p.Health.SetReady
 	}

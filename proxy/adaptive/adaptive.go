@@ -58,7 +58,6 @@ type Config struct {
 type Adaptive struct {
 	cfg    Config
 	client *client
-	rails  guard.Rails
 	clock  clock
 	lease  lease
 
@@ -81,8 +80,7 @@ type Adaptive struct {
 // New returns an Adaptive that is not running yet.
 func New(cfg Config) *Adaptive {
 	s := &cfg.Settings
-	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Token, s.Timeout), lease: lease{store: cfg.Store, shared: cfg.Shared, owner: cfg.Instance},
-		rails: guard.Rails{Min: s.Min, Max: s.Max, Step: s.Step, Dwell: s.Dwell}}
+	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Token, s.Timeout), lease: lease{store: cfg.Store, shared: cfg.Shared, owner: cfg.Instance}}
 }
 
 func (a *Adaptive) off() bool    { return a.cfg.Settings.Mode == "false" }
@@ -243,7 +241,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 	var v guard.Verdict
 	err := u.err
 	if err == nil {
-		v, err = a.rails.Judge(u.snapshot.Timestamp, guard.Position{Config: u.inForce.Policy.Limit.Config(), Switched: a.switched}, u.recommendation.Config)
+		v, err = a.cfg.Settings.Judge(u.snapshot.Timestamp, guard.Position{Config: u.inForce.Policy.Limit.Config(), Switched: a.switched}, u.recommendation.Config)
 	}
 	_, invalid := errors.AsType[strict.Faults](err)
 	switch {

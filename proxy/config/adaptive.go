@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/proxy/guard"
 )
 
 // Adaptive has the settings of following the advisor.
@@ -18,11 +19,9 @@ type Adaptive struct {
 	Token    string // sent to the advisor; empty: none
 	Interval time.Duration
 	Timeout  time.Duration
-	Min, Max float64       // bounds of the sustained rate
-	Step     float64       // largest factor of one change
-	Dwell    time.Duration // least time between two switches of the algorithm
-	Stale    int           // failed updates until a warning
-	Scale    float64       // factor by which the snapshots' clock runs fast
+	Stale    int     // failed updates until a warning
+	Scale    float64 // factor by which the snapshots' clock runs fast
+	guard.Rails
 }
 
 // adaptivePauseMin is the shortest real time between two snapshots.

@@ -12,10 +12,12 @@ import (
 	"weir/internal/service"
 	"weir/internal/strict"
 	"weir/proxy/decide"
+	"weir/proxy/gates"
 	"weir/proxy/limit"
 	"weir/proxy/refusal"
 	"weir/proxy/rule"
 	"weir/proxy/session"
+	"weir/proxy/store/remote"
 	"weir/proxy/upstream"
 )
 
@@ -28,29 +30,26 @@ type Config struct {
 	// Notes lists settings that have no effect.
 	Notes []string
 
-	EventLoops     int
-	ConnectionsMax int
-	KeysMax        int
+	KeysMax int
 
 	TargetConnsMax int
 	StreamShare    float64
 	TargetIdle     time.Duration
 	TargetAge      time.Duration // of a connection to a target; 0: any
 	DrainTimeout   time.Duration
-	Gate           Gate
+	Gate           gates.Settings
 
 	data        session.Settings // registered here; Session completes them
-	rateFields  string
 	preflight   string
 	limit       int
 	capacity    int
 	headBytes   int64
 	answerBytes int64
-	writeStall  time.Duration
+	loop        loop.Config // registered here; Loop completes it
 	redis       redisSettings
 	idleRedis   func() // notes the Redis settings that have no effect without REDIS_HOST
 	postgres    postgresSettings
-	remote      remoteSettings
+	remote      remote.Config // without Failure
 	Edge        Edge
 	Rules       Rules
 	Templates   string // REFUSAL_TEMPLATES; empty: none
@@ -80,8 +79,9 @@ func (c *Config) Register(s *service.Settings) {
 	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600, "window in seconds (fixed, sliding, sliding_log, gcra)")
 	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", limitDefault, 1, 1<<53, "capacity of the bucket (token) or of the queue (leaky)")
 	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", limitDefault, 0.000001, 1e9, "refill of tokens (token) or requests leaving the queue (leaky), per second")
-	s.Enum(&c.rateFields, "RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both", "envoy"},
-		"rate limit fields in answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard), RateLimit-Limit, -Remaining and -Reset (envoy, as in envoyproxy/ratelimit)")
+	s.Word("RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both", "envoy"},
+		"rate limit fields in answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard), RateLimit-Limit, -Remaining and -Reset (envoy, as in envoyproxy/ratelimit)",
+		func(word string) error { d.Style.Families = families[word]; return nil })
 	s.Word("CORS", "auto", []string{"auto", "off"},
 		"auto: refusals (429, 503) of requests with Origin carry Access-Control-Allow-Origin and expose the rate limit fields, so that the page can read them", is(&d.CORS, "auto"))
 	s.Enum(&c.preflight, "PREFLIGHT", "apart", []string{"shared", "apart", "exempt"},
@@ -89,10 +89,10 @@ func (c *Config) Register(s *service.Settings) {
 			"any client can send such requests, so exempt lets clients bypass the limits")
 	c.redis.register(s)
 	c.postgres.register(s)
-	c.remote.register(s)
+	registerRemote(s, &c.remote)
 	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "maximum number of keys in the simulated Redis")
-	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit (rounded up, at least 2)")
-	s.Int(&c.ConnectionsMax, "MAX_CONNECTIONS", 0, 0, 1<<24, "maximum number of client connections; 0: half of RLIMIT_NOFILE")
+	s.Int(&c.loop.Loops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit (rounded up, at least 2)")
+	s.Int(&c.loop.ConnectionsMax, "MAX_CONNECTIONS", 0, 0, 1<<24, "maximum number of client connections; 0: half of RLIMIT_NOFILE")
 	s.Int(&c.TargetConnsMax, "TARGET_MAX_CONNECTIONS", 1024, 1, 1<<20, "maximum number of connections to each target")
 	s.Float(&c.StreamShare, "TARGET_STREAM_SHARE", 0.9, 0.01, 1, "share of TARGET_MAX_CONNECTIONS that tunnels, streamed bodies and authenticated connections (NTLM, Negotiate) may take, at least one; beyond: 503")
 	s.Bytes(&c.headBytes, "HEAD_MAX_BYTES", 16<<10, 1<<10, 1<<20, "maximum size of a request's head without fields that proxies add (Via, X-Forwarded-For …); beyond: 431, or 414 for the request line")
@@ -106,7 +106,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Duration(&d.IdleTimeout, "IDLE_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "how long a client connection may be idle between requests")
 	s.Int(&d.RequestsMax, "CONNECTION_MAX_REQUESTS", 10_000, 0, 1<<31-1, "maximum number of requests on one client connection; the last answer announces the close; 0: no limit")
 	s.Duration(&d.AgeMax, "CONNECTION_MAX_AGE", time.Hour, 0, 30*timeMax, "maximum age of a client connection, reduced at random by up to an eighth; the next answer announces the close; 0: no limit")
-	s.Duration(&c.writeStall, "WRITE_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "how long a client may accept no byte of its answer")
+	s.Duration(&c.loop.WriteStall, "WRITE_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "how long a client may accept no byte of its answer")
 	s.Duration(&d.ConnectTimeout, "TARGET_CONNECT_TIMEOUT", time.Second, time.Millisecond, timeMax, "timeout for connecting to a target; then 504")
 	s.Duration(&d.WaitTimeout, "TARGET_WAIT_TIMEOUT", time.Second, 0, timeMax, "how long a request waits for a connection while all TARGET_MAX_CONNECTIONS are in use; then 503")
 	s.Duration(&d.TargetTimeout, "TARGET_TIMEOUT", 10*time.Second, time.Millisecond, timeMax,
@@ -116,8 +116,8 @@ func (c *Config) Register(s *service.Settings) {
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "how long requests in flight may take when the proxy ends")
 	c.registerRefusal(s)
 	c.Access.register(s, d)
-	c.Gate.register(s)
-	c.Edge.register(s, d)
+	registerGate(s, &c.Gate)
+	c.Edge.register(s, d, &c.loop)
 	c.Rules.register(s)
 	c.Adaptive.register(s)
 	c.Decision.register(s)
@@ -185,7 +185,7 @@ func (c *Config) Complete() error {
 	for _, note := range c.Rules.Exempt.Notes() {
 		c.Notes = append(c.Notes, "EXEMPT: "+note)
 	}
-	err := errors.Join(c.completeLimit(), c.Edge.complete(&c.data), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete(&c.redis, &c.postgres),
+	err := errors.Join(c.completeLimit(), c.Edge.complete(&c.data), completeGate(&c.Gate), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete(&c.redis, &c.postgres),
 		faultIf(c.UsesRedis(), c.Redis), faultIf(c.UsesPostgres(), c.Postgres), faultIf(c.UsesRemote(), c.Remote))
 	if !c.Defer.inRedis {
 		c.idleRedis()
@@ -220,8 +220,9 @@ func (c *Config) completeLimit() error {
 
 // RuleOptions returns the options for reading rules.
 func (c *Config) RuleOptions() rule.Options {
-	return rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys,
-		Exempt: c.Rules.Exempt, ExemptPreflights: c.preflight == "exempt", Defers: c.Defer.Used() && len(c.Targets) > 0, Callbacks: c.Defer.Callbacks != nil}
+	o := c.Rules.Options
+	o.ExemptPreflights, o.Defers, o.Callbacks = c.preflight == "exempt", c.Defer.Used() && len(c.Targets) > 0, c.Defer.Callbacks != nil
+	return o
 }
 
 // families maps the words of RATE_LIMIT_HEADERS to families of fields.
@@ -232,9 +233,8 @@ func (c *Config) Session() session.Settings {
 	d := c.data
 	d.Head.HeadBytes, d.ResponseHead.HeadBytes = int(c.headBytes), int(c.answerBytes)
 	d.OwnBytesMax = service.BodyBytesMax
-	d.OwnElsewhere, d.NoTargets = c.Edge.AdminPort != 0, len(c.Targets) == 0
-	d.Style.Families = families[c.rateFields]
 	d.PreflightsApart = c.preflight == "apart"
+	d.OwnElsewhere, d.NoTargets = c.Edge.AdminPort != 0, len(c.Targets) == 0
 	if c.Defer.Used() {
 		d.DeferPath, d.DeferBodyMax, d.Callbacks = c.Defer.Path, c.Defer.BodyMax, c.Defer.Callbacks
 	}
@@ -247,12 +247,11 @@ const outboundMax = 128 << 10
 
 // Loop returns the settings of the event loops.
 func (c *Config) Loop() loop.Config {
-	return loop.Config{
-		Loops: c.EventLoops, ConnectionsMax: c.ConnectionsMax, WriteStall: c.writeStall,
-		PerAddressMax: c.Edge.perAddress, HandshakeTimeout: c.data.HeadTimeout, OutboundMax: outboundMax,
-		// A target that does not answer connects must not delay the others.
-		DialsMax: max(256, len(c.Targets)*c.TargetConnsMax),
-		// A head is processed only when it is complete: half of the bound must hold one.
-		InboundMax: 2*int(max(c.headBytes, c.answerBytes)) + 64<<10,
-	}
+	l := c.loop
+	l.HandshakeTimeout, l.OutboundMax = c.data.HeadTimeout, outboundMax
+	// A target that does not answer connects must not delay the others.
+	l.DialsMax = max(256, len(c.Targets)*c.TargetConnsMax)
+	// A head is processed only when it is complete: half of the bound must hold one.
+	l.InboundMax = 2*int(max(c.headBytes, c.answerBytes)) + 64<<10
+	return l
 }

@@ -67,8 +67,8 @@ func TestDefaults(t *testing.T) {
 func TestEventLoopsAreWhatGoUses(t *testing.T) {
 	most := runtime.GOMAXPROCS(runtime.NumCPU() + 1)
 	defer runtime.GOMAXPROCS(most)
-	if c := must(t); c.EventLoops != runtime.NumCPU()+1 {
-		t.Errorf("%d loops, want %d", c.EventLoops, runtime.NumCPU()+1)
+	if n := must(t).Loop().Loops; n != runtime.NumCPU()+1 {
+		t.Errorf("%d loops, want %d", n, runtime.NumCPU()+1)
 	}
 }
 
@@ -310,8 +310,8 @@ func TestEdgeValuesArrive(t *testing.T) {
 		"MEMORY_BUDGET", "1GiB", "MAX_CONNECTIONS_PER_IP", "3", "BODY_MIN_RATE", "5", "STREAM_TIMEOUT", "1m", "TUNNEL_TIMEOUT", "2m",
 		"DRAIN_GRACE", "3s", "UPGRADES", "WebSocket, chat/1.0", "VIA_NAME", "edge-1")
 	e := c.Edge
-	if e.CertFile != "c.pem" || e.KeyFile != "k.pem" || e.CAFile != "ca.pem" || e.ServerName != "b" || e.HealthPath != "/up?full=1" ||
-		e.HealthInterval != time.Second || e.AdminPort != 9 || e.AdminBind != "::1" || e.AdminTLS || !e.Takeover || e.MemoryBudget != 1<<30 {
+	if e.CertFile != "c.pem" || e.KeyFile != "k.pem" || e.CAFile != "ca.pem" || e.ServerName != "b" || e.Roster.CheckPath != "/up?full=1" ||
+		e.Roster.CheckInterval != time.Second || e.AdminPort != 9 || e.AdminBind != "::1" || e.AdminTLS || !e.Takeover || e.MemoryBudget != 1<<30 {
 		t.Errorf("%+v", e)
 	}
 	if l := c.Loop(); l.PerAddressMax != 3 || l.HandshakeTimeout != 10*time.Second {

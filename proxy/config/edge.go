@@ -8,41 +8,40 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/loop"
 	"weir/internal/service"
+	"weir/proxy/roster"
 	"weir/proxy/session"
 )
 
 // Edge has the settings of a proxy that is reachable from outside: TLS, health of the
 // targets, bounds, the admin port, hand-over.
 type Edge struct {
-	CertFile, KeyFile  string // of the listener; empty: no TLS
-	CAFile, ServerName string // for https targets
-	HealthPath         string // path of active checks; empty: none
-	HealthInterval     time.Duration
-	LookupInterval     time.Duration // of the targets' names; 0: only connects look names up
+	CertFile, KeyFile  string        // of the listener; empty: no TLS
+	CAFile, ServerName string        // for https targets
+	Roster             roster.Config // without Loops and Log
 	AdminPort          int           // port of the own endpoints; 0: the data port
 	AdminBind          string        // address of the admin port
 	AdminTLS           bool          // the admin port has TLS if the data port has
 	Takeover           bool
 	MemoryBudget       int64 // bytes
-	perAddress         int
 }
 
-func (e *Edge) register(s *service.Settings, d *session.Settings) {
+func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config) {
 	s.String(&e.CertFile, "TLS_CERT", "", "PEM file of the certificate (chain) to serve with; read again when it changes; empty: no TLS")
 	s.String(&e.KeyFile, "TLS_KEY", "", "PEM file of its key")
 	s.String(&e.CAFile, "TARGET_CA_FILE", "", "PEM file of the authorities that signed the certificates of https targets; empty: the system's")
 	s.String(&e.ServerName, "TARGET_TLS_SERVER_NAME", "", "server name (SNI) that the certificates of https targets must match; empty: the host of their URL")
 	s.Func("TARGET_HEALTH_PATH", "", "path requested from every target as an active health check; empty: health follows from requests only", "a path: /health", e.setHealthPath)
-	s.Duration(&e.HealthInterval, "TARGET_HEALTH_INTERVAL", 5*time.Second, 10*time.Millisecond, timeMax, "interval between two health checks; two failures in a row take a target out, two successes bring it back")
-	s.Duration(&e.LookupInterval, "TARGET_DNS_INTERVAL", 5*time.Second, 0, timeMax, "interval between two lookups of each target's name, whose addresses become separate targets; 0: a name is one target, and each connect looks it up")
+	s.Duration(&e.Roster.CheckInterval, "TARGET_HEALTH_INTERVAL", 5*time.Second, 10*time.Millisecond, timeMax, "interval between two health checks; two failures in a row take a target out, two successes bring it back")
+	s.Duration(&e.Roster.LookupInterval, "TARGET_DNS_INTERVAL", 5*time.Second, 0, timeMax, "interval between two lookups of each target's name, whose addresses become separate targets; 0: a name is one target, and each connect looks it up")
 	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port for the proxy's own endpoints; 0: the data port")
 	s.String(&e.AdminBind, "ADMIN_BIND", "127.0.0.1", "address that ADMIN_PORT listens on")
 	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "true: ADMIN_PORT uses TLS when TLS_CERT is set; false: plain HTTP")
 	s.Bool(&d.HealthHere, "HEALTH_ON_DATA_PORT", false, "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too")
 	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may differ")
 	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory use above which requests are refused with 503; 0: three quarters of the memory of the machine or container")
-	s.Int(&e.perAddress, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "maximum number of connections from one client address (IPv6: /64); 0: no limit, since a load balancer may carry all clients")
+	s.Int(&l.PerAddressMax, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "maximum number of connections from one client address (IPv6: /64); 0: no limit, since a load balancer may carry all clients")
 	s.Bytes(&d.BodyRateMin, "BODY_MIN_RATE", 240, 0, 1<<30, "minimum rate of a request's body over 10 s, in bytes per second; below: 408; 0: no limit")
 	s.Duration(&d.StreamTimeout, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "timeout between two pieces of a streamed answer, and between two bytes of a half-closed tunnel")
 	s.Duration(&d.TunnelTimeout, "TUNNEL_TIMEOUT", time.Hour, time.Millisecond, 30*timeMax, "timeout between two bytes of an upgraded connection, in either direction")
@@ -60,7 +59,7 @@ func (e *Edge) setHealthPath(text string) error {
 	if text[0] != '/' || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }) {
 		return fmt.Errorf("does not begin with /, or has bytes that a path cannot have")
 	}
-	e.HealthPath = text
+	e.Roster.CheckPath = text
 	return nil
 }
 
@@ -86,6 +85,7 @@ func (e *Edge) complete(d *session.Settings) error {
 	if err := pairComplete("TLS", e.CertFile, e.KeyFile); err != nil {
 		return err
 	}
+	e.Roster.Named = e.AdminPort != 0
 	d.Via = d.Pseudonym != "off"
 	if d.Pseudonym == "" || !d.Via {
 		d.Pseudonym = fmt.Sprintf("weir-%06x", rand.Uint32N(1<<24))

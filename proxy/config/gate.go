@@ -7,21 +7,14 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/gate"
+	"weir/proxy/gates"
 	"weir/proxy/upstream"
 )
-
-// Gate has the settings of the gates, which bound the requests in flight to each target.
-type Gate struct {
-	Mode     gate.Mode
-	Wait     time.Duration
-	SLO      time.Duration // 95th percentile of the latency that clients expect; 0: unknown
-	Min, Max int           // bounds of the limit for a target; Max 0: no separate bound
-}
 
 // gateMin is the default of GATE_MIN.
 const gateMin = 2
 
-func (g *Gate) register(s *service.Settings) {
+func registerGate(s *service.Settings, g *gates.Settings) {
 	s.Choice("GATE", "on", "bound the requests in flight to each target by how fast it answers; shadow: only count the requests that would have to wait",
 		service.Among(&g.Mode, gate.Off, gate.Shadow, gate.On))
 	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "95th percentile of the latency that clients expect; half of it bounds GATE_WAIT unless that is set, and the answer time up to which a gate does not limit a target")
@@ -31,7 +24,7 @@ func (g *Gate) register(s *service.Settings) {
 	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "upper bound of the limit on requests in flight to a target; 0: TARGET_MAX_CONNECTIONS")
 }
 
-func (g *Gate) complete() error {
+func completeGate(g *gates.Settings) error {
 	if g.Wait < 0 {
 		g.Wait = gate.Wait
 		if g.SLO > 0 {

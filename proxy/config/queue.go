@@ -56,28 +56,28 @@ func (d *Defer) completePostgres(p *postgresSettings) error {
 	if d.inPostgres == "" {
 		return nil
 	}
-	d.setting, d.schema, d.manual = "DEFER_URL", p.schema, p.migrate != "true"
+	d.setting, d.schema, d.manual = "DEFER_URL", p.Schema, p.migrate != "true"
 	if d.inPostgres == "postgres:" {
-		if p.url == "" {
+		if p.URL == "" {
 			return &service.SettingError{Name: "DEFER_URL", Value: d.inPostgres, Problem: "names no server, and POSTGRES_URL is not set", Allowed: deferURLs}
 		}
-		d.setting, d.inPostgres = "POSTGRES_URL", p.url // checked as the store's
+		d.setting, d.inPostgres = "POSTGRES_URL", p.URL // checked as the store's
 		return nil
 	}
 	fault := service.SettingError{Name: "DEFER_URL", Allowed: deferURLs} // the value may contain a password
-	return faultsOf(postgres.Config{URL: d.inPostgres, Schema: p.schema}.Validate(), map[string]service.SettingError{"URL": fault})
+	return faultsOf(postgres.Config{URL: d.inPostgres, Schema: p.Schema}.Validate(), map[string]service.SettingError{"URL": fault})
 }
 
-func (d *Defer) openRedis(limits deferred.Limits, log *slog.Logger) (deferred.Queue, error) {
-	q, err := redisqueue.Open(redisqueue.Config{Redis: d.redis, Limits: limits, Key: d.key, Log: log})
+func (d *Defer) openRedis(log *slog.Logger) (deferred.Queue, error) {
+	q, err := redisqueue.Open(redisqueue.Config{Redis: d.redis, Limits: d.Limits, Key: d.key, Log: log})
 	if err != nil {
 		return nil, &service.ExitError{Status: 2, Err: err}
 	}
 	return q, nil
 }
 
-func (d *Defer) openPostgres(limits deferred.Limits, log *slog.Logger) (deferred.Queue, error) {
-	q, err := postgresqueue.Open(postgresqueue.Config{URL: d.inPostgres, Setting: d.setting, Schema: d.schema, Manual: d.manual, Limits: limits, Key: d.key, Log: log})
+func (d *Defer) openPostgres(log *slog.Logger) (deferred.Queue, error) {
+	q, err := postgresqueue.Open(postgresqueue.Config{URL: d.inPostgres, Setting: d.setting, Schema: d.schema, Manual: d.manual, Limits: d.Limits, Key: d.key, Log: log})
 	if fault := postgres.Classify(err).Permanent; fault != nil && fault.Cause != store.NoSchema { // a setting is wrong
 		err = &service.ExitError{Status: 2, Err: err}
 	}

@@ -12,47 +12,41 @@ import (
 	"weir/internal/service"
 	"weir/internal/strict"
 	"weir/proxy/store"
-	"weir/proxy/store/lane"
 	"weir/proxy/store/redis"
 )
 
 // redisSettings has the settings of the store in Redis, as given.
 type redisSettings struct {
-	hosts, username, password, prefix            string
-	port, db                                     int
-	topology                                     redis.Topology
-	sentinel, sentinelUsername, sentinelPassword string
-	secure                                       bool
-	caFile, serverName                           string
-	timeout                                      time.Duration
-	mode                                         store.Mode
-	start                                        string
+	redis.Config // without Addrs
+	hosts        string
+	port         int
+	start        string
 }
 
 func (r *redisSettings) register(s *service.Settings) {
 	s.String(&r.hosts, "REDIS_HOST", "", "host of Redis, or a comma-separated list of host:port: nodes of a Cluster, or Sentinels; empty: use the simulated Redis")
 	s.Int(&r.port, "REDIS_PORT", 6379, 1, 65535, "port of Redis if REDIS_HOST has none")
-	s.String(&r.username, "REDIS_USERNAME", "", "user name for Redis (ACL)")
-	s.Secret(&r.password, "REDIS_PASSWORD", "password of Redis")
-	s.Int(&r.db, "REDIS_DB", 0, 0, 1<<20, "database of Redis; 0 in a Cluster")
+	s.String(&r.Username, "REDIS_USERNAME", "", "user name for Redis (ACL)")
+	s.Secret(&r.Password, "REDIS_PASSWORD", "password of Redis")
+	s.Int(&r.DB, "REDIS_DB", 0, 0, 1<<20, "database of Redis; 0 in a Cluster")
 	s.Choice("REDIS_MODE", "auto", "kind of REDIS_HOST; auto: Sentinels if REDIS_SENTINEL_MASTER is set, a Cluster with several hosts, otherwise detected",
-		service.Among(&r.topology, redis.Auto, redis.Single, redis.Cluster, redis.Sentinel))
-	s.String(&r.sentinel, "REDIS_SENTINEL_MASTER", "", "name of the master that the Sentinels monitor")
-	s.String(&r.sentinelUsername, "REDIS_SENTINEL_USERNAME", "", "user name for the Sentinels (ACL)")
-	s.Secret(&r.sentinelPassword, "REDIS_SENTINEL_PASSWORD", "password of the Sentinels")
-	s.Bool(&r.secure, "REDIS_TLS", false, "connect to Redis with TLS")
-	s.String(&r.caFile, "REDIS_TLS_CA_FILE", "", "PEM file of the authorities that signed Redis' certificate; empty: the system's")
-	s.String(&r.serverName, "REDIS_TLS_SERVER_NAME", "", "name in Redis' certificate; empty: the host's")
-	s.String(&r.prefix, "REDIS_KEY_PREFIX", "", "prefix of every name in Redis, for several installations that share one")
-	s.Duration(&r.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a decision")
-// failureModes are the values of STORE_FAILURE_MODE.
-var failureModes = map[string]store.Mode{"open": store.FailOpen, "local": store.Local, "closed": store.Closed}
-
+		service.Among(&r.Topology, redis.Auto, redis.Single, redis.Cluster, redis.Sentinel))
+	s.String(&r.SentinelMaster, "REDIS_SENTINEL_MASTER", "", "name of the master that the Sentinels monitor")
+	s.String(&r.SentinelUsername, "REDIS_SENTINEL_USERNAME", "", "user name for the Sentinels (ACL)")
+	s.Secret(&r.SentinelPassword, "REDIS_SENTINEL_PASSWORD", "password of the Sentinels")
+	s.Bool(&r.TLS, "REDIS_TLS", false, "connect to Redis with TLS")
+	s.String(&r.TLSCAFile, "REDIS_TLS_CA_FILE", "", "PEM file of the authorities that signed Redis' certificate; empty: the system's")
+	s.String(&r.TLSServerName, "REDIS_TLS_SERVER_NAME", "", "name in Redis' certificate; empty: the host's")
+	s.String(&r.KeyPrefix, "REDIS_KEY_PREFIX", "", "prefix of every name in Redis, for several installations that share one")
+	s.Duration(&r.Timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a decision")
 	s.Word("STORE_FAILURE_MODE", "open", []string{"open", "local", "closed"}, "what happens while Redis, PostgreSQL or all masters are unavailable: open admits everything, local enforces the limits in this proxy alone, closed refuses with 503",
-		func(word string) error { r.mode = failureModes[word]; return nil })
+		func(word string) error { r.Failure = failureModes[word]; return nil })
 	s.Enum(&r.start, "STORE_START", "checked", []string{"checked", "anyway"},
 		"checked: do not start if the store refuses the user, the password or the database, or is another program; anyway: start in STORE_FAILURE_MODE")
 }
+
+// failureModes are the values of STORE_FAILURE_MODE.
+var failureModes = map[string]store.Mode{"open": store.FailOpen, "local": store.Local, "closed": store.Closed}
 
 // StoreStart returns the error that ends the start for an error of the store, with the
 // settings to look at. It returns nil if the proxy may start.
@@ -88,7 +82,7 @@ func (c *Config) UsesRedis() bool { return c.redis.hosts != "" }
 // in Redis.
 func (c *Config) RedisCAFile() string {
 	if c.UsesRedis() || c.Defer.inRedis {
-		return c.redis.caFile
+		return c.redis.TLSCAFile
 	}
 	return ""
 }
@@ -99,11 +93,7 @@ func (c *Config) Redis() (redis.Config, error) { return c.redis.config("REDIS_HO
 
 // config returns the configuration for connecting to the hosts that a setting names.
 func (r *redisSettings) config(setting, hosts string) (redis.Config, error) {
-	cfg := redis.Config{
-		Topology: r.topology, SentinelMaster: r.sentinel, SentinelUsername: r.sentinelUsername, SentinelPassword: r.sentinelPassword,
-		Username: r.username, Password: r.password, DB: r.db,
-		TLS: r.secure, TLSCAFile: r.caFile, TLSServerName: r.serverName, KeyPrefix: r.prefix, Config: lane.Config{Timeout: r.timeout, Failure: r.mode},
-	}
+	cfg := r.Config
 	for host := range strings.SplitSeq(hosts, ",") {
 		addr := strings.TrimSpace(host)
 		if _, _, err := net.SplitHostPort(addr); err != nil && (!strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil) {
@@ -115,16 +105,11 @@ func (r *redisSettings) config(setting, hosts string) (redis.Config, error) {
 		}
 		cfg.Addrs = append(cfg.Addrs, addr)
 	}
-	return cfg, r.fault(cfg, setting, hosts)
-}
-
-// fault returns what is wrong with the settings together, or nil.
-func (r *redisSettings) fault(cfg redis.Config, setting, hosts string) error {
-	return faultsOf(cfg.Validate(), map[string]service.SettingError{
-		"Addrs": {Name: setting, Value: hosts}, "DB": {Name: "REDIS_DB", Value: strconv.Itoa(r.db)}, "KeyPrefix": {Name: "REDIS_KEY_PREFIX", Value: r.prefix},
-		"Password": {Name: "REDIS_PASSWORD"}, "SentinelMaster": {Name: "REDIS_SENTINEL_MASTER", Value: r.sentinel},
-		"SentinelUsername": {Name: "REDIS_SENTINEL_USERNAME", Value: r.sentinelUsername}, "SentinelPassword": {Name: "REDIS_SENTINEL_PASSWORD"},
-		"TLSCAFile": {Name: "REDIS_TLS_CA_FILE", Value: r.caFile}, "TLSServerName": {Name: "REDIS_TLS_SERVER_NAME", Value: r.serverName},
+	return cfg, faultsOf(cfg.Validate(), map[string]service.SettingError{
+		"Addrs": {Name: setting, Value: hosts}, "DB": {Name: "REDIS_DB", Value: strconv.Itoa(r.DB)}, "KeyPrefix": {Name: "REDIS_KEY_PREFIX", Value: r.KeyPrefix},
+		"Password": {Name: "REDIS_PASSWORD"}, "SentinelMaster": {Name: "REDIS_SENTINEL_MASTER", Value: r.SentinelMaster},
+		"SentinelUsername": {Name: "REDIS_SENTINEL_USERNAME", Value: r.SentinelUsername}, "SentinelPassword": {Name: "REDIS_SENTINEL_PASSWORD"},
+		"TLSCAFile": {Name: "REDIS_TLS_CA_FILE", Value: r.TLSCAFile}, "TLSServerName": {Name: "REDIS_TLS_SERVER_NAME", Value: r.TLSServerName},
 	})
 }
 

@@ -6,39 +6,32 @@ import (
 	"time"
 
 	"weir/internal/service"
-	"weir/proxy/store/lane"
 	"weir/proxy/store/remote"
 )
 
-// remoteSettings has the settings of a sidecar's store, as given.
-type remoteSettings struct {
-	urls          []string
-	timeout       time.Duration
-	token, caFile string
-}
-
-func (r *remoteSettings) register(s *service.Settings) {
+// registerRemote adds the settings of a sidecar's store.
+func registerRemote(s *service.Settings, r *remote.Config) {
 	s.Func("REMOTE_URL", "", "decision ports of master proxies, comma separated, in the order in which they are tried; this proxy is their sidecar, and limits are kept there instead of in Redis; "+
-		"several masters must share Redis or PostgreSQL", "http://host:port or https://host:port, comma separated", parsed(&r.urls, remote.ParseURLs))
-	s.Duration(&r.timeout, "REMOTE_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a master's decision")
-	s.Token(&r.token, "REMOTE_TOKEN", "the masters' DECISION_TOKEN; or their ADMIN_TOKEN, with which keys can also be edited here")
-	s.String(&r.caFile, "REMOTE_CA_FILE", "", "PEM file of the authorities that signed the masters' certificates; empty: the system's")
+		"several masters must share Redis or PostgreSQL", "http://host:port or https://host:port, comma separated", parsed(&r.URLs, remote.ParseURLs))
+	s.Duration(&r.Timeout, "REMOTE_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a master's decision")
+	s.Token(&r.Token, "REMOTE_TOKEN", "the masters' DECISION_TOKEN; or their ADMIN_TOKEN, with which keys can also be edited here")
+	s.String(&r.CAFile, "REMOTE_CA_FILE", "", "PEM file of the authorities that signed the masters' certificates; empty: the system's")
 	s.NoEffect("REMOTE_URL", "", "REMOTE_TIMEOUT", "REMOTE_TOKEN", "REMOTE_CA_FILE")
 }
 
 // UsesRemote reports whether limits are kept at masters.
-func (c *Config) UsesRemote() bool { return len(c.remote.urls) > 0 }
+func (c *Config) UsesRemote() bool { return len(c.remote.URLs) > 0 }
 
 // StoreTimeout returns how long a decision of the shared store is waited for. It is 0
 // without one.
 func (c *Config) StoreTimeout() time.Duration {
 	switch {
 	case c.UsesRemote():
-		return c.remote.timeout
+		return c.remote.Timeout
 	case c.UsesPostgres():
-		return c.postgres.timeout
+		return c.postgres.Timeout
 	case c.UsesRedis():
-		return c.redis.timeout
+		return c.redis.Timeout
 	}
 	return 0
 }
@@ -46,9 +39,9 @@ func (c *Config) StoreTimeout() time.Duration {
 // Remote returns the configuration of a sidecar's store, without Local and Log. The error
 // joins a *service.SettingError for each fault.
 func (c *Config) Remote() (remote.Config, error) {
-	r := &c.remote
-	cfg := remote.Config{Config: lane.Config{Timeout: r.timeout, Failure: c.redis.mode}, URLs: r.urls, Token: r.token, CAFile: r.caFile}
-	value := strings.Join(r.urls, ",")
+	cfg := c.remote
+	cfg.Failure = c.redis.Failure
+	value := strings.Join(cfg.URLs, ",")
 	var all []error
 	if c.UsesRedis() || c.UsesPostgres() {
 		all = append(all, &service.SettingError{Name: "REMOTE_URL", Value: value, Problem: "excludes REDIS_HOST and POSTGRES_URL", Allowed: "one of them"})

@@ -12,12 +12,9 @@ import (
 type Rules struct {
 	File        string // RULES_FILE; empty: the rules of /config/rules
 	ClientsFile string // CLIENTS_FILE; empty: no client has a limit of its own
-	// ClientKey and DescriptorKeys are options for reading rules.
-	ClientKey      keys.Part
-	DescriptorKeys rule.DescriptorKeys
-	Exempt         rule.Exemptions
+	clientKey   string // as given
 
-	clientKey string // as given
+	rule.Options // registered here; RuleOptions completes them
 }
 
 // clientKeyDefault is the default of CLIENT_KEY.

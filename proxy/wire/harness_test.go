@@ -16,7 +16,6 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/admin"
 	"weir/proxy/config"
-	"weir/proxy/gates"
 	"weir/proxy/roster"
 	"weir/proxy/store/simredis"
 )
@@ -79,11 +78,11 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		Loop: loops, Session: c.Session(),
 		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, StreamShare: c.StreamShare,
 		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge,
-		Roster:       roster.Config{CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval, LookupInterval: c.Edge.LookupInterval, Named: true},
-		DrainTimeout: c.DrainTimeout, Policy: (&admin.Policies{Limits: r.limits, Rules: r.rules}).Policy, Store: local,
-		Gate: gates.Settings(c.Gate),
+		Roster: c.Edge.Roster, DrainTimeout: c.DrainTimeout, Policy: (&admin.Policies{Limits: r.limits, Rules: r.rules}).Policy, Store: local,
+		Gate: c.Gate,
 		Own:  r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64,
 	}
+	cfg.Roster.Named = true
 	tweak(&cfg)
 	if cfg.Sockets == nil {
 		cfg.Sockets = []net.Listener{testkit.Listen(t)}
