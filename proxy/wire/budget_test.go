@@ -70,9 +70,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 	for _, conn := range in {
 		conn.Ask(get, 200)
 	}
-	if n := r.group.Stats().RefusedAddress.Load(); n != 2 {
-		t.Errorf("%d connections were refused for their address, want 2", n)
-	}
+	r.samplesAre("ratelimiter_client_connections_refused_address_total", 2, "ratelimiter_client_connections_refused_total", 0)
 	in[0].Close()
 	r.until("there is room", func() bool { return r.samples()["ratelimiter_client_connections"] == 7 })
 	r.dialFrom("127.0.0.2").Ask(get, 200)
