@@ -57,7 +57,7 @@ const shownAbove = 1.6
 // plots returns the plots of a scenario: limit and capacity, forecast and arrivals, and the
 // wait for a worker.
 func plots(s *closedloop.Scenario, r *closedloop.Result) []chart.Chart {
-	column := func(of func(m closedloop.Moment) float64) []float64 { return report.Column(r.Timeline, of) }
+	column := func(of func(m closedloop.Moment) float64) []float64 { return report.Map(r.Timeline, of) }
 	x := column(func(m closedloop.Moment) float64 { return m.At })
 	capacity := column(func(m closedloop.Moment) float64 { return m.Capacity })
 	axis := chart.Axis{Unit: chart.Elapsed, Max: float64(r.Seconds)}

@@ -124,7 +124,7 @@ func (f *field) print(out io.Writer, columns []string, cell func(name string, co
 // printAll prints measures of every contestant: the mean, and the worst.
 func (f *field) printAll(out io.Writer, title string, measures []measure) {
 	fmt.Fprintf(out, "\n### %s: %d runs, mean (worst)\n\n", title, len(f.plays))
-	columns := report.Column(measures, func(m measure) string { return m.name })
+	columns := report.Map(measures, func(m measure) string { return m.name })
 	f.print(out, columns, func(name string, column int) string {
 		m := &measures[column]
 		vs := f.over(name, m.of)
@@ -141,7 +141,7 @@ func (f *field) printAll(out io.Writer, title string, measures []measure) {
 func (f *field) printBy(out io.Writer, title string, part func(*played) string) {
 	fmt.Fprintf(out, "\n### Loss %% against the perfect gate by %s: median / mean (least … most of the seeds' means)\n\n", title)
 	parts, order := f.parts(part)
-	columns := report.Column(order, func(key string) string { return fmt.Sprintf("%s (%d)", key, len(parts[key].plays)) })
+	columns := report.Map(order, func(key string) string { return fmt.Sprintf("%s (%d)", key, len(parts[key].plays)) })
 	f.print(out, columns, func(name string, column int) string {
 		p := parts[order[column]]
 		vs := p.over(name, loss)

@@ -60,7 +60,7 @@ func traces(dir string) (all []*trace, madeUp bool) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return synthetic(), true
 	}
-	return report.Column(sources, func(s source) *trace { return s.trace(dir) }), false
+	return report.Map(sources, func(s source) *trace { return s.trace(dir) }), false
 }
 
 // trace reads a source.

@@ -47,7 +47,7 @@ func Run(ctx context.Context, names []string, out io.Writer) error {
 				fmt.Fprintf(out, "  %s\n", r.line(rows[0]))
 			}}
 		}
-		chosen := rig.Must(rig.Choose("attack", report.Column(attacks(most), part), names))
+		chosen := rig.Must(rig.Choose("attack", report.Map(attacks(most), part), names))
 		l.StartForeign("target", target, rig.Must(os.Executable()), TargetName, target)
 		fmt.Fprintf(out, "%d good requests per second for %v, during each attack, on a separate proxy; up to %d attackers from %d addresses.\n"+
 			"Settings: %s; all others are defaults.\nPacing: at most %d connections opened and %d pieces sent per second; large messages less often, by their size.\n\n",
@@ -101,11 +101,11 @@ func (r *row) play(l *rig.Lab, target string) {
 		}
 	})
 	err := rig.Try(func() {
-		r.usage = rig.Watch(v.Pid(), func() {
+		rig.Watch(v.Pid(), &r.usage, func() {
 			r.load = l.Load(rig.Load{URL: "http://" + v.Addr + "/api/test", Rate: rate, For: span, Connections: connections})[0]
 			enough()
+			r.attackersCPU = ownCPU() - ours
 		})
-		r.attackersCPU = ownCPU() - ours
 		if a.life == 0 { // attackers may stay, so they disconnect
 			over()
 		}

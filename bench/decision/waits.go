@@ -44,7 +44,7 @@ func (l *lab) frozen() {
 	var used rig.Usage
 	loaded := l.During(func() {
 		l.Wait(one.StartAt.Add(stopAfter - time.Second))
-		used = rig.Watch(m.Pid(), func() {
+		rig.Watch(m.Pid(), &used, func() {
 			l.Wait(one.StartAt.Add(stopAfter))
 			rig.Check(syscall.Kill(redis.Pid(), syscall.SIGSTOP))
 			l.Wait(one.StartAt.Add(goAfter))

@@ -106,7 +106,7 @@ func (l *lab) once(g generator, rate int) run {
 		start = stamps[0]
 		r.due = even(int(span.Seconds()*float64(rate)), rate)
 	}
-	arrivals := report.Column(stamps, func(s int64) time.Duration { return time.Duration(s - start) })
+	arrivals := report.Map(stamps, func(s int64) time.Duration { return time.Duration(s - start) })
 	r.judgement = judge(arrivals, r.due, known)
 	return r
 }

@@ -74,7 +74,7 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 		l.skip(ctx, situations)
 		l.resume()
 		l.playAll(ctx, situations)
-		err := l.report(situations)
+		err := rig.Try(func() { rig.Check(l.report(situations)) }) // also if it cannot draw
 		if o.Only != "" || o.Shorter != 1 {
 			err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
 		}
@@ -84,8 +84,8 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 
 // chosen returns the situations with the sides and rounds that the order selects.
 func (o *Order) chosen() (list []Situation, err error) {
-	situations := report.Column(Situations(), func(s Situation) string { return s.Name })
-	sides := report.Column(Sides(), func(s Side) string { return s.Name })
+	situations := report.Map(Situations(), func(s Situation) string { return s.Name })
+	sides := report.Map(Sides(), func(s Side) string { return s.Name })
 	words := strings.FieldsFunc(o.Only, func(r rune) bool { return r == ',' || r == ' ' })
 	for _, word := range words {
 		if !slices.Contains(situations, word) && !slices.Contains(sides, word) {
@@ -220,7 +220,7 @@ func (l *lab) round(s *Situation, round int, chance *rand.Rand) []turn {
 	if s.Together && len(todo) > 0 {
 		return []turn{{s, todo, round}}
 	}
-	return report.Column(todo, func(side string) turn { return turn{s, []string{side}, round} })
+	return report.Map(todo, func(side string) turn { return turn{s, []string{side}, round} })
 }
 
 // playAll plays the turns that have not been played.

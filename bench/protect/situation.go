@@ -165,7 +165,7 @@ func (s *Situation) outage() (from, to time.Duration) {
 
 // steps returns a share of the load.
 func (s *Situation) steps(share float64) []rig.Step {
-	return report.Column(s.Phases, func(p Phase) rig.Step { return rig.Step{For: p.For, Rate: p.Rate * share} })
+	return report.Map(s.Phases, func(p Phase) rig.Step { return rig.Step{For: p.For, Rate: p.Rate * share} })
 }
 
 // draw returns a random service time with the given mean.

@@ -14,7 +14,7 @@ type Spread struct{ Median, Least, Most float64 }
 
 // SpreadOf returns the spread of a figure over runs; all NaN without runs.
 func SpreadOf[T any](runs []T, figure func(T) float64) Spread {
-	vs := Column(runs, figure)
+	vs := Map(runs, figure)
 	if len(vs) == 0 {
 		return Spread{math.NaN(), math.NaN(), math.NaN()}
 	}
@@ -32,15 +32,15 @@ func RatioOf[T any](ours, peers []T, figure func(T) float64) Spread {
 }
 
 // MedianOf returns the median of a figure over runs; NaN without runs.
-func MedianOf[T any](runs []T, figure func(T) float64) float64 { return Median(Column(runs, figure)) }
+func MedianOf[T any](runs []T, figure func(T) float64) float64 { return Median(Map(runs, figure)) }
 
-// Column returns a value for each element of a list, in order.
-func Column[T, C any](list []T, of func(T) C) []C {
-	cells := make([]C, len(list))
+// Map returns a value for each element of a list, in order.
+func Map[T, V any](list []T, of func(T) V) []V {
+	values := make([]V, len(list))
 	for i, v := range list {
-		cells[i] = of(v)
+		values[i] = of(v)
 	}
-	return cells
+	return values
 }
 
 // Median returns the median of figures in any order; for an even number of them the mean of

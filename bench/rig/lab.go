@@ -60,7 +60,7 @@ func (l *Lab) Perform(ctx context.Context, e Experiment, args []string) error {
 // Choose returns the parts named by args in the order of all, or all parts if args is empty.
 // Unknown names are a usage error.
 func Choose(experiment string, all []Part, args []string) ([]Part, error) {
-	known := report.Column(all, func(p Part) string { return p.Name })
+	known := report.Map(all, func(p Part) string { return p.Name })
 	for _, arg := range args {
 		if !slices.Contains(known, arg) {
 			return nil, &service.ExitError{Status: 2, Err: fmt.Errorf("%s takes any of %s, not %q", experiment, strings.Join(known, ", "), arg)}

@@ -201,7 +201,7 @@ func TestServeEnds(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	var u Usage
-	err := Try(func() { u = Watch(os.Getpid(), func() {}) })
+	err := Try(func() { Watch(os.Getpid(), &u, func() {}) })
 	if err != nil || u.RSSBefore <= 0 || u.RSSPeak < u.RSSBefore || u.Over <= 0 {
 		t.Errorf("used %+v, %v", u, err)
 	}
@@ -211,8 +211,13 @@ func TestWatch(t *testing.T) {
 	if n, err := Descriptors(os.Getpid()); err != nil || n < 3 {
 		t.Errorf("%d descriptors, %v", n, err)
 	}
-	if err := Try(func() { Watch(1<<30, func() {}) }); err == nil {
+	if err := Try(func() { Watch(1<<30, new(Usage), func() {}) }); err == nil {
 		t.Error("a process that is none is watched")
+	}
+	p := testkit.Must(Start("sleeper", nil, "sleep", "60"))(t)
+	err = Try(func() { Watch(p.Pid(), &u, p.Kill) })
+	if err == nil || u.RSSPeak <= 0 || u.Over <= 0 {
+		t.Errorf("of a process that was killed: %+v, %v", u, err)
 	}
 }
 

@@ -30,11 +30,11 @@ func (u Usage) Cores() float64 {
 // watchStep is the interval between samples of memory.
 const watchStep = 50 * time.Millisecond
 
-// Watch returns what a process uses while play plays. It ends the current Try if the process has
-// ended.
-func Watch(pid int, play func()) Usage {
-	u := Usage{RSSBefore: Must(RSS(pid))}
-	u.RSSPeak = u.RSSBefore
+// Watch records in u what a process uses while play plays. It ends the current Try if the process
+// has ended; u then has everything but its CPU time.
+func Watch(pid int, u *Usage, play func()) {
+	rss := Must(RSS(pid))
+	*u = Usage{RSSBefore: rss, RSSPeak: rss}
 	before, began := Must(CPU(pid)), time.Now()
 	Meanwhile(watchStep, func() {
 		if rss, err := RSS(pid); err == nil {
@@ -42,8 +42,8 @@ func Watch(pid int, play func()) Usage {
 		}
 		u.KernelPeak = max(u.KernelPeak, socketMemory())
 	}, play)
-	u.CPU, u.Over = Must(CPU(pid))-before, time.Since(began)
-	return u
+	u.Over = time.Since(began)
+	u.CPU = Must(CPU(pid)) - before
 }
 
 // socketMemory returns the size of the buffers of all TCP sockets in bytes; 0 if it is

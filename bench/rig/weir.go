@@ -80,7 +80,7 @@ func (l *Lab) Advisor(capacity, limit int, slo time.Duration) (p *Process, addr 
 	return p, addr, append(bounds, "ADAPTIVE_MODE=true", "ADVISOR_URL=http://"+addr)
 }
 
-// A Master is a proxy that decides for sidecars and forwards nothing.
+// A Master is a proxy that decides for sidecars. It forwards nothing, unless Env names a target.
 type Master struct {
 	*Process
 	Addr string // of the decision port
@@ -98,7 +98,8 @@ func (l *Lab) Master(env ...string) *Master {
 	return m
 }
 
-// Restart starts the master again after Kill, at the same address and with Env.
+// Restart starts the master again after Kill, at the same address and with Env, whose settings
+// come last and so take precedence.
 func (m *Master) Restart() {
 	_, port, _ := strings.Cut(m.Addr, ":")
 	m.Process = m.lab.StartAt("proxy", m.Own, append([]string{"TARGET_URL=none", "DECISION_PORT=" + port}, m.Env...)...)

@@ -139,7 +139,7 @@ func (c *Contestant) sample(ctx context.Context, connections int, span time.Dura
 	if c.Process == nil {
 		run()
 	} else {
-		used = Watch(c.Process.Pid(), run)
+		Watch(c.Process.Pid(), &used, run)
 	}
 	if failed := float64(r.Failed) / max(r.Requests, 1); c.Refuses && failed < 0.99 || !c.Refuses && failed > 0 {
 		Check(fmt.Errorf("%.1f %% of its answers are not 2xx, so the comparison is not valid", 100*failed))

@@ -40,7 +40,7 @@ func newChapter(s *Scenario, runs []*Run, dir string) (c report.Chapter, files [
 // plots returns the plots of a run: the rates at the proxy, and the target's answer times and
 // queue.
 func (r *Run) plots(s *Scenario) []chart.Chart {
-	column := func(of func(s Sample) float64) []float64 { return report.Column(r.Samples, of) }
+	column := func(of func(s Sample) float64) []float64 { return report.Map(r.Samples, of) }
 	x := column(func(s Sample) float64 { return s.At.Seconds() })
 	axis := chart.Axis{Unit: chart.Elapsed, Label: r.clock(s)}
 	forwarded := column(func(s Sample) float64 { return s.Forwarded })

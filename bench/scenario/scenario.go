@@ -122,7 +122,7 @@ func (s *Scenario) peakEnds(compress float64) (ends []time.Duration) {
 
 // steps returns the compressed rate.
 func (s *Scenario) steps(compress float64) []rig.Step {
-	return report.Column(s.Pieces, func(p Piece) rig.Step {
+	return report.Map(s.Pieces, func(p Piece) rig.Step {
 		return rig.Step{For: time.Duration(float64(p.For) / s.scale(compress)), Rate: p.Rate}
 	})
 }

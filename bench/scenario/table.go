@@ -21,7 +21,7 @@ func show(out io.Writer, s *Scenario, runs []*Run) {
 
 func table(runs []*Run) *report.Table {
 	t := report.NewTable(columns)
-	t.Rows = report.Column(runs, (*Run).cells)
+	t.Rows = report.Map(runs, (*Run).cells)
 	return t
 }
 
