@@ -33,7 +33,7 @@ type sharedStore interface {
 // otherwise.
 func (p *proxy) connect() (store.Store, error) {
 	c, local := p.config, p.local
-	p.Metrics.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(local.Keys()) })
+	local.RegisterKeys(p.Metrics)
 	var shared sharedStore
 	var err error
 	switch {

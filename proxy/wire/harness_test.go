@@ -63,7 +63,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	}
 	t.Cleanup(local.Close)
 	local.Register(r.env.Metrics)
-	r.env.Metrics.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(local.Keys()) })
+	local.RegisterKeys(r.env.Metrics)
 	if r.limits, err = admin.NewLimits(time.Now(), c.Limit, local, r.env.Logger); err != nil {
 		t.Fatal(err)
 	}

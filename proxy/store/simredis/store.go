@@ -88,10 +88,14 @@ func (s *Store) Lease(string, string, time.Duration) (bool, error) { return true
 // Release does nothing.
 func (s *Store) Release(string, string) error { return nil }
 
-// Keys returns the number of keys; see [Table.Keys].
-func (s *Store) Keys() int { return s.table.Keys() }
+// RegisterKeys adds the metrics of the keys to set. They matter in every proxy, since the store also
+// decides while a shared store is unavailable.
+func (s *Store) RegisterKeys(set *metric.Set) {
+	set.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(s.table.Keys()) })
+	set.Counter("ratelimiter_store_overflowed_total", "decisions about new keys that shared the bucket of their rule, since the simulated Redis had KEYS_MAX keys", s.table.Overflowed)
+}
 
-// Register adds the metrics to set.
+// Register adds the metrics of a store that decides for all requests to set.
 func (s *Store) Register(set *metric.Set) {
 	set.Counter("ratelimiter_store_commands_total", "commands sent to the store", s.decisions)
 	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", s.decisions)
