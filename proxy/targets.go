@@ -67,7 +67,7 @@ func (t *targets) make(list []config.Target) (made []*roster.Target, err error) 
 }
 
 // secured returns the TLS configuration of the targets whose certificate has a name. They share
-// it until the authorities change. The caller holds mu.
+// it until the authorities change. The caller holds mu, or t is not shared yet.
 func (t *targets) secured(name string) (secure *tls.Config, err error) {
 	if t.secure[name] == nil {
 		if secure, err = certs.Client("", name); err != nil {

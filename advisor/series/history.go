@@ -69,7 +69,7 @@ func (h *History) Add(at time.Time, interval time.Duration, rate float64) bool {
 		begin = max(begin, h.newest)
 	}
 	h.raw = append(h.raw, sample{at: end, interval: end - begin, rate: rate})
-	for h.raw[0].at < end-int64(rawSpan) || len(h.raw) > rawMax { // too old
+	for h.raw[0].at < end-int64(rawSpan) || len(h.raw) > rawMax { // too old, or too many
 		h.raw = h.raw[1:]
 	}
 	for i := range h.rings {

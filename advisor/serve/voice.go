@@ -32,7 +32,7 @@ type voice struct {
 	sharers int                   // number of proxies that last shared the limit
 }
 
-// refuse counts a snapshot that was not learned from.
+// refuse counts a snapshot that was not learned from. why is its fault; for core.Failed the stack.
 func (v *voice) refuse(r core.Result, why string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -81,7 +81,7 @@ func Open(now time.Time, path string) (*Store, *Found, error) {
 func (s *Store) read(now time.Time) (*Found, error) {
 	f := new(Found)
 	data, err := watch.ReadFile(s.path, imageMax+headBytesMax)
-	_, system := errors.AsType[unix.Errno](err)
+	_, system := errors.AsType[unix.Errno](err) // others are about the file, which is set aside
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case system:

@@ -39,7 +39,7 @@ func TestDialSecure(t *testing.T) {
 	}
 }
 
-// dialErrors is what DialSecure tells for each kind of peer.
+// dialErrors is the error of a Dial with TLS for each kind of peer.
 var dialErrors = []struct {
 	name  string
 	cfg   func() *tls.Config

@@ -1,7 +1,7 @@
 // Package loop runs event loops: sockets, timers and wake-ups behind a small
 // contract. It hides gnet completely; no other package imports it.
 //
-// A program starts a Group of loops, listens and dials through it, and gives every connection
+// A program starts a Group of loops, accepts and dials through it, and gives every connection
 // a Handler. All calls to one Handler come from one loop, one at a time, with the time of the
 // event as the first argument. A Handler never blocks; slow work is done by another goroutine,
 // which returns the result with Loop.Post.

@@ -19,10 +19,10 @@ func (c *Conn) Secure() bool { return c.secure != nil }
 // Verified reports whether the peer has presented a certificate that the TLS session trusts.
 func (c *Conn) Verified() bool { return c.secure != nil && c.secure.Verified() }
 
-// A HandshakeError is the error of a Dial whose connection was made, but not its TLS session. Err is that of crypto/tls or of the connection: a
-// *tls.CertificateVerificationError, which wraps an error of crypto/x509, if the certificate
-// is not trusted; a net.Error with Timeout at the deadline; io.ErrUnexpectedEOF if the peer
-// closed the connection.
+// A HandshakeError is the error of a Dial whose connection was made, but not its TLS session.
+// Err is that of crypto/tls or of the connection: a *tls.CertificateVerificationError, which wraps
+// an error of crypto/x509, if the certificate is not trusted; a net.Error with Timeout at the
+// deadline; io.ErrUnexpectedEOF if the peer closed the connection.
 type HandshakeError struct {
 	Addr string // the dialled address
 	Err  error

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -165,8 +166,9 @@ func readResult(name string) (*record.Result, error) {
 	}
 	r := new(record.Result)
 	err = json.Unmarshal(text, r)
+	_, broken := errors.AsType[*json.SyntaxError](err)
 	switch {
-	case r.Schema == 0:
+	case r.Schema == 0 && !broken:
 		return nil, fmt.Errorf("read result %s: was not written by loadgen run -out: it has no schema", name)
 	case err != nil:
 		return nil, fmt.Errorf("read result %s: %w", name, err)

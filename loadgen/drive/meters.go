@@ -28,7 +28,7 @@ func NewMeters(s *metric.Set, loops int) *Meters {
 	m := &Meters{loops: make([]meter, loops)}
 	var request, service, lag []*metric.Histogram
 	for i := range m.loops {
-		one := meter{metric.NewHistogram(metric.Latency()), metric.NewHistogram(metric.Latency()), metric.NewHistogram(metric.Decision())}
+		one := meter{request: metric.NewHistogram(metric.Latency()), service: metric.NewHistogram(metric.Latency()), lag: metric.NewHistogram(metric.Decision())}
 		m.loops[i] = one
 		request, service, lag = append(request, one.request), append(service, one.service), append(lag, one.lag)
 	}

@@ -124,8 +124,7 @@ var errRulesFile = errors.New("the rules are those of RULES_FILE")
 // them. While the store is unavailable, Stored is false and Sync stores them later.
 // ifMatch is the version in force here that the change is based on; -1 means any. The
 // error is a strict.Faults if the text is invalid, a store.SizeError if it is too large,
-// ErrConflict if another writer was first, or another one with RULES_FILE. Then
-// nothing has changed.
+// ErrConflict if another writer was first, or errRulesFile. Then nothing has changed.
 func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, error) {
 	if r.docs == nil {
 		return nil, fmt.Errorf("%w, %s: change them there", errRulesFile, r.files.Rules)

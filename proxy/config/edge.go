@@ -19,7 +19,7 @@ import (
 type Edge struct {
 	CertFile, KeyFile  string        // of the listener; empty: no TLS
 	CAFile, ServerName string        // for https targets
-	Roster             roster.Config // without Loops and Log
+	Roster             roster.Config // without Loops, Log and Reachable
 	AdminPort          int           // port of the own endpoints; 0: the data port
 	AdminBind          string        // address of the admin port
 	AdminTLS           bool          // the admin port has TLS if the data port has
