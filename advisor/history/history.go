@@ -75,7 +75,7 @@ func (s Source) piece(ctx context.Context, p piece) ([]series.Row, error) {
 	}
 	kept, last := rows[:0], p.from
 	for _, r := range rows {
-		if r.Rate >= 0 && r.Rate <= rateMax && r.At.After(last) && !r.At.After(p.to) { // not NaN
+		if r.Rate >= 0 && r.Rate <= rateMax && r.At.After(last) && !r.At.After(p.to) { // false for NaN
 			r.Interval, last = p.step, r.At
 			kept = append(kept, r)
 		}

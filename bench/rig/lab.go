@@ -116,7 +116,7 @@ func (l *Lab) Run(ctx context.Context, play func()) (err error) {
 // Keep registers end to be called by the next End, at the latest when the current part ends.
 func (l *Lab) Keep(end func()) { l.keep(func() error { end(); return nil }) }
 
-// keep is Keep with an end that may fail, which then End does.
+// keep is Keep for a function that may fail. End then ends the current Try.
 func (l *Lab) keep(end func() error) { l.ends = append(l.ends, end) }
 
 // End calls what was registered, the last first.

@@ -56,14 +56,14 @@ func decode(data []byte, into any, d decoder) error {
 // Decode decodes a node of Root, which is at path, into what into points to. Fields that the node
 // does not have are unchanged. It reports whether there was no fault.
 func (r *Reader) Decode(n *Node, path string, into any) bool {
-	before := r.told
+	before := r.found
 	d := decoder{Reader: r}
 	var at *place
 	if path != "" {
 		at = &place{path: path}
 	}
 	d.value(n, at, targetOf(into))
-	return r.told == before
+	return r.found == before
 }
 
 func targetOf(into any) reflect.Value {

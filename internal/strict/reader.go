@@ -32,7 +32,7 @@ type Reader struct {
 
 	faults  Faults
 	further int                      // beyond faultsMax
-	told    int                      // with those that were told before
+	found   int                      // all faults added, also repeated ones
 	known   map[reflect.Type][]field // of structs
 	notes   Faults
 }
@@ -47,7 +47,8 @@ func (r *Reader) Fault(path, format string, args ...any) {
 	}
 }
 
-// mistyped reports whether a value on the way to path can have no members. Decoding has told it.
+// mistyped reports whether a value on the way to path can have no members. Decoding has already
+// added that as a fault.
 func (r *Reader) mistyped(path string) bool {
 	if r.Root == nil || r.Count() == 0 {
 		return false
@@ -109,7 +110,7 @@ func (r *Reader) line(path string) int {
 }
 
 func (r *Reader) add(f Fault) {
-	r.told++
+	r.found++
 	switch {
 	case slices.Contains(r.faults, f): // a part may be decoded twice: before and after its type is known
 	case len(r.faults) == faultsMax:

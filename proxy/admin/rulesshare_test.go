@@ -47,7 +47,7 @@ func TestRulesFollowFiles(t *testing.T) {
 	if err := os.Rename(r.path("tmp"), r.path("rules.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	var told string // rules are in force before that is logged, so lines about those before may come first
+	var told string // the line about the rules before may come late: it is logged after they take effect
 	testkit.Eventually(t, "the fault is told", func() bool {
 		for _, line := range r.log.Taken() {
 			if strings.HasPrefix(line, "ERROR") {
