@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/share"
 )
 
 const (
@@ -25,7 +27,7 @@ const (
 type Addresses struct {
 	Most   int // maximum connections of one client; 0: no limit, and nothing is counted
 	mu     sync.Mutex
-	counts map[netip.Addr]int
+	counts map[share.Client]int
 }
 
 // Enter counts a connection, and reports whether it is within the limit.
@@ -33,16 +35,16 @@ func (a *Addresses) Enter(addr netip.Addr) bool {
 	if a.Most <= 0 || !addr.IsValid() {
 		return true
 	}
-	addr = clientOf(addr)
+	client := share.Of(addr)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.counts[addr] >= a.Most {
+	if a.counts[client] >= a.Most {
 		return false
 	}
 	if a.counts == nil {
-		a.counts = make(map[netip.Addr]int)
+		a.counts = make(map[share.Client]int)
 	}
-	a.counts[addr]++
+	a.counts[client]++
 	return true
 }
 
@@ -51,11 +53,11 @@ func (a *Addresses) Leave(addr netip.Addr) {
 	if a.Most <= 0 || !addr.IsValid() {
 		return
 	}
-	addr = clientOf(addr)
+	client := share.Of(addr)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.counts[addr]--; a.counts[addr] <= 0 {
-		delete(a.counts, addr)
+	if a.counts[client]--; a.counts[client] <= 0 {
+		delete(a.counts, client)
 	}
 }
 
@@ -67,20 +69,6 @@ func (a *Addresses) Counted() (clients, connections int) {
 		connections += n
 	}
 	return len(a.counts), connections
-}
-
-// clientOf returns the address that identifies a client: an IPv4 address, or the /64 of an
-// IPv6 address, since a host can use any address of its /64 (RFC 4291 section 2.5.4).
-func clientOf(addr netip.Addr) netip.Addr {
-	addr = addr.Unmap()
-	if addr.Is4() {
-		return addr
-	}
-	p, err := addr.Prefix(64) // removes the zone
-	if err != nil {
-		return addr
-	}
-	return p.Addr()
 }
 
 // Places bounds the accepted connections: by a setting, or by the available descriptors.

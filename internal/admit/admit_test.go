@@ -7,22 +7,6 @@ import (
 	"testing"
 )
 
-func TestClientOf(t *testing.T) {
-	for in, want := range map[string]string{
-		"192.0.2.1":            "192.0.2.1",
-		"::ffff:192.0.2.1":     "192.0.2.1",
-		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::",
-		"2001:db8:1:2:ffff::":  "2001:db8:1:2::",
-		"2001:db8:1:3::1":      "2001:db8:1:3::",
-		"fe80::1%eth0":         "fe80::",
-		"::1":                  "::",
-	} {
-		if got := clientOf(netip.MustParseAddr(in)); got.String() != want {
-			t.Errorf("the client of %s is %s, want %s", in, got, want)
-		}
-	}
-}
-
 func TestAddressesAreExactUnderRaces(t *testing.T) {
 	const most = 5
 	a := &Addresses{Most: most}

@@ -1,0 +1,61 @@
+package share
+
+// A Held counts what each client holds of something that all share: places, bytes, entries.
+// A client that holds nothing has no entry, so there are at most as many entries as there is
+// to hold. The zero value is ready to use.
+//
+// Owned by the owner of what is shared.
+type Held struct {
+	by    map[Client]int64
+	total int64
+}
+
+// Add records that c holds n more, or -n less. A client never holds less than nothing.
+func (h *Held) Add(c Client, n int64) {
+	now := h.by[c] + n
+	switch {
+	case now < 0:
+		panic("bug: share: " + c.String() + " gives back more than it holds")
+	case now == 0:
+		delete(h.by, c)
+	default:
+		if h.by == nil {
+			h.by = make(map[Client]int64)
+		}
+		h.by[c] = now
+	}
+	h.total += n
+}
+
+// By returns how much c holds.
+func (h *Held) By(c Client) int64 { return h.by[c] }
+
+// Total returns how much all clients hold.
+func (h *Held) Total() int64 { return h.total }
+
+// Clients returns how many clients hold something.
+func (h *Held) Clients() int { return len(h.by) }
+
+// Admits reports whether c may hold n more of capacity: if all holds stay within it, and if
+// what c then holds is no more than what is left for others. So one client takes at most a
+// half, each of two at most a third, each of k at most 1/(k+1), and a further one always
+// finds room. No client has to be known in advance for that (Choudhury and Hahne, "Dynamic
+// Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on
+// Networking 6(2), 1998, with α = 1). A client that holds nothing may take one while there
+// is any left.
+func (h *Held) Admits(c Client, n, capacity int64) bool {
+	left := capacity - h.total - n
+	has := h.by[c]
+	return left >= 0 && (has+n <= left || has == 0 && n <= 1)
+}
+
+// Greediest returns the client that holds most, and how much. It is the zero Client with 0 if
+// nothing is held. Of clients that hold the same it returns any.
+func (h *Held) Greediest() (c Client, most int64) {
+	for client, n := range h.by {
+		if n > most {
+			c, most = client, n
+		}
+	}
+	return c, most
+}
