@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -131,7 +132,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: s.URL("reads", "weir")}, "grant the user of DEFER_URL what proxy -postgres-schema lists"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, "grant CREATE on the database to the user of DEFER_URL"},
 		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, "run the SQL that proxy -postgres-schema prints"},
-		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, "has version 99, and this program knows 3"},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, "has version 99, and this program knows " + strconv.Itoa(schemaVersion)},
 		{Config{URL: s.URL("weir", "weir")}, "DEFER_KEY_FILE"},
 		{Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{2}, seal.KeyBytes)}, "DEFER_KEY_FILE"},
 		{Config{URL: "weir:s3cret@localhost"}, "does not begin with postgres://"},

@@ -42,7 +42,7 @@ func TestSchema(t *testing.T) {
 func TestMigrated(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	s.Do("weir", strings.Replace(Schema("weir"), "'SELECT 3'", "'SELECT 1'", 1)+
+	s.Do("weir", strings.Replace(Schema("weir"), "'SELECT 4'", "'SELECT 1'", 1)+
 		"; ALTER TABLE weir.deferred DROP COLUMN parallel; DROP FUNCTION weir.deferred_claim_3")
 	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	deferredtest.PutAccepted(t, q, deferredtest.Order("shop"))

@@ -11,7 +11,7 @@ import (
 var sql embed.FS
 
 // schemaVersion is the version of the functions that this program needs.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // Schema returns the SQL that makes the tables and functions in a schema of that name, for an
 // operator with the rights to run it. It may be run again, and the schema may also contain the

@@ -24,8 +24,9 @@ func Script(sql embed.FS, files ...string) string {
 // schemaVersion is the version of the schema that this program needs. The names of functions
 // contain the version that introduced them, so that programs of older versions that are running
 // continue after a migration; they cannot start afterwards. A function may be replaced under its
-// name by one that does the same for the calls of older programs, as was done with take_1.
-const schemaVersion = 6
+// name by one that does the same for the calls of older programs, as was done with take_1
+// and sweep_1.
+const schemaVersion = 7
 
 // Schema returns the SQL that creates the tables and functions in a schema of that name, for an
 // operator with the rights to run it. It may be run again. With durable the states of keys are in

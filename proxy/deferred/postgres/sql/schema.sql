@@ -1,4 +1,4 @@
--- Version 3 of the queue of deferred requests: tables and the functions by which proxies use
+-- Version 4 of the queue of deferred requests: tables and the functions by which proxies use
 -- them. Every statement may be run again. The rights that a role of proxies needs are those for
 -- limits:
 --
@@ -88,32 +88,32 @@ END $$;
 -- line; and for each rule a row with state -1, or -2 when it is paused, whose bytes are when
 -- the first entry in a line was accepted.
 CREATE OR REPLACE FUNCTION @schema@.deferred_stats_1() RETURNS @schema@.deferred_stat_1[] LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-  SELECT array_agg(ROW(s.rule, s.state, s.entries, s.bytes)::deferred_stat_1) FROM (
-    SELECT t.rule, t.state, sum(t.entries)::int8 AS entries, sum(t.bytes)::int8 AS bytes FROM deferred_totals t GROUP BY t.rule, t.state
-    UNION ALL SELECT d.rule, 1, count(*), sum(d.size)::int8 FROM deferred d WHERE d.state = 1 GROUP BY d.rule
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+  SELECT array_agg(ROW(s.rule, s.state, s.entries, s.bytes)::@schema@.deferred_stat_1) FROM (
+    SELECT t.rule, t.state, sum(t.entries)::int8 AS entries, sum(t.bytes)::int8 AS bytes FROM @schema@.deferred_totals t GROUP BY t.rule, t.state
+    UNION ALL SELECT d.rule, 1, count(*), sum(d.size)::int8 FROM @schema@.deferred d WHERE d.state = 1 GROUP BY d.rule
     UNION ALL SELECT r.rule, CASE WHEN r.paused THEN -2 ELSE -1 END, 0, coalesce(least(
-        (SELECT d.accepted FROM deferred d WHERE d.rule = r.rule AND d.state = 0 ORDER BY d.seq LIMIT 1),
-        (SELECT d.accepted FROM deferred d WHERE d.rule = r.rule AND d.state = 1 ORDER BY d.seq LIMIT 1)), 0)
-      FROM deferred_rules r) s
+        (SELECT d.accepted FROM @schema@.deferred d WHERE d.rule = r.rule AND d.state = 0 ORDER BY d.seq LIMIT 1),
+        (SELECT d.accepted FROM @schema@.deferred d WHERE d.rule = r.rule AND d.state = 1 ORDER BY d.seq LIMIT 1)), 0)
+      FROM @schema@.deferred_rules r) s
 $$;
 
 -- Locks lines, of which there may be fewer.
 CREATE OR REPLACE FUNCTION @schema@.deferred_lock_1(names uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM FROM lines l WHERE l.name = ANY (names) ORDER BY l.name FOR UPDATE;
+  PERFORM FROM @schema@.lines l WHERE l.name = ANY (names) ORDER BY l.name FOR UPDATE;
 END $$;
 
 -- Makes lines that are missing, and locks all.
 CREATE OR REPLACE FUNCTION @schema@.deferred_make_1(names uuid[], rules text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  n int8;
+  n bigint;
 BEGIN
-  INSERT INTO deferred_rules SELECT DISTINCT u.rule FROM unnest(rules) u (rule)
-    WHERE NOT EXISTS (SELECT FROM deferred_rules r WHERE r.rule = u.rule) ORDER BY 1 ON CONFLICT DO NOTHING;
-  INSERT INTO lines (name, rule) SELECT u.name, u.rule FROM unnest(names, rules) u (name, rule)
-    WHERE NOT EXISTS (SELECT FROM lines l WHERE l.name = u.name) ORDER BY 1 ON CONFLICT DO NOTHING;
-  PERFORM FROM lines l WHERE l.name = ANY (names) ORDER BY l.name FOR UPDATE;
+  INSERT INTO @schema@.deferred_rules SELECT DISTINCT u.rule FROM unnest(rules) u (rule)
+    WHERE NOT EXISTS (SELECT FROM @schema@.deferred_rules r WHERE r.rule = u.rule) ORDER BY 1 ON CONFLICT DO NOTHING;
+  INSERT INTO @schema@.lines (name, rule) SELECT u.name, u.rule FROM unnest(names, rules) u (name, rule)
+    WHERE NOT EXISTS (SELECT FROM @schema@.lines l WHERE l.name = u.name) ORDER BY 1 ON CONFLICT DO NOTHING;
+  PERFORM FROM @schema@.lines l WHERE l.name = ANY (names) ORDER BY l.name FOR UPDATE;
   GET DIAGNOSTICS n = ROW_COUNT;
   IF n < cardinality(names) THEN -- one has gone meanwhile
     RAISE EXCEPTION 'a line has ended' USING ERRCODE = 'serialization_failure';
@@ -125,29 +125,29 @@ END $$;
 -- was in none.
 CREATE OR REPLACE FUNCTION @schema@.deferred_apply_1(which int8, at int8, changes @schema@.deferred_change_1[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  touched uuid[];
+  touched pg_catalog.uuid[];
 BEGIN
   IF changes IS NULL THEN
     RETURN;
   END IF;
   touched := array(SELECT DISTINCT c.line FROM unnest(changes) c WHERE c.line IS NOT NULL);
-  UPDATE lines l SET entries = l.entries + x.n, bytes = l.bytes + x.b, served = coalesce(at, l.served), due = (
+  UPDATE @schema@.lines l SET entries = l.entries + x.n, bytes = l.bytes + x.b, served = coalesce(at, l.served), due = (
       SELECT min(greatest(least(w.due, w.expires), coalesce(at, l.served))) FILTER (WHERE w.state = 0)
-      FROM (SELECT d.state, d.due, d.expires FROM deferred d WHERE d.line = l.name AND d.state <= 1 ORDER BY d.seq LIMIT l.parallel) w)
+      FROM (SELECT d.state, d.due, d.expires FROM @schema@.deferred d WHERE d.line = l.name AND d.state <= 1 ORDER BY d.seq LIMIT l.parallel) w)
     FROM (SELECT c.line, sum((coalesce(c.became, 9) <= 1)::int4 - (coalesce(c.was, 9) <= 1)::int4) AS n,
         sum(CASE WHEN c.became <= 1 THEN c.became_size ELSE 0 END - CASE WHEN c.was <= 1 THEN c.was_size ELSE 0 END) AS b
       FROM unnest(changes) c GROUP BY c.line) x WHERE l.name = x.line;
-  DELETE FROM lines l WHERE l.name = ANY (touched) AND l.entries <= 0;
+  DELETE FROM @schema@.lines l WHERE l.name = ANY (touched) AND l.entries <= 0;
   touched := array(SELECT DISTINCT c.client FROM unnest(changes) c WHERE c.client IS NOT NULL AND c.was <= 1 AND coalesce(c.became, 9) > 1);
-  INSERT INTO deferred_clients AS t SELECT x.client, x.n, x.b FROM (
+  INSERT INTO @schema@.deferred_clients AS t SELECT x.client, x.n, x.b FROM (
       SELECT c.client, sum((coalesce(c.became, 9) <= 1)::int4 - (coalesce(c.was, 9) <= 1)::int4) AS n,
         sum(CASE WHEN c.became <= 1 THEN c.became_size ELSE 0 END - CASE WHEN c.was <= 1 THEN c.was_size ELSE 0 END) AS b
       FROM unnest(changes) c WHERE c.client IS NOT NULL GROUP BY c.client) x WHERE x.n <> 0 OR x.b <> 0 ORDER BY x.client
     ON CONFLICT ON CONSTRAINT deferred_clients_pkey DO UPDATE SET entries = t.entries + excluded.entries, bytes = t.bytes + excluded.bytes;
   IF touched <> '{}' THEN
-    DELETE FROM deferred_clients t WHERE t.name = ANY (touched) AND t.entries <= 0;
+    DELETE FROM @schema@.deferred_clients t WHERE t.name = ANY (touched) AND t.entries <= 0;
   END IF;
-  INSERT INTO deferred_totals AS t SELECT x.rule, x.state, which, sum(x.n), sum(x.b) FROM (
+  INSERT INTO @schema@.deferred_totals AS t SELECT x.rule, x.state, which, sum(x.n), sum(x.b) FROM (
       SELECT c.rule, CASE WHEN c.was <= 1 THEN 0 ELSE c.was END AS state, -1 AS n, -c.was_size AS b FROM unnest(changes) c WHERE c.was IS NOT NULL
       UNION ALL SELECT c.rule, CASE WHEN c.became <= 1 THEN 0 ELSE c.became END, 1, c.became_size FROM unnest(changes) c WHERE c.became IS NOT NULL) x
     GROUP BY x.rule, x.state HAVING sum(x.n) <> 0 OR sum(x.b) <> 0 ORDER BY x.rule, x.state
@@ -162,22 +162,22 @@ $$;
 -- Finds out how the queue is encrypted: as mode says, if there are no entries yet. Tells what is
 -- so, and what an entry survives once it is stored. Folds totals, so that they stay few.
 CREATE OR REPLACE FUNCTION @schema@.deferred_open_1(mode bytea, OUT known bytea, OUT durability text, OUT stats @schema@.deferred_stat_1[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
-  PERFORM deferred_begin_1(0);
-  IF NOT EXISTS (SELECT FROM deferred_about a WHERE a.name = 'mode' AND a.value = mode) THEN
-    LOCK TABLE deferred IN SHARE ROW EXCLUSIVE MODE;
-    IF NOT EXISTS (SELECT FROM deferred) THEN
-      INSERT INTO deferred_about AS a VALUES ('mode', mode) ON CONFLICT ON CONSTRAINT deferred_about_pkey DO UPDATE SET value = excluded.value;
+  PERFORM @schema@.deferred_begin_1(0);
+  IF NOT EXISTS (SELECT FROM @schema@.deferred_about a WHERE a.name = 'mode' AND a.value = mode) THEN
+    LOCK TABLE @schema@.deferred IN SHARE ROW EXCLUSIVE MODE;
+    IF NOT EXISTS (SELECT FROM @schema@.deferred) THEN
+      INSERT INTO @schema@.deferred_about AS a VALUES ('mode', mode) ON CONFLICT ON CONSTRAINT deferred_about_pkey DO UPDATE SET value = excluded.value;
     END IF;
   END IF;
-  SELECT a.value INTO known FROM deferred_about a WHERE a.name = 'mode';
-  WITH o AS MATERIALIZED (SELECT t.rule, t.state, t.slot FROM deferred_totals t WHERE t.slot > 0 FOR UPDATE SKIP LOCKED),
-    x AS (DELETE FROM deferred_totals t USING o WHERE t.rule = o.rule AND t.state = o.state AND t.slot = o.slot RETURNING t.*)
-    INSERT INTO deferred_totals AS t SELECT x.rule, x.state, 0, sum(x.entries), sum(x.bytes) FROM x GROUP BY x.rule, x.state ORDER BY x.rule, x.state
+  SELECT a.value INTO known FROM @schema@.deferred_about a WHERE a.name = 'mode';
+  WITH o AS MATERIALIZED (SELECT t.rule, t.state, t.slot FROM @schema@.deferred_totals t WHERE t.slot > 0 FOR UPDATE SKIP LOCKED),
+    x AS (DELETE FROM @schema@.deferred_totals t USING o WHERE t.rule = o.rule AND t.state = o.state AND t.slot = o.slot RETURNING t.*)
+    INSERT INTO @schema@.deferred_totals AS t SELECT x.rule, x.state, 0, sum(x.entries), sum(x.bytes) FROM x GROUP BY x.rule, x.state ORDER BY x.rule, x.state
     ON CONFLICT ON CONSTRAINT deferred_totals_pkey DO UPDATE SET entries = t.entries + excluded.entries, bytes = t.bytes + excluded.bytes;
   durability := CASE WHEN NOT current_setting('fsync')::bool THEN 'memory'
     WHEN current_setting('synchronous_standby_names') <> '' AND current_setting('synchronous_commit') NOT IN ('off', 'local') THEN 'fsync, standby'
     ELSE 'fsync' END;
-  stats := deferred_stats_1();
+  stats := @schema@.deferred_stats_1();
 END $$;

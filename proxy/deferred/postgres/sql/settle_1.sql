@@ -9,19 +9,19 @@
 CREATE OR REPLACE FUNCTION @schema@.deferred_settle_1(
   clock int8, slot int8, ids uuid[], tokens int8[], numbers int8[], lasts bytea[], results bytea[], answers bytea[],
   OUT instant int8, OUT held int8[], OUT stats @schema@.deferred_stat_1[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-  changes deferred_change_1[];
+  changes @schema@.deferred_change_1[];
 BEGIN
-  instant := deferred_begin_1(clock);
-  PERFORM deferred_lock_1(array(SELECT DISTINCT d.line FROM deferred d WHERE d.id = ANY (ids) AND d.state = 1));
+  instant := @schema@.deferred_begin_1(clock);
+  PERFORM @schema@.deferred_lock_1(array(SELECT DISTINCT d.line FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state = 1));
   held := array(SELECT CASE WHEN d.id IS NULL THEN 0 WHEN d.state = 1 THEN 1 ELSE 2 END::int8 FROM unnest(ids, tokens) WITH ORDINALITY u (id, token, i)
-    LEFT JOIN deferred d ON d.id = u.id AND d.token = u.token ORDER BY u.i);
+    LEFT JOIN @schema@.deferred d ON d.id = u.id AND d.token = u.token ORDER BY u.i);
   WITH o AS MATERIALIZED (
       SELECT d.id, d.size, u.token, numbers[6 * u.i - 5] AS state, numbers[6 * u.i - 4] AS due, numbers[6 * u.i - 3] AS attempt, numbers[6 * u.i - 2] AS last_size,
         numbers[6 * u.i - 1] AS answer_size, numbers[6 * u.i] AS keep, lasts[u.i] AS last, results[u.i] AS result, answers[u.i] AS answer
-      FROM unnest(ids, tokens) WITH ORDINALITY u (id, token, i) JOIN deferred d ON d.id = u.id AND d.token = u.token WHERE d.state = 1),
-    x AS (UPDATE deferred d SET state = o.state, due = CASE WHEN o.state = 0 THEN o.due ELSE d.due END, attempts = d.attempts + o.attempt,
+      FROM unnest(ids, tokens) WITH ORDINALITY u (id, token, i) JOIN @schema@.deferred d ON d.id = u.id AND d.token = u.token WHERE d.state = 1),
+    x AS (UPDATE @schema@.deferred d SET state = o.state, due = CASE WHEN o.state = 0 THEN o.due ELSE d.due END, attempts = d.attempts + o.attempt,
         last = coalesce(o.last, d.last), cut = CASE WHEN o.last IS NULL THEN d.cut END, last_size = CASE WHEN o.last_size < 0 THEN d.last_size ELSE o.last_size END,
         result = coalesce(o.result, d.result), answer = coalesce(o.answer, d.answer), answer_size = CASE WHEN o.answer_size < 0 THEN d.answer_size ELSE o.answer_size END,
         size = d.size + CASE WHEN o.last_size < 0 THEN 0 ELSE o.last_size - d.last_size END + CASE WHEN o.answer_size < 0 THEN 0 ELSE o.answer_size - d.answer_size END
@@ -30,9 +30,9 @@ BEGIN
         forget = CASE WHEN o.state > 1 THEN instant + o.keep END, until = NULL, unsent = false
       FROM o WHERE d.id = o.id AND d.token = o.token AND d.state = 1
       RETURNING d.rule, d.line, d.client, 1, o.size, d.state, d.size)
-    SELECT array_agg(ROW(x.*)::deferred_change_1) INTO changes FROM x;
-  PERFORM deferred_apply_1(slot, instant, changes);
-  stats := deferred_stats_1();
+    SELECT array_agg(ROW(x.*)::@schema@.deferred_change_1) INTO changes FROM x;
+  PERFORM @schema@.deferred_apply_1(slot, instant, changes);
+  stats := @schema@.deferred_stats_1();
 END $$;
 
 -- Changes entries: 0 cancels those that wait, 1 has dead ones wait again at the ends of their
@@ -41,47 +41,47 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.deferred_edit_1(
   clock int8, slot int8, action int8, keep int8, ids uuid[], which text, chosen int8, most int8,
   OUT instant int8, OUT changed int8, OUT present int8, OUT stats @schema@.deferred_stat_1[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
   names uuid[];
   rules text[];
-  changes deferred_change_1[];
+  changes @schema@.deferred_change_1[];
 BEGIN
-  instant := deferred_begin_1(clock);
+  instant := @schema@.deferred_begin_1(clock);
   IF ids = '{}' THEN
-    ids := array(SELECT d.id FROM deferred d WHERE d.rule = which AND d.state = chosen ORDER BY d.seq LIMIT most);
+    ids := array(SELECT d.id FROM @schema@.deferred d WHERE d.rule = which AND d.state = chosen ORDER BY d.seq LIMIT most);
   END IF;
   SELECT array_agg(o.line ORDER BY o.line), array_agg(o.rule ORDER BY o.line) INTO names, rules
-    FROM (SELECT DISTINCT d.line, d.rule FROM deferred d WHERE d.id = ANY (ids) AND d.state < 7) o;
+    FROM (SELECT DISTINCT d.line, d.rule FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state < 7) o;
   IF action = 1 THEN
-    PERFORM deferred_make_1(coalesce(names, '{}'), rules);
-    UPDATE lines l SET parallel = d.parallel FROM deferred d WHERE d.id = ANY (ids) AND d.line = l.name AND l.entries = 0;
+    PERFORM @schema@.deferred_make_1(coalesce(names, '{}'), rules);
+    UPDATE @schema@.lines l SET parallel = d.parallel FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.line = l.name AND l.entries = 0;
   ELSIF action <> 2 THEN
-    PERFORM deferred_lock_1(names);
+    PERFORM @schema@.deferred_lock_1(names);
   END IF;
-  PERFORM FROM deferred d WHERE d.id = ANY (ids) AND d.state > 1 ORDER BY d.id FOR UPDATE;
-  SELECT count(*) INTO present FROM deferred d WHERE d.id = ANY (ids) AND d.state < 7;
+  PERFORM FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state > 1 ORDER BY d.id FOR UPDATE;
+  SELECT count(*) INTO present FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state < 7;
   IF action = 0 THEN
-    WITH x AS (UPDATE deferred d SET state = 6, forget = instant + keep WHERE d.id = ANY (ids) AND d.state = 0
+    WITH x AS (UPDATE @schema@.deferred d SET state = 6, forget = instant + keep WHERE d.id = ANY (ids) AND d.state = 0
         RETURNING d.rule, d.line, d.client, 0, d.size, d.state, d.size)
-      SELECT array_agg(ROW(x.*)::deferred_change_1) INTO changes FROM x;
+      SELECT array_agg(ROW(x.*)::@schema@.deferred_change_1) INTO changes FROM x;
   ELSIF action = 1 THEN
     WITH o AS MATERIALIZED (
-        SELECT s.id, s.state, s.size, nextval('deferred_seq') AS seq FROM (
-          SELECT d.id, d.state, d.size FROM deferred d WHERE d.id = ANY (ids) AND d.state BETWEEN 3 AND 6 AND d.request IS NOT NULL ORDER BY d.seq OFFSET 0) s),
-      x AS (UPDATE deferred d SET state = 0, seq = o.seq, accepted = instant, due = instant, expires = instant + d.expires - d.accepted, attempts = 0,
+        SELECT s.id, s.state, s.size, nextval('@schema@.deferred_seq') AS seq FROM (
+          SELECT d.id, d.state, d.size FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state BETWEEN 3 AND 6 AND d.request IS NOT NULL ORDER BY d.seq OFFSET 0) s),
+      x AS (UPDATE @schema@.deferred d SET state = 0, seq = o.seq, accepted = instant, due = instant, expires = instant + d.expires - d.accepted, attempts = 0,
           result = NULL, answer = NULL, answer_size = 0, size = d.size - d.answer_size, forget = NULL, token = 0
         FROM o WHERE d.id = o.id RETURNING d.rule, d.line, d.client, o.state, o.size, d.state, d.size)
-      SELECT array_agg(ROW(x.*)::deferred_change_1) INTO changes FROM x;
+      SELECT array_agg(ROW(x.*)::@schema@.deferred_change_1) INTO changes FROM x;
   ELSE
-    WITH x AS (DELETE FROM deferred d WHERE d.id = ANY (ids) AND (CASE WHEN action = 2 THEN d.state BETWEEN 2 AND 6 ELSE d.state = 0 END)
+    WITH x AS (DELETE FROM @schema@.deferred d WHERE d.id = ANY (ids) AND (CASE WHEN action = 2 THEN d.state BETWEEN 2 AND 6 ELSE d.state = 0 END)
         RETURNING d.rule, CASE WHEN d.state = 0 THEN d.line END AS line, CASE WHEN d.state = 0 THEN d.client END AS client, d.state, d.size)
-      SELECT array_agg(ROW(x.rule, x.line, x.client, x.state, x.size, NULL, NULL)::deferred_change_1) INTO changes FROM x;
+      SELECT array_agg(ROW(x.rule, x.line, x.client, x.state, x.size, NULL, NULL)::@schema@.deferred_change_1) INTO changes FROM x;
   END IF;
   changed := coalesce(cardinality(changes), 0);
-  PERFORM deferred_apply_1(slot, instant, changes);
+  PERFORM @schema@.deferred_apply_1(slot, instant, changes);
   IF action = 1 THEN
-    DELETE FROM lines l WHERE l.name = ANY (names) AND l.entries = 0; -- they were made for nothing
+    DELETE FROM @schema@.lines l WHERE l.name = ANY (names) AND l.entries = 0; -- they were made for nothing
   END IF;
-  stats := deferred_stats_1();
+  stats := @schema@.deferred_stats_1();
 END $$;

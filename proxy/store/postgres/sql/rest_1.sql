@@ -4,7 +4,7 @@
 -- long as before, which is longer than it needs then. Returns under how many kinds the
 -- key could use some, and -1, with nothing changed, when a name holds something else.
 CREATE OR REPLACE FUNCTION @schema@.add_1(clock int8, patience int4, lock int4, base bytea, amount int8, edits text) RETURNS int4
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   now int8;
   algorithm int8;
@@ -14,31 +14,31 @@ DECLARE
   gain int8;
   before0 int8;
   since int8;
-  k keys;
-  s settled_1;
+  k @schema@.keys;
+  s @schema@.settled_1;
   changed int4 := 0;
 BEGIN
-  PERFORM lock_1(patience, ARRAY[lock]);
-  now := now_1(clock);
-  IF EXISTS (SELECT FROM keys t WHERE t.name >= base AND t.name < base || '\xff'::bytea AND t.expires > now AND t.tag >> 56 NOT BETWEEN 1 AND 6) THEN
+  PERFORM @schema@.lock_1(patience, ARRAY[lock]);
+  now := @schema@.now_1(clock);
+  IF EXISTS (SELECT FROM @schema@.keys t WHERE t.name >= base AND t.name < base || '\xff'::bytea AND t.expires > now AND t.tag >> 56 NOT BETWEEN 1 AND 6) THEN
     RETURN -1;
   END IF;
-  FOR k IN SELECT * FROM keys t WHERE t.name >= base AND t.name < base || '\xff'::bytea AND t.expires > now LOOP
+  FOR k IN SELECT * FROM @schema@.keys t WHERE t.name >= base AND t.name < base || '\xff'::bytea AND t.expires > now LOOP
     algorithm := k.tag >> 56;
     number := k.tag & 72057594037927935;
     IF algorithm = 6 THEN
       CONTINUE;
     ELSIF algorithm = 4 THEN
       k.at := greatest(now, k.at);
-      SELECT e.before INTO before0 FROM log e WHERE e.name = k.name AND e.at > k.at - number ORDER BY e.at LIMIT 1;
+      SELECT e.before INTO before0 FROM @schema@.log e WHERE e.name = k.name AND e.at > k.at - number ORDER BY e.at LIMIT 1;
       CONTINUE WHEN NOT FOUND OR amount = 0;
       IF amount >= k.a - before0 THEN
-        DELETE FROM log e WHERE e.name = k.name;
+        DELETE FROM @schema@.log e WHERE e.name = k.name;
         k.a := 0;
       ELSE -- the oldest leave
-        SELECT max(e.at) INTO since FROM log e WHERE e.name = k.name AND e.at > k.at - number AND e.before <= before0 + amount;
-        DELETE FROM log e WHERE e.name = k.name AND e.at < since;
-        UPDATE log e SET before = before0 + amount WHERE e.name = k.name AND e.at = since;
+        SELECT max(e.at) INTO since FROM @schema@.log e WHERE e.name = k.name AND e.at > k.at - number AND e.before <= before0 + amount;
+        DELETE FROM @schema@.log e WHERE e.name = k.name AND e.at < since;
+        UPDATE @schema@.log e SET before = before0 + amount WHERE e.name = k.name AND e.at = since;
       END IF;
     ELSIF algorithm = 3 OR algorithm = 5 THEN
       part := number;
@@ -47,12 +47,12 @@ BEGIN
         part := 1000000000000 / gcd(number, 1000000000000);
         gain := number / gcd(number, 1000000000000);
       END IF;
-      k.a := drained_1(k.a, greatest(now, k.at) - k.at, gain);
+      k.a := @schema@.drained_1(k.a, greatest(now, k.at) - k.at, gain);
       k.at := greatest(now, k.at);
       CONTINUE WHEN k.a = 0 OR amount = 0;
       k.a := CASE WHEN amount > k.a / part THEN 0 ELSE k.a - amount * part END;
     ELSE
-      s := settle_1(algorithm, 0, number, 0, now, k);
+      s := @schema@.settle_1(algorithm, 0, number, 0, now, k);
       less := least(s.a, amount);
       k.a := s.a - less;
       k.b := s.b;
@@ -66,24 +66,24 @@ BEGIN
         CONTINUE WHEN s.a = k.a;
       END IF;
     END IF;
-    UPDATE keys t SET at = k.at, a = k.a, b = k.b WHERE t.name = k.name;
+    UPDATE @schema@.keys t SET at = k.at, a = k.a, b = k.b WHERE t.name = k.name;
     changed := changed + 1;
   END LOOP;
-  PERFORM edited_1(edits);
+  PERFORM @schema@.edited_1(edits);
   RETURN changed;
 END $$;
 
 -- Makes a key as one never seen under all kinds of limits. Returns how many there were.
 CREATE OR REPLACE FUNCTION @schema@.forget_1(clock int8, patience int4, lock int4, base bytea, edits text) RETURNS int4
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   forgotten int4;
 BEGIN
-  PERFORM lock_1(patience, ARRAY[lock]);
-  DELETE FROM log e WHERE e.name >= base AND e.name < base || '\xff'::bytea;
-  DELETE FROM keys t WHERE t.name >= base AND t.name < base || '\xff'::bytea AND t.expires > now_1(clock);
+  PERFORM @schema@.lock_1(patience, ARRAY[lock]);
+  DELETE FROM @schema@.keys t WHERE t.name >= base AND t.name < base || '\xff'::bytea AND t.expires > @schema@.now_1(clock);
   GET DIAGNOSTICS forgotten = ROW_COUNT;
-  PERFORM edited_1(edits);
+  DELETE FROM @schema@.log e WHERE e.name >= base AND e.name < base || '\xff'::bytea;
+  PERFORM @schema@.edited_1(edits);
   RETURN forgotten;
 END $$;
 
@@ -93,24 +93,24 @@ CREATE OR REPLACE FUNCTION @schema@.edited_1(edits text) RETURNS void LANGUAGE s
 $$;
 
 -- For each document a text that is another when the document is, in the order of names.
-CREATE OR REPLACE FUNCTION @schema@.marks_1(names text[]) RETURNS SETOF text LANGUAGE sql STABLE SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
-  SELECT coalesce(d.version || ' ' || d.xmin::text, '') FROM unnest(names) WITH ORDINALITY AS n (name, place) LEFT JOIN documents d ON d.name = n.name ORDER BY n.place
+CREATE OR REPLACE FUNCTION @schema@.marks_1(names text[]) RETURNS SETOF text LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(d.version || ' ' || d.xmin::text, '') FROM unnest(names) WITH ORDINALITY AS n (name, place) LEFT JOIN @schema@.documents d ON d.name = n.name ORDER BY n.place
 $$;
 
 -- A document; no row if it was never written.
-CREATE OR REPLACE FUNCTION @schema@.document_1(which text, OUT version int8, OUT body bytea) RETURNS SETOF record LANGUAGE sql STABLE SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
-  SELECT d.version, d.body FROM documents d WHERE d.name = which
+CREATE OR REPLACE FUNCTION @schema@.document_1(which text, OUT version int8, OUT body bytea) RETURNS SETOF record LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT d.version, d.body FROM @schema@.documents d WHERE d.name = which
 $$;
 
 -- Writes a document if its version still is the one that the writer knows, 0 for one
 -- never written. Returns the version that was written, or 0.
 CREATE OR REPLACE FUNCTION @schema@.write_1(which text, known int8, content bytea) RETURNS int8
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF known = 0 THEN
-    INSERT INTO documents VALUES (which, 1, content) ON CONFLICT DO NOTHING;
+    INSERT INTO @schema@.documents VALUES (which, 1, content) ON CONFLICT DO NOTHING;
   ELSE
-    UPDATE documents d SET version = d.version + 1, body = content WHERE d.name = which AND d.version = known;
+    UPDATE @schema@.documents d SET version = d.version + 1, body = content WHERE d.name = which AND d.version = known;
   END IF;
   RETURN CASE WHEN FOUND THEN known + 1 ELSE 0 END;
 END $$;
@@ -118,13 +118,13 @@ END $$;
 -- Takes a lease for so many ms, keeps it, or gives it back (0 ms). Returns whether who
 -- asks, a word that nobody else has, holds it afterwards.
 CREATE OR REPLACE FUNCTION @schema@.lease_1(which text, who text, ms int8) RETURNS bool
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF ms = 0 THEN
-    DELETE FROM leases l WHERE l.name = which AND l.owner = who;
+    DELETE FROM @schema@.leases l WHERE l.name = which AND l.owner = who;
     RETURN false;
   END IF;
-  INSERT INTO leases AS l VALUES (which, who, clock_timestamp() + ms * interval '1 ms')
+  INSERT INTO @schema@.leases AS l VALUES (which, who, clock_timestamp() + ms * interval '1 ms')
     ON CONFLICT ON CONSTRAINT leases_pkey DO UPDATE SET owner = excluded.owner, until = excluded.until
     WHERE l.owner = excluded.owner OR l.until <= clock_timestamp();
   RETURN FOUND;
@@ -132,26 +132,42 @@ END $$;
 
 -- Fails unless limits can be decided and kept here, also for new keys: there must be room
 -- for more rows than fit on a page.
-CREATE OR REPLACE FUNCTION @schema@.probe_1(which bytea) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
-  INSERT INTO keys SELECT which || n::text::bytea, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 80) n ON CONFLICT DO NOTHING;
-  DELETE FROM keys WHERE name > which AND name <= which || '9999'::bytea;
+CREATE OR REPLACE FUNCTION @schema@.probe_1(which bytea) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  INSERT INTO @schema@.keys SELECT which || n::text::bytea, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 80) n ON CONFLICT DO NOTHING;
+  DELETE FROM @schema@.keys WHERE name > which AND name <= which || '9999'::bytea;
 $$;
 
 -- Removes what has expired in so many blocks of keys or log, from one on; what is locked
--- is left. Returns how many rows it removed, and the block to go on with: 0 at the end.
+-- is left. Returns how many rows it removed, and the block to go on with: 0 at the end. Until
+-- version 6 it removed rows of any table that it was told, with the rights of its owner.
 CREATE OR REPLACE FUNCTION @schema@.sweep_1(which text, start int8, blocks int8, OUT removed int8, OUT next int8)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+  now int8 := @schema@.now_1(0);
+  first tid := format('(%s,0)', start);
+  behind tid := format('(%s,0)', start + blocks);
+  size int8;
 BEGIN
-  EXECUTE format('DELETE FROM %1$I t WHERE t.expires <= $1 AND t.ctid = ANY (ARRAY(
-    SELECT u.ctid FROM %1$I u WHERE u.ctid >= $2 AND u.ctid < $3 AND u.expires <= $1 FOR UPDATE SKIP LOCKED))', which)
-    USING now_1(0), format('(%s,0)', start)::tid, format('(%s,0)', start + blocks)::tid;
-  GET DIAGNOSTICS removed = ROW_COUNT;
+  CASE which
+  WHEN 'keys' THEN
+    DELETE FROM @schema@.keys t WHERE t.expires <= now AND t.ctid = ANY (ARRAY(
+      SELECT u.ctid FROM @schema@.keys u WHERE u.ctid >= first AND u.ctid < behind AND u.expires <= now FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    size := pg_relation_size('@schema@.keys'::regclass);
+  WHEN 'log' THEN
+    DELETE FROM @schema@.log t WHERE t.expires <= now AND t.ctid = ANY (ARRAY(
+      SELECT u.ctid FROM @schema@.log u WHERE u.ctid >= first AND u.ctid < behind AND u.expires <= now FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    size := pg_relation_size('@schema@.log'::regclass);
+  ELSE
+    RAISE EXCEPTION 'rows are removed from keys and log, and not from %', which;
+  END CASE;
   next := start + blocks;
-  IF next * current_setting('block_size')::int8 >= pg_relation_size(format('%I', which)::regclass) THEN next := 0; END IF;
+  IF next * current_setting('block_size')::int8 >= size THEN next := 0; END IF;
 END $$;
 
 -- The version of the schema, of which a program must know all.
-CREATE OR REPLACE FUNCTION @schema@.version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 6';
+CREATE OR REPLACE FUNCTION @schema@.version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 7';
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;
 

@@ -1,9 +1,12 @@
--- Version 6 of the schema: tables and the functions by which proxies use them. Every
+-- Version 7 of the schema: tables and the functions by which proxies use them. Every
 -- statement may be run again.
 --
 -- Functions that look for keys have enable_seqscan off. Their plans are kept, and one that is
 -- made while a table has a page or two would read it from end to end when it is large, until
 -- it is analyzed.
+--
+-- A role may call all functions with any arguments, in a session that it has prepared. So those
+-- that run with the rights of their owner find no name outside of pg_catalog without its schema.
 --
 -- The owner of the functions needs all rights here. A role under which proxies run
 -- needs no more than this:

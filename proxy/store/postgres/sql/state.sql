@@ -2,6 +2,10 @@
 -- integers; products stay below 2^53 as there, or are bounded before. Instants and
 -- windows are microseconds, rates are millionths of a permit per second. Algorithms:
 -- 1 fixed, 2 sliding, 3 token, 4 sliding_log, 5 gcra, 6 leaky.
+--
+-- Functions that have no search_path of their own name the types of variables by keywords or with
+-- their schema: a session keeps a function as it was when it was first called, perhaps by the
+-- role itself with a search_path of its own, and later calls by other functions use it.
 
 -- For how many µs longer than needed a key lives: to expire a bucket too early would be
 -- to refill it.
@@ -30,13 +34,13 @@ CREATE OR REPLACE FUNCTION @schema@.unit_1(duration int8) RETURNS int8 LANGUAGE 
 CREATE OR REPLACE FUNCTION @schema@.carried_1(algorithm int8, tag int8, last int8, most int8, s @schema@.settled_1) RETURNS @schema@.settled_1
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  exact CONSTANT int8 := 9007199254740992;
-  rate int8 := tag & 72057594037927935;
-  parts int8 := 1000000000000 / gcd(rate, 1000000000000);
-  gain int8 := rate / gcd(rate, 1000000000000);
-  wait int8;
-  whole int8;
-  common int8;
+  exact CONSTANT bigint := 9007199254740992;
+  rate bigint := tag & 72057594037927935;
+  parts bigint := 1000000000000 / gcd(rate, 1000000000000);
+  gain bigint := rate / gcd(rate, 1000000000000);
+  wait bigint;
+  whole bigint;
+  common bigint;
 BEGIN
   s.adopted := true;
   IF algorithm = 5 THEN
@@ -82,11 +86,11 @@ CREATE OR REPLACE FUNCTION @schema@.settle_1(algorithm int8, permits int8, numbe
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   s @schema@.settled_1;
-  at int8 := greatest(now, k.at);
-  a int8;
-  x int8 := number;
-  y int8 := gain;
-  most int8;
+  at bigint := greatest(now, k.at);
+  a bigint;
+  x bigint := number;
+  y bigint := gain;
+  most bigint;
 BEGIN
   IF algorithm >= 3 THEN
     IF algorithm <> 5 THEN
@@ -155,10 +159,10 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.lock_1(patience int4, locks int4[]) RETURNS int4
 LANGUAGE plpgsql AS $$
 DECLARE
-  class CONSTANT int4 := 1464158546;
-  n int4;
-  waits int4 := 0;
-  timeout text;
+  class CONSTANT integer := 1464158546;
+  n integer;
+  waits integer := 0;
+  timeout pg_catalog.text;
 BEGIN
   IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
     RAISE EXCEPTION 'limits are decided at isolation level READ COMMITTED' USING ERRCODE = 'WR001';

@@ -10,7 +10,7 @@ $$;
 CREATE OR REPLACE FUNCTION @schema@.patient_1(n int8, delay int8, cost int8, parts int8, gain int8, ahead int8) RETURNS int8
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  most int8 := 9007199254740992;
+  most bigint := 9007199254740992;
 BEGIN
   IF delay = 0 OR cost = 0 THEN RETURN n; END IF;
   IF delay <= most / gain THEN most := delay * gain; END IF;
@@ -24,29 +24,29 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.told_1(key bytea, cut int8, base int8, used int8, wanted int8[]) RETURNS int8[]
 LANGUAGE plpgsql AS $$
 DECLARE
-  pairs int8[] := '{}';
-  told int8 := 0;
-  through int8;
-  permits int8;
-  since int8 := cut;
-  next int8;
-  this int8;
+  pairs bigint[] := '{}';
+  told bigint := 0;
+  through bigint;
+  permits bigint;
+  since bigint := cut;
+  next bigint;
+  this bigint;
 BEGIN
   FOR permits IN SELECT v FROM unnest(wanted) v WHERE v > 0 AND v <= used ORDER BY v LOOP
     CONTINUE WHEN permits <= told;
-    SELECT e.at, e.before - base INTO next, through FROM log e
+    SELECT e.at, e.before - base INTO next, through FROM @schema@.log e
       WHERE e.name = key AND e.at > since AND e.before >= base + permits ORDER BY e.at LIMIT 1;
     IF NOT FOUND THEN
       next := 9223372036854775807;
       through := used;
     END IF;
-    SELECT e.at INTO this FROM log e WHERE e.name = key AND e.at > cut AND e.at < next ORDER BY e.at DESC LIMIT 1;
+    SELECT e.at INTO this FROM @schema@.log e WHERE e.name = key AND e.at > cut AND e.at < next ORDER BY e.at DESC LIMIT 1;
     pairs := pairs || ARRAY[this, told];
     told := through;
     since := this;
   END LOOP;
   IF told < used THEN
-    SELECT e.at INTO this FROM log e WHERE e.name = key AND e.at > cut ORDER BY e.at DESC LIMIT 1;
+    SELECT e.at INTO this FROM @schema@.log e WHERE e.name = key AND e.at > cut ORDER BY e.at DESC LIMIT 1;
     pairs := pairs || ARRAY[this, told];
   END IF;
   RETURN pairs;
@@ -80,7 +80,7 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.take_1(
   clock int8, patience int4, locks int4[], names bytea[], gives int8[], groups int8[],
   OUT instant int8, OUT waits int4, OUT given int4, OUT granted int8[], OUT states int8[], OUT entries int8[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_indexscan = on AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_indexscan = on AS $$
 DECLARE
   pos int4 := 1;      -- in groups
   told int4 := 0;     -- counters in states
@@ -97,12 +97,12 @@ DECLARE
   c int4;
   index int4;
   many bool := cardinality(names) > 1;
-  kept keys[];        -- the keys, as they are after what was decided; of a single one it is k
+  kept @schema@.keys[];        -- the keys, as they are after what was decided; of a single one it is k
   changed bool[] := array_fill(false, ARRAY[cardinality(names)]);
   since int8;
-  k keys;
-  held settled_1[];   -- the counters of a group; of a single one it is s
-  s settled_1;
+  k @schema@.keys;
+  held @schema@.settled_1[];   -- the counters of a group; of a single one it is s
+  s @schema@.settled_1;
   -- a counter
   algorithm int8;
   permits int8;
@@ -115,11 +115,11 @@ BEGIN
   granted := '{}';
   states := '{}';
   entries := '{}';
-  waits := lock_1(patience, locks);
-  instant := now_1(clock);
+  waits := @schema@.lock_1(patience, locks);
+  instant := @schema@.now_1(clock);
 
   FOR index IN 1..cardinality(names) LOOP
-    SELECT * INTO k FROM keys t WHERE t.name = names[index] AND t.expires > instant;
+    SELECT * INTO k FROM @schema@.keys t WHERE t.name = names[index] AND t.expires > instant;
     k.name := names[index];
     IF many THEN kept[index] := k; END IF;
   END LOOP;
@@ -131,17 +131,17 @@ BEGIN
     algorithm := k.tag >> 56;
     permits := gives[6 * i + 2];
     number := gives[6 * i + 3];
-    s := settle_1(algorithm, permits, number, permits, instant, k);
+    s := @schema@.settle_1(algorithm, permits, number, permits, instant, k);
     charge := gives[6 * i + 4];
     since := gives[6 * i + 5];
     CONTINUE WHEN s.adopted OR charge < 1 OR algorithm <> 6 AND since > s.at;
     free := 0; -- of the window before
     IF algorithm = 6 THEN
       charge := charge * s.x;
-      CONTINUE WHEN charge >= s.a OR s.at + micros_1(s.a - charge, s.y) <> since;
+      CONTINUE WHEN charge >= s.a OR s.at + @schema@.micros_1(s.a - charge, s.y) <> since;
     ELSIF algorithm >= 3 THEN
       CONTINUE WHEN algorithm = 3 AND s.b > 0; -- the rate has changed
-      charge := least(s.a, drained_1(charge * s.x, s.at - since, s.y));
+      charge := least(s.a, @schema@.drained_1(charge * s.x, s.at - since, s.y));
     ELSIF since >= s.x THEN
       charge := least(s.a, charge);
     ELSE
@@ -152,7 +152,7 @@ BEGIN
     k.a := s.a - charge;
     k.b := s.b - free;
     k.at := s.at;
-    k.expires := greatest(new_at_1(algorithm, number, s.at, k.a, k.b, s.x, s.y), CASE WHEN k.began > 0 THEN k.under + gives[6 * i + 6] END, instant) + margin_1();
+    k.expires := greatest(@schema@.new_at_1(algorithm, number, s.at, k.a, k.b, s.x, s.y), CASE WHEN k.began > 0 THEN k.under + gives[6 * i + 6] END, instant) + @schema@.margin_1();
     IF many THEN kept[index] := k; END IF;
     changed[index] := true;
     given := given + 1;
@@ -187,7 +187,7 @@ BEGIN
         s.under := 0;
         s.x := 1;
         IF k.tag IS NOT NULL THEN
-          SELECT e.before INTO s.base FROM log e WHERE e.name = k.name AND e.at > s.at - number ORDER BY e.at LIMIT 1;
+          SELECT e.before INTO s.base FROM @schema@.log e WHERE e.name = k.name AND e.at > s.at - number ORDER BY e.at LIMIT 1;
           IF FOUND THEN
             s.a := k.a;
             s.b := k.a - s.base;
@@ -197,11 +197,11 @@ BEGIN
         END IF;
         s.free := permits - s.b;
       ELSE
-        s := settle_1(algorithm, permits, number, groups[c + 5], instant, k);
+        s := @schema@.settle_1(algorithm, permits, number, groups[c + 5], instant, k);
       END IF;
       charge := CASE WHEN algorithm = 3 OR algorithm > 4 THEN s.x ELSE 1 END; -- parts of a permit
       IF overshoot = 0 THEN
-        going := room_1(going, permits, cost, charge, s.free, groups[c + 6]);
+        going := @schema@.room_1(going, permits, cost, charge, s.free, groups[c + 6]);
       ELSE
         grace := groups[c + 9];
         IF k.began > 0 AND s.at < k.under + grace THEN
@@ -209,9 +209,9 @@ BEGIN
           s.under := k.under;
         END IF;
         free := CASE WHEN s.began = 0 OR s.at < s.began + grace THEN overshoot ELSE 0 END; -- permits beyond the limit
-        going := room_1(going, permits + free, cost, charge, s.free + free * charge, groups[c + 6]);
+        going := @schema@.room_1(going, permits + free, cost, charge, s.free + free * charge, groups[c + 6]);
       END IF;
-      IF algorithm = 6 AND going > 0 THEN going := patient_1(going, groups[c + 7], cost, s.x, s.y, s.a); END IF;
+      IF algorithm = 6 AND going > 0 THEN going := @schema@.patient_1(going, groups[c + 7], cost, s.x, s.y, s.a); END IF;
       IF size > 1 THEN held[i] := s; END IF;
     END LOOP;
 
@@ -241,7 +241,7 @@ BEGIN
           IF overshoot > 0 THEN
             wanted := wanted || (free - overshoot) || ARRAY(SELECT s.b + j * cost - permits FROM generate_series(1, going) j);
           END IF;
-          pairs := told_1(k.name, s.at - number, s.base, s.b, wanted);
+          pairs := @schema@.told_1(k.name, s.at - number, s.base, s.b, wanted);
           FOR pair IN 1..cardinality(pairs) / 2 LOOP
             entries := entries || ARRAY[told / 6, pairs[2 * pair - 1], pairs[2 * pair]];
           END LOOP;
@@ -252,12 +252,12 @@ BEGIN
           IF s.began = 0 THEN s.began := s.at; END IF;
           s.under := s.at + number;
           IF free <= s.b THEN
-            pairs := told_1(k.name, s.at - number, s.base, s.b, ARRAY[free]);
+            pairs := @schema@.told_1(k.name, s.at - number, s.base, s.b, ARRAY[free]);
             s.under := pairs[1] + number;
           END IF;
         END IF;
-        DELETE FROM log e WHERE e.name = k.name AND e.at <= s.at - number;
-        INSERT INTO log VALUES (k.name, s.at, s.a, s.at + number + margin_1()) ON CONFLICT DO NOTHING;
+        DELETE FROM @schema@.log e WHERE e.name = k.name AND e.at <= s.at - number;
+        INSERT INTO @schema@.log VALUES (k.name, s.at, s.a, s.at + number + @schema@.margin_1()) ON CONFLICT DO NOTHING;
         s.a := s.a + charge;
         s.b := 0;
       ELSE
@@ -269,13 +269,13 @@ BEGIN
           IF overshoot > 0 AND s.free < charge THEN
             IF s.began = 0 THEN s.began := s.at; END IF;
             s.free := s.free - charge;
-            s.under := within_1(algorithm, permits, number, s);
+            s.under := @schema@.within_1(algorithm, permits, number, s);
           END IF;
         END IF;
       END IF;
-      k := (k.name, algorithm << 56 | number, s.at, s.a, s.b, s.began, s.under, margin_1() + greatest(instant,
-        CASE WHEN algorithm = 4 THEN s.at + number ELSE new_at_1(algorithm, number, s.at, s.a, s.b, s.x, s.y) END,
-        CASE WHEN s.began > 0 THEN s.under + groups[c + 9] END))::keys;
+      k := (k.name, algorithm << 56 | number, s.at, s.a, s.b, s.began, s.under, @schema@.margin_1() + greatest(instant,
+        CASE WHEN algorithm = 4 THEN s.at + number ELSE @schema@.new_at_1(algorithm, number, s.at, s.a, s.b, s.x, s.y) END,
+        CASE WHEN s.began > 0 THEN s.under + groups[c + 9] END))::@schema@.keys;
       IF many THEN kept[index] := k; END IF;
       changed[index] := true;
     END LOOP;
@@ -286,7 +286,7 @@ BEGIN
   FOR index IN 1..cardinality(names) LOOP
     CONTINUE WHEN NOT changed[index];
     IF many THEN k := kept[index]; END IF;
-    INSERT INTO keys AS t VALUES (k.name, k.tag, k.at, k.a, k.b, k.began, k.under, k.expires)
+    INSERT INTO @schema@.keys AS t VALUES (k.name, k.tag, k.at, k.a, k.b, k.began, k.under, k.expires)
       ON CONFLICT ON CONSTRAINT keys_pkey DO UPDATE SET tag = excluded.tag, at = excluded.at, a = excluded.a, b = excluded.b,
         began = excluded.began, under = excluded.under, expires = excluded.expires;
   END LOOP;

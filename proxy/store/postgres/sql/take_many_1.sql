@@ -25,22 +25,22 @@
 CREATE OR REPLACE FUNCTION @schema@.take_one_1(
   clock int8, patience int4, lock int4, key bytea, its_tag int8, its_b int8, charge int8, gain int8, most int8, enough int8, drain int8, groups int8[],
   OUT instant int8, OUT waits int4, OUT given int4, OUT granted int8[], OUT states int8[], OUT entries int8[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
   @durable@
   IF current_setting('transaction_isolation') <> 'read committed' OR set_config('lock_timeout', patience::text, true) IS NULL
       OR NOT pg_try_advisory_xact_lock(1464158546, lock) THEN
-    waits := lock_1(patience, ARRAY[lock]);
+    waits := @schema@.lock_1(patience, ARRAY[lock]);
   END IF;
-  instant := now_1(clock);
-  UPDATE keys t SET at = greatest(instant, t.at), a = charge + greatest(0, t.a - least(enough, greatest(0, instant - t.at)) * gain),
-      began = 0, under = 0, expires = least(drain + greatest(t.expires, instant + margin_1()), enough + greatest(t.at, instant) + margin_1())
+  instant := @schema@.now_1(clock);
+  UPDATE @schema@.keys t SET at = greatest(instant, t.at), a = charge + greatest(0, t.a - least(enough, greatest(0, instant - t.at)) * gain),
+      began = 0, under = 0, expires = least(drain + greatest(t.expires, instant + @schema@.margin_1()), enough + greatest(t.at, instant) + @schema@.margin_1())
     WHERE t.name = key AND t.tag = its_tag AND t.b = its_b AND t.a - least(enough, greatest(0, instant - t.at)) * gain <= most
     RETURNING coalesce(waits, 0), 0, ARRAY[groups[2]], ARRAY[t.tag, t.at, t.a - charge, t.b, 0, 0], '{}' INTO waits, given, granted, states, entries;
   IF NOT FOUND THEN
     waits := coalesce(waits, 0);
     SELECT t.given, t.granted, t.states, t.entries INTO given, granted, states, entries
-      FROM take_1(instant, patience, '{}', ARRAY[key], '{}', groups) t;
+      FROM @schema@.take_1(instant, patience, '{}', ARRAY[key], '{}', groups) t;
   END IF;
 END $$;
 
@@ -64,15 +64,15 @@ CREATE OR REPLACE FUNCTION @schema@.take_many_1(
   clock int8, patience int4, locks int4[], names bytea[], numbers int8[], singles int8[], others bytea[], gives int8[], groups int8[],
   OUT instant int8, OUT waits int4, OUT given int4, OUT granted int8[], OUT states int8[], OUT entries int8[],
   OUT places int8[], OUT ats int8[], OUT aheads int8[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET plan_cache_mode = force_generic_plan
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_indexscan = off SET enable_mergejoin = off SET enable_hashjoin = off AS $$
 BEGIN
-  waits := lock_1(patience, locks);
-  instant := now_1(clock);
+  waits := @schema@.lock_1(patience, locks);
+  instant := @schema@.now_1(clock);
   WITH done AS (
-    UPDATE keys t SET at = greatest(instant, t.at), a = numbers[8 * i - 5] + greatest(0, t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4]),
-        began = 0, under = 0, expires = least(numbers[8 * i - 1] + greatest(t.expires, instant + margin_1()),
-          numbers[8 * i - 2] + greatest(t.at, instant) + margin_1())
+    UPDATE @schema@.keys t SET at = greatest(instant, t.at), a = numbers[8 * i - 5] + greatest(0, t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4]),
+        began = 0, under = 0, expires = least(numbers[8 * i - 1] + greatest(t.expires, instant + @schema@.margin_1()),
+          numbers[8 * i - 2] + greatest(t.at, instant) + @schema@.margin_1())
       FROM unnest(names) WITH ORDINALITY u (name, i)
       WHERE t.name = u.name AND t.tag = numbers[8 * i - 7] AND t.b = numbers[8 * i - 6]
         AND t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4] <= numbers[8 * i - 3]
@@ -82,7 +82,7 @@ BEGIN
 
   IF cardinality(places) < cardinality(names) THEN
     WITH added AS (
-      INSERT INTO keys AS t SELECT u.name, numbers[8 * i - 7], instant, numbers[8 * i - 5], numbers[8 * i - 6], 0, 0, numbers[8 * i - 1] + instant + margin_1()
+      INSERT INTO @schema@.keys AS t SELECT u.name, numbers[8 * i - 7], instant, numbers[8 * i - 5], numbers[8 * i - 6], 0, 0, numbers[8 * i - 1] + instant + @schema@.margin_1()
         FROM unnest(names) WITH ORDINALITY u (name, i) WHERE i <> ALL (places)
         ON CONFLICT ON CONSTRAINT keys_pkey DO NOTHING RETURNING t.name)
     SELECT places || array_agg(array_position(names, a.name)::int8), ats || array_agg(0::int8), aheads || array_agg(0::int8) INTO places, ats, aheads FROM added a;
@@ -90,7 +90,7 @@ BEGIN
   IF cardinality(places) < cardinality(names) THEN
     SELECT places || array_agg(-i), ats || array_agg(greatest(instant, t.at)), aheads || array_agg(t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4])
       INTO places, ats, aheads
-      FROM unnest(names) WITH ORDINALITY u (name, i) JOIN keys t USING (name)
+      FROM unnest(names) WITH ORDINALITY u (name, i) JOIN @schema@.keys t USING (name)
       WHERE i <> ALL (places) AND t.tag = numbers[8 * i - 7] AND t.b = numbers[8 * i - 6]
         AND t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4] > numbers[8 * i];
   END IF;
@@ -103,6 +103,6 @@ BEGIN
   END IF;
   IF cardinality(gives) + cardinality(groups) > 0 THEN
     SELECT t.given, t.granted, t.states, t.entries INTO given, granted, states, entries
-      FROM take_1(instant, patience, '{}', others, gives, groups) t;
+      FROM @schema@.take_1(instant, patience, '{}', others, gives, groups) t;
   END IF;
 END $$;
