@@ -42,6 +42,8 @@ func TestPostgresKilled(t *testing.T) {
 func TestMisconfiguredPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	s.Do("weir", "CREATE ROLE plain LOGIN")
+	s.Do("weir", printedSchema(t)+"; CREATE OR REPLACE FUNCTION weir.version() RETURNS int4 LANGUAGE sql AS 'SELECT 6'; ALTER SCHEMA weir RENAME TO before")
+	s.Do("weir", "CREATE ROLE mallory LOGIN; CREATE SCHEMA others AUTHORIZATION mallory")
 	s.Do("weir", "CREATE SCHEMA later; CREATE FUNCTION later.version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'")
 	for _, test := range []struct {
 		status int
@@ -52,6 +54,9 @@ func TestMisconfiguredPostgres(t *testing.T) {
 		{2, "there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "missing")}},
 		{2, "the user lacks a right", []string{"POSTGRES_URL", s.URL("plain:s3cret", "weir")}},
 		{1, "tables or functions are missing, or of another version: schema weir is missing: run", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
+		{1, "schema before has version 6, and this program needs 7: run the SQL that proxy -postgres-schema prints", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before"}},
+		{2, "it, or a function in it, belongs to role mallory", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "others"}},
+		{2, "must be a schema of Weir's own", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "public"}},
 		{2, "names no user", []string{"POSTGRES_URL", "postgres://weir:12/s3cret@localhost/weir"}},
 		{2, "correct the parameters of POSTGRES_URL", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir") + "&ssl_mode=require"}},
 		{2, "excludes REDIS_HOST", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "REDIS_HOST", "localhost"}},
@@ -59,6 +64,11 @@ func TestMisconfiguredPostgres(t *testing.T) {
 		{2, "POSTGRES_SCHEMA", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "Weir"}},
 	} {
 		cannotStart(t, test.env, test.status, test.told)
+	}
+	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before", "STORE_START", "anyway"})
+	line := p.Logged("ERROR PostgresClient")
+	if !strings.Contains(line, "run the SQL that proxy -postgres-schema prints") {
+		t.Errorf("told: %s", line)
 	}
 }
 

@@ -146,8 +146,17 @@ func column(t *testing.T, s *postgrestest.Server, sql string) []string {
 // than the role's own.
 func TestPostgresRoleGetsNoRights(t *testing.T) {
 	s := postgrestest.Start(t)
-	s.Do("weir", printedSchema(t))
-	s.Do("weir", "CREATE ROLE proxies LOGIN; GRANT CREATE ON DATABASE weir TO proxies; GRANT USAGE ON SCHEMA weir TO proxies; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA weir TO proxies")
+	s.Do("weir", "CREATE ROLE proxies LOGIN; GRANT CREATE ON DATABASE weir TO proxies; SET ROLE proxies; CREATE SCHEMA weir; CREATE TABLE weir.keys (name bytea)")
+	if told := s.Psql("weir", printedSchema(t)); !strings.Contains(told, `ERROR:  schema "weir" belongs to role proxies`) {
+		t.Errorf("where the role has prepared the schema, psql prints: %s", told)
+	}
+	s.Do("weir", "DROP TABLE weir.keys; DROP SCHEMA weir; DROP ROLE IF EXISTS weir_owner") // fails if anything was created
+	for range 2 {
+		if told := s.Psql("weir", printedSchema(t)); strings.Contains(told, "ERROR") {
+			t.Error(told)
+		}
+	}
+	s.Do("weir", "GRANT USAGE ON SCHEMA weir TO proxies; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA weir TO proxies")
 	namesakes := column(t, s, namesakesSQL)
 	of := column(t, s, "SELECT proname FROM pg_proc WHERE pronamespace = 'weir'::regnamespace AND prosecdef")
 	for _, name := range of {

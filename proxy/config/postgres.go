@@ -53,7 +53,8 @@ func (c *Config) PostgresSchema() string {
 	if c.postgres.migrate != "print" {
 		return ""
 	}
-	return postgres.Schema(c.postgres.Schema, c.postgres.Durable) + "\n" + shared.Schema(c.postgres.Schema)
+	name := c.postgres.Schema
+	return postgres.Printed(name, postgres.Schema(name, c.postgres.Durable), shared.Schema(name))
 }
 
 // Postgres returns the configuration of the store in PostgreSQL, without Local and Log.

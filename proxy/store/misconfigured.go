@@ -12,6 +12,7 @@ const (
 	NoDatabase                       // there is no such database
 	NoSchema                         // tables or functions in it are missing, or of another version
 	WrongProtocol                    // another kind of program answers
+	Untrusted                        // tables or functions belong to another user
 )
 
 // String returns the sentence used in logs and messages.
@@ -22,6 +23,7 @@ func (c Cause) String() string {
 		NoDatabase:      "there is no such database",
 		NoSchema:        "tables or functions are missing, or of another version",
 		WrongProtocol:   "the server is not the kind of store that the settings describe",
+		Untrusted:       "tables or functions belong to a role that could misuse them",
 	}[c]
 }
 

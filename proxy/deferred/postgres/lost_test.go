@@ -102,7 +102,7 @@ func TestSettledOnce(t *testing.T) {
 	claimed := deferredtest.Claims(t, q, time.Now().Add(time.Second), len(entries))
 	// The first statement fails because of one settlement, the second is the first half, the third
 	// finds that the server goes down.
-	s.Do("weir", "CREATE SEQUENCE weir.n; CREATE FUNCTION weir.fails() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE n int8 := nextval('weir.n'); BEGIN "+
+	s.Do("weir", "CREATE SEQUENCE weir.n; CREATE FUNCTION weir.fails() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ DECLARE n int8 := nextval('weir.n'); BEGIN "+
 		"IF n = 1 THEN RAISE EXCEPTION 'this one' USING ERRCODE = '22000'; END IF; "+
 		"IF n = 3 THEN RAISE EXCEPTION 'all' USING ERRCODE = '57P03'; END IF; RETURN NULL; END $$; "+
 		"CREATE TRIGGER fails BEFORE UPDATE ON weir.deferred EXECUTE FUNCTION weir.fails()")

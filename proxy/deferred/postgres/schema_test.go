@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/proxy/deferred/deferredtest"
+	"weir/proxy/store/postgres"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -15,7 +16,7 @@ func TestSchema(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
 	for range 2 {
-		s.Do("weir", Schema("q"))
+		s.Do("weir", postgres.Printed("q", Schema("q")))
 	}
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA q TO plain; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA q TO plain; CREATE ROLE stranger LOGIN; GRANT USAGE ON SCHEMA q TO stranger")
 	for role, want := range map[string]string{"plain": "memory", "stranger": "permission denied"} {
@@ -42,9 +43,13 @@ func TestSchema(t *testing.T) {
 func TestMigrated(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	s.Do("weir", strings.Replace(Schema("weir"), "'SELECT 4'", "'SELECT 1'", 1)+
-		"; ALTER TABLE weir.deferred DROP COLUMN parallel; DROP FUNCTION weir.deferred_claim_3")
+	s.Do("weir", postgres.Printed("weir", Schema("weir")))
+	s.Do("weir", "ALTER TABLE weir.deferred DROP COLUMN parallel; DROP FUNCTION weir.deferred_claim_3; REASSIGN OWNED BY weir_owner TO weir; "+
+		"CREATE OR REPLACE FUNCTION weir.deferred_version() RETURNS int4 LANGUAGE sql AS 'SELECT 1'")
 	q := openQueue(t, Config{URL: s.URL("weir", "weir")})
 	deferredtest.PutAccepted(t, q, deferredtest.Order("shop"))
 	deferredtest.Claims(t, q, time.Now().Add(time.Second), 1)
+	if n := s.Do("weir", "SELECT count(*) FROM pg_proc WHERE pronamespace = 'weir'::regnamespace AND proowner <> 'weir_owner'::regrole"); n != "0" {
+		t.Errorf("%s functions run with the rights of a superuser", n)
+	}
 }

@@ -77,6 +77,9 @@ func places(arguments int) string {
 	return dst.String()
 }
 
+// untrusted returns the error of a schema that another role could misuse.
+func untrusted(err error) error { return &store.MisconfiguredError{Cause: store.Untrusted, Err: err} }
+
 // Migrate brings functions and tables to the version of m, and returns the version that they had,
 // or 0 if there were none.
 func (c *Client) Migrate(ctx context.Context, m *Migration) (from int32, err error) {
@@ -155,8 +158,11 @@ func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int
 		return version, &store.MisconfiguredError{Cause: store.NoSchema, Err: fmt.Errorf(
 			"schema %s %s: run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true", m.Schema, found)}
 	}
-	script := fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d, -1);\n%s\nCOMMIT", lockClass, m.Script)
+	script := owned(m.Schema, true, []string{m.Script})
 	if _, err := p.run(&job{ctx: ctx, silent: migrationTimeout, script: true, sql: script}); err != nil {
+		if codeOf(err) == codeUntrusted {
+			return version, untrusted(fmt.Errorf("create schema %s: %w", m.Schema, err))
+		}
 		if codeOf(err) == codeNoRight {
 			return version, &store.MisconfiguredError{Cause: store.Unauthorized, Err: fmt.Errorf(
 				"create schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the SQL that proxy -postgres-schema prints", m.Schema, err)}
@@ -166,8 +172,24 @@ func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int
 	return version, nil
 }
 
-// version returns the version that is present, or 0.
+// untrustedSQL finds a role that owns schema $1 or a function in it, and is neither that of the
+// connection nor a superuser nor $2.
+const untrustedSQL = `SELECT coalesce((SELECT r.rolname FROM (
+    SELECT n.nspowner AS owner FROM pg_namespace n WHERE n.nspname = $1
+    UNION ALL SELECT p.proowner FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1) o
+  JOIN pg_roles r ON r.oid = o.owner WHERE NOT r.rolsuper AND r.rolname NOT IN (current_user, $2) LIMIT 1), '')`
+
+// version returns the version that is present, or 0. It calls no function before it knows that
+// the schema is not another role's, whose code would run with the rights of the connection.
 func (m *Migration) version(ctx context.Context, p *pool) (int32, error) {
+	result, err := p.query(ctx, untrustedSQL, new(Args).Text(m.Schema).Text(ownerRole))
+	if err != nil {
+		return 0, err
+	}
+	if role := result.Rows[0][0]; len(role) > 0 {
+		return 0, untrusted(fmt.Errorf("it, or a function in it, belongs to role %s, which is neither the user of POSTGRES_URL nor %s nor a superuser; "+
+			"drop the schema, or name another one in POSTGRES_SCHEMA", role, ownerRole))
+	}
 	f, err := p.row(p.job(ctx, "SELECT "+quoted(m.Schema)+"."+m.Function+"()", nil))
 	if code := codeOf(err); code == codeNoFunction || code == codeNoSchema {
 		return 0, nil

@@ -62,6 +62,9 @@ func CheckSchema(name string) error {
 	if !schemaForm.MatchString(name) || strings.HasPrefix(name, "pg_") {
 		return errors.New("must be at most 63 lower-case letters, digits and _, beginning with neither a digit nor pg_")
 	}
+	if name == "public" || name == "information_schema" {
+		return errors.New("must be a schema of Weir's own")
+	}
 	return nil
 }
 

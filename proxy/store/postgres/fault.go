@@ -14,6 +14,7 @@ import (
 // SQLSTATEs with a special treatment.
 const (
 	codeIsolation     = "WR001" // of lock_1: the isolation level is not READ COMMITTED
+	codeUntrusted     = "WR003" // of the script of owned: something belongs to another role
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codeLocked        = "55P03"

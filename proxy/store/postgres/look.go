@@ -112,10 +112,11 @@ func (b *backend) findHolder(stopping context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	f, err := b.documents.row(b.documents.job(ctx, holderSQL, new(Args).Text(b.schema+"keys").Int8(lockClass).Int4(int32(longLock/time.Second))))
-	if err != nil {
+	result, err := b.documents.query(ctx, holderSQL, new(Args).Text(b.schema+"keys").Int8(lockClass).Int4(int32(longLock/time.Second)))
+	if err != nil || len(result.Rows) == 0 {
 		return // the transaction has ended
 	}
+	f := NewFields(result.Rows[0])
 	pid, n := f.Int4(), f.Int8()
 	if f.Err != nil {
 		return

@@ -33,6 +33,7 @@ type job struct {
 	silent time.Duration // how long the answer may take before the connection is closed
 	script bool          // sql has several statements without params
 	limit  time.Duration // bound on the execution time; 0: according to the server's settings
+	pinned bool          // names in sql are those of pg_catalog, whatever others have created
 
 	// function is the OID of the function that sql calls with params, or 0 to execute sql. It is
 	// set to 0 when an answer shows that the OID has changed.
@@ -83,8 +84,11 @@ func (p *pool) job(ctx context.Context, sql string, args *Args) *job {
 	return j
 }
 
+// query executes a statement in which names are those of pg_catalog.
 func (p *pool) query(ctx context.Context, sql string, args *Args) (*pgconn.Result, error) {
-	return p.run(p.job(ctx, sql, args))
+	j := p.job(ctx, sql, args)
+	j.pinned = true
+	return p.run(j)
 }
 
 // row runs a job and returns the fields of the row that it must result in.
@@ -224,7 +228,7 @@ func (p *pool) do(conn *pgconn.PgConn, j *job) {
 			_, j.err = conn.Exec(ctx, j.sql).ReadAll()
 		case oid != 0:
 			j.result, j.err = p.called(ctx, conn, oid, j.params)
-		case p.explicit.Load() || j.limit > 0:
+		case p.explicit.Load() || j.limit > 0 || j.pinned:
 			j.result, j.err = surrounded(ctx, conn, j, p.explicit.Load())
 		default:
 			j.result = conn.ExecParams(ctx, j.sql, j.params, j.types, binaryFormat, binaryFormat).Read()
@@ -282,8 +286,13 @@ func (p *pool) called(ctx context.Context, conn *pgconn.PgConn, oid uint32, para
 // limitSQL sets the statement timeout for the following statements of the transaction, unless the
 // role's own timeout is lower. A function cannot do this for itself, because its statement has
 // already begun.
-const limitSQL = `SELECT set_config('statement_timeout',
-CASE WHEN t::interval > '0' AND t::interval < '%[1]dms' THEN t ELSE '%[1]d' END, true) FROM current_setting('statement_timeout') t`
+const limitSQL = `SELECT pg_catalog.set_config('statement_timeout',
+CASE WHEN t::interval > '0' AND t::interval < '%[1]dms' THEN t ELSE '%[1]d' END, true) FROM pg_catalog.current_setting('statement_timeout') t`
+
+// pinSQL sets the search_path for the following statements of the transaction. Functions and
+// operators that another role has created, as in schema public, could otherwise be what a name or
+// a sign means.
+const pinSQL = "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)"
 
 // surrounded executes a job with what it needs before and after it, in one round trip: statements
 // up to a Sync are one transaction, which a pooler does not split.
@@ -291,6 +300,9 @@ func surrounded(ctx context.Context, conn *pgconn.PgConn, j *job, explicit bool)
 	var before, after []string
 	if explicit {
 		before, after = []string{"BEGIN ISOLATION LEVEL READ COMMITTED"}, []string{"COMMIT"}
+	}
+	if j.pinned {
+		before = append(before, pinSQL)
 	}
 	if j.limit > 0 {
 		before = append(before, fmt.Sprintf(limitSQL, max(1, j.limit.Milliseconds())))

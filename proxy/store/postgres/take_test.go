@@ -134,7 +134,7 @@ func TestPartTooFew(t *testing.T) {
 // decided.
 func (h *history) play(t *testing.T, s *postgrestest.Server, schema string) (decided int) {
 	t.Helper()
-	s.Do("weir", Schema(schema, false))
+	s.Do("weir", Printed(schema, Schema(schema, false)))
 	defer s.Do("weir", "DROP SCHEMA "+schema+" CASCADE")
 	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
 	defer conn.Close(background)
@@ -377,7 +377,7 @@ func TestFoundOnce(t *testing.T) {
 func TestSettingsOfTransaction(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	s.Do("weir", Schema("weir", true))
+	s.Do("weir", Printed("weir", Schema("weir", true)))
 	conn := testkit.Must(pgconn.Connect(background, s.URL("weir", "weir")))(t)
 	defer conn.Close(background)
 	bucket := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1})

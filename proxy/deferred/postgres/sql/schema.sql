@@ -1,15 +1,8 @@
 -- Version 4 of the queue of deferred requests: tables and the functions by which proxies use
--- them. Every statement may be run again. The rights that a role of proxies needs are those for
--- limits:
---
---   GRANT USAGE ON SCHEMA @schema@ TO proxies;
---   GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA @schema@ TO proxies;
+-- them.
 --
 -- Locks are taken in one order: lines by name, entries, clients by name, totals. An entry in a
 -- line changes only while the lock of the line is held. Times are microseconds since 1970.
-
-CREATE SCHEMA IF NOT EXISTS @schema@;
-REVOKE ALL ON SCHEMA @schema@ FROM PUBLIC;
 
 -- mode: a digest of the key with which entries are encrypted.
 CREATE TABLE IF NOT EXISTS @schema@.deferred_about (name text PRIMARY KEY, value bytea NOT NULL);

@@ -200,6 +200,19 @@ func (s *Server) Try(database, sql string) (string, error) {
 	return string(results[len(results)-1].Rows[0][0]), nil
 }
 
+// Psql has psql run SQL as superuser in a database, statement by statement, and returns what it
+// prints. It goes on after an error.
+func (s *Server) Psql(database, sql string) string {
+	s.t.Helper()
+	cmd := s.command(program(s.t, "psql", serverPrograms), "-X", "-h", "127.0.0.1", "-p", s.port, "-U", "weir", database)
+	cmd.Stdin = strings.NewReader(sql)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("psql: %v\n%s", err, out)
+	}
+	return string(out)
+}
+
 // Shutdown ends a server as its administrator does, who does not wait for clients.
 func (s *Server) Shutdown() {
 	s.t.Helper()

@@ -1,5 +1,4 @@
--- Version 7 of the schema: tables and the functions by which proxies use them. Every
--- statement may be run again.
+-- Version 7 of the schema: tables and the functions by which proxies use them.
 --
 -- Functions that look for keys have enable_seqscan off. Their plans are kept, and one that is
 -- made while a table has a page or two would read it from end to end when it is large, until
@@ -7,18 +6,6 @@
 --
 -- A role may call all functions with any arguments, in a session that it has prepared. So those
 -- that run with the rights of their owner find no name outside of pg_catalog without its schema.
---
--- The owner of the functions needs all rights here. A role under which proxies run
--- needs no more than this:
---
---   GRANT USAGE ON SCHEMA @schema@ TO proxies;
---   GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA @schema@ TO proxies;
---   ALTER ROLE proxies SET default_transaction_isolation = 'read committed';
---   ALTER ROLE proxies SET statement_timeout = '5s';
---   ALTER ROLE proxies SET idle_in_transaction_session_timeout = '5s';
-
-CREATE SCHEMA IF NOT EXISTS @schema@;
-REVOKE ALL ON SCHEMA @schema@ FROM PUBLIC;
 
 -- What each key has consumed: the fields of limit.State, and from when on the key is as
 -- one never seen. No index but that of the names, so that every update is HOT.
