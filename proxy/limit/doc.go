@@ -10,7 +10,9 @@
 //
 // Instants are microseconds since the Unix epoch. For a key, time never runs backwards: a
 // call counts as made at max(the state's instant, now), so a clock that steps back
-// creates no permits. RetryAfter and ResetAfter count from the now of the caller.
+// creates no permits. If it steps back by more than the key takes to recover, as when it had been
+// wrong before, the state counts from now: the key waits no longer than from that instant.
+// RetryAfter and ResetAfter count from the now of the caller.
 //
 // # Algorithms
 //

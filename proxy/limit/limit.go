@@ -140,6 +140,17 @@ func (l *Limit) Parts() (permit, gain int64) { return l.quantum, l.gain }
 // Window returns the window, or 0 for token, leaky and off.
 func (l *Limit) Window() time.Duration { return time.Duration(l.window) * time.Microsecond }
 
+// recovery returns the time, in µs, after which a key that has taken all it may is as new.
+func (l *Limit) recovery() int64 {
+	switch l.algorithm {
+	case Sliding:
+		return 2*l.window + l.grace
+	case Fixed, SlidingLog:
+		return l.window + l.grace
+	}
+	return (l.full+l.overshoot*l.quantum)/l.gain + 1 + l.grace
+}
+
 // Rate returns the permits per second that the limit admits in the long run.
 func (l *Limit) Rate() float64 {
 	switch l.algorithm {

@@ -42,6 +42,29 @@ func (s *State) Clone() State {
 	return c
 }
 
+// back returns s as it would be if the clock had shown now at its latest instant, so that what was
+// taken comes back from now on. The entries of a log that count become one.
+func (s *State) back(now int64) State {
+	b, ahead := *s, s.at-now
+	b.at = now
+	if tagAlgorithm(s.tag) == Token && s.b > 0 {
+		b.b -= ahead
+	}
+	if s.rest.began != 0 {
+		b.rest.began, b.rest.under = s.rest.began-ahead, s.rest.under-ahead
+	}
+	if tagAlgorithm(s.tag) == SlidingLog {
+		l, v := s.limit(), view{}
+		l.settle(s.at, s, &v)
+		b.a, b.rest.log = -v.free, nil // of a limit of 0 permits
+		if b.a > 0 {
+			b.rest.log = new(Log)
+			b.rest.log.push(entry{now, 0})
+		}
+	}
+	return b
+}
+
 // StateBytes is the encoded length of a State without its Rest.
 const StateBytes = 32
 

@@ -94,7 +94,7 @@ func (l *Limit) Decide(now int64, s *State, ask Ask) (granted int64, d Decision)
 		return ask.N, l.unlimited()
 	}
 	var v view
-	l.settle(now, s, &v)
+	l.settleBack(now, s, &v)
 	granted = l.room(&v, &ask)
 	if granted > 0 && ask.Cost > 0 {
 		l.charge(&v, granted*ask.Cost)
@@ -122,7 +122,7 @@ func (l *Limit) RoomFor(now int64, s *State, ask Ask) int64 {
 		return ask.N
 	}
 	var v view
-	l.settle(now, s, &v)
+	l.settleBack(now, s, &v)
 	return l.room(&v, &ask)
 }
 
@@ -133,7 +133,7 @@ func (l *Limit) Preview(now int64, s *State, ask Ask) Decision {
 		return l.unlimited()
 	}
 	var v view
-	l.settle(now, s, &v)
+	l.settleBack(now, s, &v)
 	ask.N = 1
 	d := Decision{Allowed: l.room(&v, &ask) == 1}
 	l.decide(now, &v, &ask, &d)
@@ -168,6 +168,18 @@ func (l *Limit) settle(now int64, s *State, v *view) {
 	} else {
 		v.rest.began, v.rest.under = 0, 0
 	}
+}
+
+// settleBack is settle for a clock that may have been set back: a state that is further ahead of
+// now than the key takes to recover counts from now.
+func (l *Limit) settleBack(now int64, s *State, v *view) {
+	if s.at <= now || s.at-now <= l.recovery() {
+		l.settle(now, s, v)
+		return
+	}
+	back := s.back(now)
+	l.settle(now, &back, v)
+	v.adopted = true // also by a refusal: otherwise it would count from each later one
 }
 
 // room returns how many requests can be admitted.

@@ -70,7 +70,10 @@ func TestFixed(t *testing.T) {
 		{at: 99 * sec, cost: 1, n: 2, left: 1, reset: 1 * sec},
 		{at: 95 * sec, cost: 1, left: 0, reset: 5 * sec}, // time may step back
 		{at: 95 * sec, cost: 1, deny: 5 * sec, left: 0, reset: 5 * sec},
-		{at: 80 * sec, cost: 1, deny: 20 * sec, left: 0, reset: 20 * sec}, // it never mints permits
+		{at: 89 * sec, cost: 1, deny: 11 * sec, left: 0, reset: 11 * sec}, // it never mints permits
+		{at: 80 * sec, cost: 1, deny: 10 * sec, left: 0, reset: 10 * sec}, // by more than a window: all count from now
+		{at: 89 * sec, cost: 1, deny: 1 * sec, left: 0, reset: 1 * sec},   // and not again
+		{at: 90 * sec, cost: 1, left: 2, reset: 10 * sec},
 	})
 }
 
@@ -249,12 +252,13 @@ func TestLongIdleFillsTheBucket(t *testing.T) {
 // A wait that a time.Duration cannot hold is the longest one, not Never: it does
 // end.
 func TestWaitsDoNotOverflow(t *testing.T) {
-	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 100 * 365 * 24 * 3600})
+	const century = 100 * 365 * 24 * 3600
+	l := limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 1000, Window: century})
 	var s limit.State
-	l.Take(1<<53, &s, 1, 1)
-	_, d := l.Take(0, &s, 1, 1)
+	l.Take(2*century*1e6-1, &s, 1000, 1)
+	_, d := l.Take(0, &s, 1000, 1)
 	if d.RetryAfter < 290*365*24*time.Hour || d.RetryAfter == limit.Never || d.TTL() < d.ResetAfter {
-		t.Errorf("stepping back from the year 2255: %+v, TTL %v", d, d.TTL())
+		t.Errorf("stepping back from the year 2169: %+v, TTL %v", d, d.TTL())
 	}
 }
 

@@ -99,7 +99,7 @@ func (s Subject) adds(t *testing.T) {
 
 // addsTo tests State.Add with one history, mostly under the first of the limits.
 func (s Subject) addsTo(t *testing.T, seed int, limits []*limit.Limit) {
-	w, m := newWalk(uint64(seed), s.Forward), new(Model)
+	w, m := newWalk(uint64(seed), s.Forward, limits...), new(Model)
 	take, add := s.Given()
 	for step := range 60 {
 		under := limits[0]
@@ -127,7 +127,7 @@ func (s Subject) gains(t *testing.T) {
 		overshoot, _ := l.Overshoot()
 		most := l.Burst() + overshoot
 		for seed := range s.Seeds {
-			w := newWalk(uint64(seed), s.Forward)
+			w := newWalk(uint64(seed), s.Forward, l)
 			h, n := w.history(l, 20), RandomAdd(w.Rand, l)
 			all := limit.Ask{Cost: 1, N: most + 2}
 			fork := func() (Take, Add) {

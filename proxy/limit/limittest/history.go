@@ -2,6 +2,7 @@ package limittest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -101,12 +102,19 @@ func soft() []*limit.Limit {
 type walk struct {
 	*rand.Rand
 	now     int64
-	forward bool // the clock never steps back
+	latest  int64
+	back    int64 // how far behind latest the clock may be: no further than a key takes to recover
+	forward bool  // the clock never steps back
 }
 
-func newWalk(seed uint64, forward bool) *walk {
+// newWalk returns the walk of a seed for histories under some limits.
+func newWalk(seed uint64, forward bool, limits ...*limit.Limit) *walk {
 	r := rand.New(rand.NewPCG(seed, 1))
-	return &walk{Rand: r, now: Epoch + r.Int64N(1e12), forward: forward}
+	w := &walk{Rand: r, now: Epoch + r.Int64N(1e12), back: math.MaxInt64, forward: forward}
+	for _, l := range limits {
+		w.back = min(w.back, turnover(l))
+	}
+	return w
 }
 
 // history returns a random history under one limit.
@@ -136,9 +144,10 @@ func (w *walk) step(l *limit.Limit) Step {
 		if w.forward {
 			w.now += w.Int64N(3 * span)
 		} else {
-			w.now -= w.Int64N(2 * span)
+			w.now = max(w.latest-w.back, w.now-w.Int64N(2*span))
 		}
 	}
+	w.latest = max(w.latest, w.now)
 	return Step{Now: w.now, Limit: l, Ask: RandomAsk(w.Rand, l)}
 }
 

@@ -63,6 +63,7 @@ func Run(t *testing.T, s Subject) {
 	if !s.Forward {
 		law("a clock stepping back creates no permits", s.mints)
 		law("a clock stepping back delays by one window at most", s.locks)
+		law("a clock that was far ahead locks no key", func(t *testing.T) { Returns(t, s.Fresh) })
 	}
 }
 
@@ -70,7 +71,7 @@ func Run(t *testing.T, s Subject) {
 func (s Subject) histories(t *testing.T, steps int, check func(t *testing.T, h []Step)) {
 	for _, l := range Limits() {
 		for seed := range s.Seeds {
-			check(t, newWalk(uint64(seed), s.Forward).history(l, steps))
+			check(t, newWalk(uint64(seed), s.Forward, l).history(l, steps))
 			if t.Failed() {
 				t.Fatalf("limit %v, seed %d", l.Config(), seed)
 			}
@@ -138,7 +139,7 @@ func (s Subject) changes(t *testing.T) {
 	}
 	for i, limits := range families {
 		for seed := range s.Seeds {
-			w := newWalk(uint64(seed), s.Forward)
+			w := newWalk(uint64(seed), s.Forward, limits...)
 			var h []Step
 			for range 80 {
 				h = append(h, w.step(limits[w.IntN(1+w.IntN(len(limits)))]))

@@ -80,6 +80,19 @@ func TestBucketsTakeTurns(t *testing.T) {
 	}
 }
 
+// The clock goes forward and back, by more and by less than keys take to recover.
+func TestTurnedBack(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	for seed := range uint64(12) {
+		h := &history{r: rand.New(rand.NewPCG(seed, 10)), states: map[string]*limit.State{}, back: true, keys: int(seed % 2 * 4)}
+		for range 8 {
+			h.limits = append(h.limits, h.family())
+		}
+		h.play(t, s, fmt.Sprint("back_", seed))
+	}
+}
+
 // Many keys of token and gcra, each with one counter and none or few with others, in batches
 // with a few other groups: what is decided by one statement for all keys is the same.
 func TestManyKeys(t *testing.T) {
@@ -144,7 +157,7 @@ func (h *history) play(t *testing.T, s *postgrestest.Server, schema string) (dec
 	now := limittest.Epoch + h.r.Int64N(1e12)
 	for step := range 300 {
 		now += h.pause()
-		if h.r.IntN(4) == 0 {
+		if !h.back && h.r.IntN(4) == 0 {
 			rule := h.r.IntN(len(h.rules))
 			h.rules[rule] = h.limits[rule]()
 		}
@@ -187,6 +200,7 @@ type history struct {
 	states  map[string]*limit.State
 	charged []store.Release // by the last batch
 	slow    bool            // pauses are of minutes
+	back    bool            // the clock is also turned back; then limits do not change
 	crowds  bool            // now and then hundreds ask at once
 	seen    map[string]int  // what take_many_1 has returned
 	keys    int             // of each rule; then there are many groups, most of them of one counter
@@ -194,6 +208,10 @@ type history struct {
 
 // pause is how long until the next batch: often nothing, at times long.
 func (h *history) pause() int64 {
+	if h.back {
+		far := [...]int64{1e6, 2e7, 3e8, 3e11}[h.r.IntN(4)]
+		return [...]int64{0, 0, h.r.Int64N(far), h.r.Int64N(far), -h.r.Int64N(far)}[h.r.IntN(5)]
+	}
 	if h.slow {
 		return [...]int64{0, h.r.Int64N(1e7), h.r.Int64N(1e8), h.r.Int64N(6e8)}[h.r.IntN(4)]
 	}

@@ -22,6 +22,7 @@ func Run(t *testing.T, open Open) {
 		})
 	}
 	law("laws of the limiter", func(t *testing.T) { laws(t, open) })
+	law("a clock that was far ahead locks no key", func(t *testing.T) { returns(t, open) })
 	law("recorded histories", func(t *testing.T) { recorded(t, open) })
 	law("random histories", func(t *testing.T) { Differential(t, open, Naive, 12) })
 	law("n asks are n single asks", func(t *testing.T) { singles(t, open) })
@@ -42,16 +43,35 @@ func Run(t *testing.T, open Open) {
 	law("exact under concurrency, groups that overlap", func(t *testing.T) { overlap(t, open(t)) })
 }
 
-// laws runs the laws of limittest with asks of one counter.
-func laws(t *testing.T, open Open) {
-	takes := func(s Store) limittest.Take {
+// takes asks a store about one key.
+func takes(s Store) limittest.Take {
+	return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
+		s.at(now)
+		c := store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: ask.Cost, Reserve: ask.Reserve, MaxDelay: ask.MaxDelay}
+		ans := s.ask(int(ask.N), c)
+		return int64(ans.Granted), ans.Decisions[0]
+	}
+}
+
+// returns turns the clock back after it was far ahead, also of two keys that are asked together.
+func returns(t *testing.T, open Open) {
+	limittest.Returns(t, func() limittest.Take { return takes(open(t)) })
+	limittest.Returns(t, func() limittest.Take {
+		s := open(t)
 		return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
 			s.at(now)
-			c := store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: ask.Cost, Reserve: ask.Reserve, MaxDelay: ask.MaxDelay}
-			ans := s.ask(int(ask.N), c)
-			return int64(ans.Granted), ans.Decisions[0]
+			var counters []store.Counter
+			for _, key := range []string{"one", "other"} {
+				counters = append(counters, store.Counter{Rule: "law", Key: []byte(key), Limit: l, Cost: ask.Cost})
+			}
+			ans := s.ask(int(ask.N), counters...)
+			return int64(ans.Granted), ans.Decisions[1]
 		}
-	}
+	})
+}
+
+// laws runs the laws of limittest with asks of one counter.
+func laws(t *testing.T, open Open) {
 	given := func() (limittest.Take, limittest.Add) {
 		s := open(t)
 		return takes(s), func(now, n int64) bool {

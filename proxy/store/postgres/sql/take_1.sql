@@ -1,3 +1,40 @@
+
+-- A key as it would be if the clock had shown now at its latest instant, if it is further ahead
+-- than a key takes to recover that has taken all it may: see limit.State.back. most are the
+-- permits at once, with overshoot. Of a log that changes the entries.
+CREATE OR REPLACE FUNCTION @schema@.back_8(now int8, algorithm int8, most int8, number int8, gain int8, grace int8, k @schema@.keys) RETURNS @schema@.keys
+LANGUAGE plpgsql AS $$
+DECLARE
+  ahead bigint := k.at - now;
+  recovery bigint := number;
+  common bigint := 1;
+BEGIN
+  IF algorithm = 2 THEN
+    recovery := 2 * number;
+  ELSIF algorithm = 5 THEN
+    recovery := most * number / gain + 1;
+  ELSIF algorithm = 3 OR algorithm = 6 THEN
+    common := gcd(number, 1000000000000);
+    recovery := (most + algorithm / 6) * (1000000000000 / common) / (number / common) + 1;
+  END IF;
+  IF ahead <= recovery + grace THEN
+    RETURN k;
+  END IF;
+  IF algorithm = 4 THEN
+    k.a := k.a - coalesce((SELECT e.before FROM @schema@.log e WHERE e.name = k.name AND e.at > k.at - number ORDER BY e.at LIMIT 1), k.a);
+    DELETE FROM @schema@.log e WHERE e.name = k.name;
+    INSERT INTO @schema@.log SELECT k.name, now, 0, now + number + @schema@.margin_1() WHERE k.a > 0;
+  ELSIF algorithm = 3 AND k.b > 0 THEN
+    k.b := k.b - ahead;
+  END IF;
+  k.at := now;
+  IF k.began > 0 THEN
+    k.began := k.began - ahead;
+    k.under := k.under - ahead;
+  END IF;
+  RETURN k;
+END $$;
+
 -- How many of n requests go by one counter, of which so many parts are free.
 CREATE OR REPLACE FUNCTION @schema@.room_1(n int8, most int8, cost int8, parts int8, free int8, reserve int8) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE
@@ -76,7 +113,7 @@ END $$;
 -- the part of logs that the caller needs: the number of the counter in states, an instant,
 -- and the permits before it.
 --
--- A refusal writes nothing.
+-- A refusal writes nothing, unless a key counts from now on that was far ahead.
 CREATE OR REPLACE FUNCTION @schema@.take_1(
   clock int8, patience int4, locks int4[], names bytea[], gives int8[], groups int8[],
   OUT instant int8, OUT waits int4, OUT given int4, OUT granted int8[], OUT states int8[], OUT entries int8[])
@@ -175,6 +212,12 @@ BEGIN
       IF k.tag >> 56 <> algorithm OR algorithm NOT IN (3, 6) AND k.tag & 72057594037927935 <> number THEN
         going := -1;
         EXIT;
+      END IF;
+      IF k.at > instant THEN
+        since := k.at;
+        k := @schema@.back_8(instant, algorithm, permits + overshoot, number, groups[c + 5], groups[c + 9], k);
+        changed[index] := changed[index] OR k.at < since AND (n > 0 OR algorithm = 4);
+        IF many THEN kept[index] := k; END IF;
       END IF;
       IF algorithm = 4 THEN
         s := NULL;

@@ -1,6 +1,6 @@
 -- The two functions here decide as take_1 does, and are faster for groups of a single counter
 -- of token or gcra whose key no other group of the call has. Such a group usually finds its
--- key kept under the same limit, with room for all n requests. Then what is needed is known
+-- key kept under the same limit and not ahead of the clock, with room for all n requests. Then what is needed is known
 -- before the key is read: its new row has charge parts more than what has not come back yet.
 --
 -- expires is at least margin_1() after the instant at which a key is as new, and stays so if
@@ -33,9 +33,9 @@ BEGIN
     waits := @schema@.lock_1(patience, ARRAY[lock]);
   END IF;
   instant := @schema@.now_1(clock);
-  UPDATE @schema@.keys t SET at = greatest(instant, t.at), a = charge + greatest(0, t.a - least(enough, greatest(0, instant - t.at)) * gain),
-      began = 0, under = 0, expires = least(drain + greatest(t.expires, instant + @schema@.margin_1()), enough + greatest(t.at, instant) + @schema@.margin_1())
-    WHERE t.name = key AND t.tag = its_tag AND t.b = its_b AND t.a - least(enough, greatest(0, instant - t.at)) * gain <= most
+  UPDATE @schema@.keys t SET at = instant, a = charge + greatest(0, t.a - least(enough, (instant - t.at)) * gain),
+      began = 0, under = 0, expires = least(drain + greatest(t.expires, instant + @schema@.margin_1()), enough + instant + @schema@.margin_1())
+    WHERE t.name = key AND t.tag = its_tag AND t.b = its_b AND t.at <= instant AND t.a - least(enough, (instant - t.at)) * gain <= most
     RETURNING coalesce(waits, 0), 0, ARRAY[groups[2]], ARRAY[t.tag, t.at, t.a - charge, t.b, 0, 0], '{}' INTO waits, given, granted, states, entries;
   IF NOT FOUND THEN
     waits := coalesce(waits, 0);
@@ -70,12 +70,12 @@ BEGIN
   waits := @schema@.lock_1(patience, locks);
   instant := @schema@.now_1(clock);
   WITH done AS (
-    UPDATE @schema@.keys t SET at = greatest(instant, t.at), a = numbers[8 * i - 5] + greatest(0, t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4]),
+    UPDATE @schema@.keys t SET at = instant, a = numbers[8 * i - 5] + greatest(0, t.a - least(numbers[8 * i - 2], (instant - t.at)) * numbers[8 * i - 4]),
         began = 0, under = 0, expires = least(numbers[8 * i - 1] + greatest(t.expires, instant + @schema@.margin_1()),
-          numbers[8 * i - 2] + greatest(t.at, instant) + @schema@.margin_1())
+          numbers[8 * i - 2] + instant + @schema@.margin_1())
       FROM unnest(names) WITH ORDINALITY u (name, i)
-      WHERE t.name = u.name AND t.tag = numbers[8 * i - 7] AND t.b = numbers[8 * i - 6]
-        AND t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4] <= numbers[8 * i - 3]
+      WHERE t.name = u.name AND t.tag = numbers[8 * i - 7] AND t.b = numbers[8 * i - 6] AND t.at <= instant
+        AND t.a - least(numbers[8 * i - 2], (instant - t.at)) * numbers[8 * i - 4] <= numbers[8 * i - 3]
       RETURNING i, t.at, t.a - numbers[8 * i - 5] AS ahead)
   SELECT coalesce(array_agg(d.i), '{}'), coalesce(array_agg(d.at), '{}'), coalesce(array_agg(d.ahead), '{}'), 0, '{}', '{}', '{}'
     INTO places, ats, aheads, given, granted, states, entries FROM done d;
@@ -88,11 +88,11 @@ BEGIN
     SELECT places || array_agg(array_position(names, a.name)::int8), ats || array_agg(0::int8), aheads || array_agg(0::int8) INTO places, ats, aheads FROM added a;
   END IF;
   IF cardinality(places) < cardinality(names) THEN
-    SELECT places || array_agg(-i), ats || array_agg(greatest(instant, t.at)), aheads || array_agg(t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4])
+    SELECT places || array_agg(-i), ats || array_agg(instant), aheads || array_agg(t.a - least(numbers[8 * i - 2], (instant - t.at)) * numbers[8 * i - 4])
       INTO places, ats, aheads
       FROM unnest(names) WITH ORDINALITY u (name, i) JOIN @schema@.keys t USING (name)
-      WHERE i <> ALL (places) AND t.tag = numbers[8 * i - 7] AND t.b = numbers[8 * i - 6]
-        AND t.a - least(numbers[8 * i - 2], greatest(0, instant - t.at)) * numbers[8 * i - 4] > numbers[8 * i];
+      WHERE i <> ALL (places) AND t.tag = numbers[8 * i - 7] AND t.b = numbers[8 * i - 6] AND t.at <= instant
+        AND t.a - least(numbers[8 * i - 2], (instant - t.at)) * numbers[8 * i - 4] > numbers[8 * i];
   END IF;
   IF cardinality(places) < cardinality(names) THEN
     FOR i IN 1..cardinality(names) LOOP

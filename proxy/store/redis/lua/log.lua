@@ -34,6 +34,21 @@ local function find(key, from, n, which, bound)
   return low
 end
 
+-- Makes one entry, admitted now, of those that counted when something was last taken.
+local function gather(key, number, last, total, head, n, grace)
+  local used, text = 0, ''
+  head = find(key, head, n, 1, last - number + 1)
+  if head < n then
+    local _, base = entry(key, head)
+    used = total - base
+    text = struct.pack(ENTRY_LAYOUT, now, 0)
+  end
+  local began, under = struct.unpack(SOFT_LAYOUT, call('GETRANGE', key, LENGTH, SOFT_LENGTH - 1))
+  if began > 0 then began, under = began - (last - now), under - (last - now) end
+  local state = struct.pack(LOG_LAYOUT, number, LOG, now, used, 0, #text / ENTRY_LENGTH, began, under)
+  call('PSETEX', key, lifetime(now + number, began, under, grace), state .. text)
+end
+
 -- Reads a key as a log and brings it to now. Returns
 --
 --   at, total   the instant, and how many were admitted since the log was last empty
@@ -43,13 +58,18 @@ end
 --   raw         the state without the entries; '' for a new key
 --   last        when something was last taken
 --
--- and nothing for a key that holds something else.
-local function settle_log(key, number)
+-- and nothing for a key that holds something else. If grace is given, a log that is far ahead
+-- counts from now.
+local function settle_log(key, number, grace)
   local raw = pcall('GETRANGE', key, 0, SOFT_LENGTH - 1)
   if type(raw) == 'table' then return end
   if raw == '' then return now, 0, 0, 0, 0, 0, '', 0 end
   if not is_state(raw, LOG, number) then return end
   local _, _, last, total, head, n = struct.unpack(LOG_LAYOUT, raw)
+  if grace and is_ahead(last, LOG, 0, number, 0, grace) then
+    gather(key, number, last, total, head, n, grace)
+    return settle_log(key, number)
+  end
   local at = math.max(now, last)
   head = find(key, head, n, 1, at - number + 1)
   if head == n then return at, 0, 0, n, n, 0, raw, last end

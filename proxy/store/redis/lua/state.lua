@@ -104,28 +104,69 @@ local function is_state(raw, algorithm, number)
   return #raw == SOFT_LENGTH or algorithm == LOG and #raw > SOFT_LENGTH or algorithm ~= LOG and #raw == LENGTH
 end
 
+-- A state as it is written.
+local function packed(algorithm, number, at, a, b, began, under)
+  local state = struct.pack(LAYOUT, number, algorithm, at, a, b)
+  if began > 0 then state = state .. struct.pack(SOFT_LAYOUT, began, under) end
+  return state
+end
+
+-- Whether a key of which most may be taken at once is further ahead than it takes to recover
+-- when all is taken.
+local function is_ahead(at, algorithm, most, number, gain, grace)
+  if at <= now then return false end
+  local recovery = number
+  if algorithm == SLIDING then
+    recovery = 2 * number
+  elseif algorithm == GCRA then
+    recovery = floor(most * number / gain) + 1
+  elseif algorithm >= TOKEN and algorithm ~= LOG then
+    local parts, pace = parts_of(number)
+    if algorithm == LEAKY then most = most + 1 end
+    recovery = floor(most * parts / pace) + 1
+  end
+  return at - now > recovery + grace
+end
+
+-- A state as it would be if the clock had shown now at its latest instant: see
+-- limit.State.back.
+local function moved_back(raw)
+  local tag, tagged, at, a, b = struct.unpack(LAYOUT, raw)
+  local ahead, began, under = at - now, 0, 0
+  if #raw >= SOFT_LENGTH then
+    began, under = struct.unpack(SOFT_LAYOUT, raw, LENGTH + 1)
+    if began > 0 then began, under = began - ahead, under - ahead end
+  end
+  if tagged == TOKEN and b > 0 then b = b - ahead end
+  return packed(tagged, tag, now, a, b, began, under)
+end
+
 -- Reads a key that is not a log's now and brings it to now. Inside a key time never
--- runs backwards. Returns
+-- runs backwards, unless overshoot and grace are given and it is far ahead. Returns
 --
 --   at, a, b   as they are then
---   adopted    whether it was kept at another rate and is kept at this now
+--   adopted    whether it was kept at another rate, or was far ahead, and is not now
 --   x, y       window: where it began, and its resolution (sliding);
 --              others: a permit's parts, and how many come back in 1 µs
 --   raw        what was read
 --   free       parts that are left of the limit; negative if it is exceeded
 --
 -- and nothing for a key that holds something else.
-local function settle(key, algorithm, permits, number, gain)
+local function settle(key, algorithm, permits, number, gain, overshoot, grace)
   local raw = pcall('GET', key)
-  local tag, _, at, a, b = number, algorithm, 0, 0, 0
+  local tag, _, at, a, b, adopted = number, algorithm, 0, 0, 0, false
   if raw then
     if not is_state(raw, algorithm, number) then return end
     tag, _, at, a, b = struct.unpack(LAYOUT, raw)
+    if overshoot and is_ahead(at, algorithm, permits + overshoot, number, gain, grace) then
+      raw, adopted = moved_back(raw), true
+      tag, _, at, a, b = struct.unpack(LAYOUT, raw)
+    end
   end
   local last = at
   if now > at then at = now end
   if algorithm >= TOKEN then
-    local parts, full, adopted = number, permits, false
+    local parts, full = number, permits
     if algorithm ~= GCRA then parts, gain = parts_of(number) end
     if algorithm == LEAKY then full = permits + 1 end -- with the place of who goes at once
     full = full * parts
@@ -157,7 +198,7 @@ local function settle(key, algorithm, permits, number, gain)
       free = free - floor(b * (units - floor((at - start) / unit)) / units)
     end
   end
-  return at, a, b, false, start, unit, raw, free
+  return at, a, b, adopted, start, unit, raw, free
 end
 
 -- The earliest elapsed time of a window at which a count of the one before weighs at
@@ -195,13 +236,6 @@ local function lifetime(new, began, under, grace)
   if began > 0 and under + grace > new then new = under + grace end
   if new <= now then return MARGIN end
   return floor((new - now + 999) / 1000) + MARGIN
-end
-
--- A state as it is written.
-local function packed(algorithm, number, at, a, b, began, under)
-  local state = struct.pack(LAYOUT, number, algorithm, at, a, b)
-  if began > 0 then state = state .. struct.pack(SOFT_LAYOUT, began, under) end
-  return state
 end
 
 -- Writes what a key has consumed. It lives until it is as new, rounded up, and a

@@ -62,7 +62,7 @@ end
 
 -- Decides by one counter that is a log's: see decide.
 local function held_log(key, permits, number, cost, n, reserve, overshoot, grace)
-  local at, total, used, head, m, base, raw, last = settle_log(key, number)
+  local at, total, used, head, m, base, raw, last = settle_log(key, number, grace)
   if not at then return end
   local began, under, may = 0, 0, false
   if overshoot > 0 then began, under, may = soften(raw, at, grace) end
@@ -127,7 +127,7 @@ local function decide(n, count, key, arg)
         granted = -1
       end
     elseif granted >= 0 then
-      local at, a, b, adopted, x, y, raw, free = settle(KEYS[key + i], algorithm, permits, number, gain)
+      local at, a, b, adopted, x, y, raw, free = settle(KEYS[key + i], algorithm, permits, number, gain, overshoot, grace)
       if at then
         local parts, most, began, under, may = 1, permits, 0, 0, false
         if algorithm >= TOKEN then parts = x end
