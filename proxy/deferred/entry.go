@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/netip"
 	"time"
+
+	"weir/internal/share"
 )
 
 // An ID identifies an entry. It has 128 random bits, so that it cannot be guessed.
@@ -75,6 +77,10 @@ type Entry struct {
 
 // Keyed reports whether the request has an Idempotency-Key, so that it may be sent again.
 func (e *Entry) Keyed() bool { return e.Scope != Hash{} }
+
+// Client returns whose share the entry counts in. It is the zero Client if the entry is not from
+// a client.
+func (e *Entry) Client() share.Client { return share.Of(e.Remote.Addr()) }
 
 // AtOnce returns how many entries of the line may be delivering at the same time.
 func (e *Entry) AtOnce() int {

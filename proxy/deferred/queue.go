@@ -89,9 +89,9 @@ var (
 type Limits struct {
 	Entries int   // entries of all rules that wait or are delivering
 	Bytes   int64 // total size of all entries, including final ones
-	// Share is the share of both that one client address or one line with a key may have; 0 means
-	// 0.1. It is at least one entry. Lines of rules with one counter for all requests have no such
-	// bound, and entries without [Entry.Remote] count for no client.
+	// Share is the share of both that one client ([Entry.Client]) or one line with a key may have; 0
+	// means 0.1. It is at least one entry. Lines of rules with one counter for all requests have no
+	// such bound, and entries without a client count for none.
 	Share float64
 	// DeadKeep is how long entries are kept that were cancelled, or that became Unknown because
 	// their leases expired.

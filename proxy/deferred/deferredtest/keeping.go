@@ -147,10 +147,18 @@ func boundShare(t *testing.T, p Place) {
 	}
 	w.fills(5, deferred.BoundShare, of("a", ""), 0)
 	w.fills(5, deferred.BoundShare, of("", "10.1.1.1:1"), 0)
-	w.fills(5, deferred.BoundShare, of("", "[2001:db8::1]:1"), 0)
+	host := 0
+	next := func() deferred.Entry { // of one network, each from a different address
+		host++
+		return of("", fmt.Sprintf("[2001:db8::%x]:1", host))()
+	}
+	w.fills(5, deferred.BoundShare, next, 0)
 	w.again(true)
 	w.fills(0, deferred.BoundShare, of("a", ""), 0)
 	w.fills(0, deferred.BoundShare, of("", "10.1.1.1:2"), 0)
+	w.fills(0, deferred.BoundShare, of("", "[64:ff9b::a01:101]:1"), 0) // 10.1.1.1 behind NAT64
+	w.fills(0, deferred.BoundShare, next, 0)
+	w.accept(of("", "[2001:db8:0:1::1]:1")())
 	for range 6 { // lines without a key have no share
 		w.accept(w.entry(""))
 	}

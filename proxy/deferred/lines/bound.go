@@ -25,9 +25,9 @@ func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, size int64) defe
 	case x.Bytes+size > limits.Bytes:
 		return deferred.BoundBytes
 	}
-	var most share
+	var most portion
 	most.entries, most.bytes = limits.Most()
-	if n := x.findClient(e.Remote.Addr()); n != 0 {
+	if n := x.findClient(e.Client()); n != 0 {
 		if c := x.clients.at(n); most.exceeded(c.entries, c.bytes+size) {
 			return deferred.BoundShare
 		}
@@ -46,11 +46,11 @@ func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, size int64) defe
 	return deferred.NoBound
 }
 
-// A share is the maximum of one client or one line.
-type share struct{ entries, bytes int64 }
+// A portion is the maximum of one client or one line.
+type portion struct{ entries, bytes int64 }
 
 // exceeded reports whether a client or line that has the given entries, and would have the given
-// bytes with another one, exceeds its share. The first entry is always allowed.
-func (s share) exceeded(entries int32, bytes int64) bool {
-	return entries > 0 && (int64(entries) >= s.entries || bytes > s.bytes)
+// bytes with another one, exceeds its portion. The first entry is always allowed.
+func (p portion) exceeded(entries int32, bytes int64) bool {
+	return entries > 0 && (int64(entries) >= p.entries || bytes > p.bytes)
 }

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"net/netip"
 	"slices"
 	"time"
 
+	"weir/internal/share"
 	"weir/proxy/deferred"
 )
 
@@ -45,9 +45,9 @@ type line struct {
 	bytes      int64
 }
 
-// A client is an address that has open entries.
+// A client has open entries.
 type client struct {
-	addr    [16]byte
+	network [16]byte // of its share.Client, without a pointer
 	entries int32
 	bytes   int64
 }
@@ -141,7 +141,7 @@ func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
 	it := x.items.at(i)
 	*it = Item{
 		ID: e.ID, Seq: seq, accepted: e.Accepted.UnixMicro(), Size: uint32(size),
-		line: x.lineOf(e), client: x.clientOf(e.Remote.Addr()), Delivering: e.State == deferred.Delivering,
+		line: x.lineOf(e), client: x.clientOf(e.Client()), Delivering: e.State == deferred.Delivering,
 	}
 	it.Wake = wake(e)
 	l := x.lines.at(it.line)
@@ -176,12 +176,12 @@ func lineKey(rule, key string) brief {
 // findLine returns the number of e's line, or 0.
 func (x *Index) findLine(e *deferred.Entry) uint32 { return x.byLine[lineKey(e.Rule, e.Line)] }
 
-// findClient returns the number of the client with that address, or 0.
-func (x *Index) findClient(addr netip.Addr) uint32 {
-	if !addr.IsValid() {
+// findClient returns the number of a client, or 0.
+func (x *Index) findClient(c share.Client) uint32 {
+	if c == (share.Client{}) {
 		return 0
 	}
-	return x.byClient[addr.As16()]
+	return x.byClient[c.Addr().As16()]
 }
 
 func (x *Index) lineOf(e *deferred.Entry) uint32 {
@@ -195,17 +195,18 @@ func (x *Index) lineOf(e *deferred.Entry) uint32 {
 	return i
 }
 
-// clientOf returns the number of the client with that address, and adds the client if it is new.
-// It is 0 without an address.
-func (x *Index) clientOf(addr netip.Addr) uint32 {
-	if !addr.IsValid() {
+// clientOf returns the number of a client, and adds the client if it is new. It is 0 for the zero
+// Client.
+func (x *Index) clientOf(c share.Client) uint32 {
+	if c == (share.Client{}) {
 		return 0
 	}
-	i := x.findClient(addr)
+	i := x.findClient(c)
 	if i == 0 {
 		i = x.clients.add()
-		x.clients.at(i).addr = addr.As16()
-		x.byClient[addr.As16()] = i
+		network := c.Addr().As16()
+		x.clients.at(i).network = network
+		x.byClient[network] = i
 	}
 	return i
 }
@@ -250,7 +251,7 @@ func (x *Index) charge(it *Item, entries int32, bytes int64) {
 	c.entries += entries
 	c.bytes += bytes
 	if c.entries == 0 {
-		delete(x.byClient, c.addr)
+		delete(x.byClient, c.network)
 		x.clients.remove(it.client)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 
+	"weir/internal/share"
 	"weir/proxy/deferred"
 )
 
@@ -105,9 +106,9 @@ type Names struct {
 // Names returns the names of an entry.
 func (s Sealer) Names(e *deferred.Entry) (n Names) {
 	n.Line = s.Digest("line", e.Rule, e.Line)
-	if addr := e.Remote.Addr(); addr.IsValid() {
-		bytes := addr.As16()
-		n.Client = s.Digest("client", string(bytes[:]))
+	if c := e.Client(); c != (share.Client{}) {
+		network := c.Addr().As16()
+		n.Client = s.Digest("client", string(network[:]))
 	}
 	if e.Keyed() {
 		n.Scope, n.Print = s.Digest("scope", string(e.Scope[:])), s.Digest("print", string(e.Fingerprint[:]))
