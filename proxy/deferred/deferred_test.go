@@ -40,7 +40,7 @@ func TestStates(t *testing.T) {
 	for _, way := range []string{
 		"waiting delivering", "waiting cancelled",
 		"delivering waiting", "delivering done", "delivering failed", "delivering expired", "delivering unknown",
-		"failed waiting", "expired waiting", "unknown waiting", "cancelled waiting",
+		"failed waiting", "expired waiting", "unknown waiting",
 	} {
 		if !ways[way] {
 			t.Errorf("there is no way %s", way)

@@ -9,13 +9,15 @@ type Edit struct {
 	ID     ID // zero: Rule and State select the entries
 	Rule   string
 	State  State
+	// Result is what the entry of a Cancel with an ID keeps instead of its request; nil: nothing.
+	Result *Result
 }
 
 // An Action is a change to an entry.
 type Action uint8
 
 const (
-	Cancel Action = iota // waiting entries: become Cancelled and are kept for DeadKeep
+	Cancel Action = iota // waiting entries: become Cancelled, lose their requests, and are kept for DeadKeep
 	Retry                // dead entries: wait again, at the end of their lines, as if accepted now
 	Drop                 // final entries: are deleted
 )

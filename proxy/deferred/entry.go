@@ -93,10 +93,7 @@ func (e *Entry) AtOnce() int {
 // Size returns the number of bytes for which the entry counts in the bounds of a queue.
 func (e *Entry) Size() int64 {
 	n := len(e.Rule) + len(e.Line) + len(e.Head) + len(e.Body) + len(e.Callback) + len(e.Last.Error) + entryOverhead
-	if e.Result != nil {
-		n += len(e.Result.Head) + len(e.Result.Body)
-	}
-	return int64(n)
+	return int64(n) + e.Result.Size()
 }
 
 // entryOverhead is about the size of an entry in a queue without its texts, in bytes.
@@ -116,6 +113,14 @@ type Result struct {
 	Body      []byte
 	Bytes     int64 // length of the whole body
 	Truncated bool  // Body is only the beginning
+}
+
+// Size returns the number of bytes of Head and Body. It is 0 for nil.
+func (r *Result) Size() int64 {
+	if r == nil {
+		return 0
+	}
+	return int64(len(r.Head) + len(r.Body))
 }
 
 // Brief returns the result without Head and Body.

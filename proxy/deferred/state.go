@@ -45,13 +45,13 @@ func ParseState(name string) (State, error) {
 func (s State) Final() bool { return s >= Done && s < statesEnd }
 
 // Dead reports whether an operator may retry the entry.
-func (s State) Dead() bool { return s == Failed || s == Expired || s == Unknown || s == Cancelled }
+func (s State) Dead() bool { return s == Failed || s == Expired || s == Unknown }
 
 // May reports whether an entry may change from s to another state:
 //
 //	waiting    ─▶ delivering, cancelled
 //	delivering ─▶ waiting (retried, refused, or its lease expired), done, failed, expired, unknown
-//	failed, expired, unknown, cancelled ─▶ waiting (retried by an operator)
+//	failed, expired, unknown ─▶ waiting (retried by an operator)
 func (s State) May(to State) bool {
 	switch s {
 	case Waiting:

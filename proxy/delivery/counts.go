@@ -160,7 +160,7 @@ func waiting(r *deferred.RuleStats) int {
 // dead returns how many of a rule's entries may be retried by an operator.
 func dead(r *deferred.RuleStats) (n int) {
 	for s := range deferred.State(deferred.StatesCount) {
-		if s.Dead() && s != deferred.Cancelled {
+		if s.Dead() {
 			n += r.States[s].Entries
 		}
 	}

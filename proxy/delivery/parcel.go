@@ -54,9 +54,8 @@ func (p *parcel) done(now time.Time, w *wire.Delivered) {
 	a := terms.Attempt{N: p.e.Attempts + 1, Sent: w.Sent, Status: w.Result.Status, RetryAfter: w.After, Keyed: p.e.Keyed()}
 	to, after := p.terms.Judge(&a, rand.Float64())
 	s := &deferred.Settlement{To: to, Last: deferred.Last{At: now, Status: a.Status, Error: w.Fault}}
-	if a.Status > 0 {
-		s.Result = &w.Result
-		s.Result.Head = append(append(bytes.Clone(firstLine(p.e.Head)), "\r\n"...), s.Result.Head...)
+	if a.Status > 0 && to.Final() { // before, it would take room that its client may not have
+		s.Result = resultOf(p.e, &w.Result)
 	}
 	if p.attempted(now, s, after) {
 		if n, ok := p.d.goneLog.Take(now, time.Second); ok {
@@ -125,8 +124,19 @@ func settled(e *deferred.Entry, s *deferred.Settlement) *deferred.Entry {
 	return &after
 }
 
-// firstLine returns the request line of a stored request. The Head of a result begins with it
-// too, because queues delete the requests of entries that are done, and maySee needs the path.
+// resultOf returns what is kept of an entry: an answer, or nothing of one if it is nil. Its Head
+// begins with the request line, because queues delete the requests of entries that are done or
+// cancelled, and maySee needs the path.
+func resultOf(e *deferred.Entry, answer *deferred.Result) *deferred.Result {
+	var r deferred.Result
+	if answer != nil {
+		r = *answer
+	}
+	r.Head = append(append(bytes.Clone(firstLine(e.Head)), "\r\n"...), r.Head...)
+	return &r
+}
+
+// firstLine returns the request line of a stored request.
 func firstLine(head []byte) []byte {
 	line, _, _ := bytes.Cut(head, []byte("\r\n"))
 	return line

@@ -77,7 +77,7 @@ func shownOf(e *deferred.Entry, position int) *shown {
 	if !e.Last.At.IsZero() {
 		t.Last = &shownLast{e.Last.At, e.Last.Status, e.Last.Error}
 	}
-	if r := e.Result; r != nil {
+	if r := e.Result; r != nil && r.Status > 0 {
 		t.Result = &shownResult{r.Status, fieldsOf(r.Head), r.Bytes, r.Truncated}
 	}
 	return t
@@ -262,7 +262,7 @@ func (d *Dispatcher) result(_ context.Context, w http.ResponseWriter, e *deferre
 
 // cancel removes a request from its line.
 func (d *Dispatcher) cancel(ctx context.Context, w http.ResponseWriter, e *deferred.Entry, _ int) {
-	_, err := d.opened().Edit(ctx, time.Now(), deferred.Edit{Action: deferred.Cancel, ID: e.ID})
+	_, err := d.opened().Edit(ctx, time.Now(), deferred.Edit{Action: deferred.Cancel, ID: e.ID, Result: resultOf(e, nil)})
 	switch {
 	case err == nil:
 		d.counts.add(d.counts.deliveries, event{e.Rule, "cancelled"})

@@ -2,6 +2,7 @@ package deferredtest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func edits(t *testing.T, p Place) {
 	want(deferred.Cancel, deferred.ID{1}, deferred.ErrNotFound)
 	want(deferred.Cancel, second, nil)
 	want(deferred.Cancel, second, deferred.ErrState)
-	w.read(second, deferred.Cancelled)
+	want(deferred.Retry, second, deferred.ErrState)
 	c := w.claims(first)[first]
 	want(deferred.Cancel, first, deferred.ErrState)
 	if _, position := w.read(third, deferred.Waiting); position != 2 {
@@ -53,9 +54,13 @@ func editsOfMany(t *testing.T, p Place) {
 	other := w.entry("a")
 	other.Rule = "returns"
 	w.accept(other)
-	for range 20 {
-		w.accept(w.entry("a"))
+	accept := func() (ids []deferred.ID) {
+		for i := range 20 {
+			ids = append(ids, w.accept(w.entry(fmt.Sprint("a", i))))
+		}
+		return ids
 	}
+	accept()
 	many := func(action deferred.Action, state deferred.State, want int) {
 		t.Helper()
 		n, err := w.q.Edit(w.ctx, w.now, deferred.Edit{Action: action, Rule: "orders", State: state})
@@ -66,7 +71,16 @@ func editsOfMany(t *testing.T, p Place) {
 	many(deferred.Drop, deferred.Waiting, 0)
 	many(deferred.Cancel, deferred.Waiting, 20)
 	many(deferred.Cancel, deferred.Waiting, 0)
-	many(deferred.Retry, deferred.Cancelled, 20)
+	many(deferred.Retry, deferred.Cancelled, 0)
+	many(deferred.Drop, deferred.Cancelled, 20)
+	for id, c := range w.claims(append(accept(), other.ID)...) {
+		to := deferred.Failed
+		if id == other.ID {
+			to = deferred.Waiting
+		}
+		w.settled(deferred.Settlement{Lease: c.Lease, To: to, Due: w.now, Keep: time.Hour})
+	}
+	many(deferred.Retry, deferred.Failed, 20)
 	if all := w.list(deferred.Waiting, 7); len(all) != 21 {
 		t.Fatalf("%d are waiting again", len(all))
 	}
@@ -76,6 +90,32 @@ func editsOfMany(t *testing.T, p Place) {
 		t.Fatalf("%d are waiting, %d cancelled", n[deferred.Waiting], n[deferred.Cancelled])
 	}
 	w.read(other.ID, deferred.Waiting)
+}
+
+// A cancelled entry loses its request at once, and what earlier attempts have left. What its
+// client needs in order to see it is kept instead.
+func cancelled(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	e := keyed(w.entry("a"), 1, 1)
+	e.Body = make([]byte, 100_000)
+	w.accept(e)
+	before := w.q.Stats().Bytes
+	w.settled(deferred.Settlement{Lease: w.claim(1)[0].Lease, To: deferred.Waiting, Due: w.now.Add(time.Minute), Attempt: true,
+		Last: deferred.Last{At: w.now, Status: 503}, Result: &deferred.Result{Status: 503, Body: make([]byte, 50_000)}})
+	kept := &deferred.Result{Head: []byte("POST /orders HTTP/1.1\r\n")}
+	if n, err := w.q.Edit(w.ctx, w.now, deferred.Edit{Action: deferred.Cancel, ID: e.ID, Result: kept}); n != 1 || err != nil {
+		t.Fatalf("%d are cancelled, %v", n, err)
+	}
+	for range 2 {
+		got, _ := w.read(e.ID, deferred.Cancelled)
+		if len(got.Head) > 0 || len(got.Body) > 0 || got.Result == nil || string(got.Result.Head) != string(kept.Head) || len(got.Result.Body) > 0 {
+			t.Fatalf("it has %d and %d bytes of its request, and the result %+v", len(got.Head), len(got.Body), got.Result)
+		}
+		if freed := before - w.q.Stats().Bytes; freed < 100_000 || freed > int64(len(e.Head)+len(e.Body)) {
+			t.Fatalf("it has left %d bytes", freed)
+		}
+		w.again(true)
+	}
 }
 
 func pause(t *testing.T, p Place) {

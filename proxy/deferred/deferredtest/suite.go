@@ -42,6 +42,7 @@ func run(t *testing.T, place func(t *testing.T) Place) {
 		"expiry":                           expiry,
 		"cancel, retry, drop":              edits,
 		"edits of many":                    editsOfMany,
+		"what is cancelled":                cancelled,
 		"pause":                            pause,
 		"lists":                            lists,
 		"a clock that is set back":         clockBack,

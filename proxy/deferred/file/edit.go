@@ -15,7 +15,7 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 		err := q.do(ctx, func(t *turn) {
 			refused = nil
 			for _, id := range ids {
-				refused = append(refused, t.edit(now, e.Action, id))
+				refused = append(refused, t.edit(now, &e, id))
 			}
 		})
 		if err != nil {
@@ -25,10 +25,10 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 	})
 }
 
-func (t *turn) edit(now time.Time, action deferred.Action, id deferred.ID) error {
+func (t *turn) edit(now time.Time, e *deferred.Edit, id deferred.ID) error {
 	t.see(now)
 	if i := t.index.Find(id); i != 0 {
-		return t.cancel(now, action, i)
+		return t.cancel(now, e, i)
 	}
 	row, p, err := t.final(id)
 	switch {
@@ -36,19 +36,19 @@ func (t *turn) edit(now time.Time, action deferred.Action, id deferred.ID) error
 		return deferred.ErrNotFound
 	case err != nil:
 		return err
-	case action == deferred.Drop:
+	case e.Action == deferred.Drop:
 		t.drop(row, p)
 		return nil
-	case action == deferred.Retry && row.State.Dead():
+	case e.Action == deferred.Retry && row.State.Dead():
 		return t.retry(now, row, p)
 	}
 	return deferred.ErrState
 }
 
 // cancel cancels item number i, if that is the action and the entry waits.
-func (t *turn) cancel(now time.Time, action deferred.Action, i uint32) error {
+func (t *turn) cancel(now time.Time, e *deferred.Edit, i uint32) error {
 	it := t.index.At(i)
-	if action != deferred.Cancel || it.Delivering {
+	if e.Action != deferred.Cancel || it.Delivering {
 		return deferred.ErrState
 	}
 	row, err := t.row(bucketOpen, it.Seq)
@@ -58,6 +58,8 @@ func (t *turn) cancel(now time.Time, action deferred.Action, i uint32) error {
 	if err != nil {
 		return err
 	}
+	row.answered(e.Result)
+	t.putAnswer(it.Seq, e.Result)
 	t.finish(now, i, row, ending{deferred.Cancelled, t.q.cfg.Limits.DeadKeep})
 	return nil
 }

@@ -76,7 +76,7 @@ func (r *row) answered(result *deferred.Result) {
 	if result == nil {
 		return
 	}
-	r.Result, r.answer = result.Brief(), uint32(len(result.Head)+len(result.Body))
+	r.Result, r.answer = result.Brief(), uint32(result.Size())
 }
 
 // size returns the size of the complete entry for the bounds.
@@ -212,7 +212,7 @@ func (r records) whole(row *row, seq uint64) (*deferred.Entry, error) {
 
 // putAnswer writes the Result of an entry, or removes the previous one.
 func (r records) putAnswer(seq uint64, result *deferred.Result) {
-	if len(result.Head)+len(result.Body) == 0 {
+	if result.Size() == 0 {
 		r.remove(bucketAnswers, seq)
 		return
 	}

@@ -89,7 +89,7 @@ func (t *turn) finish(now time.Time, i uint32, row *row, end ending) {
 	t.unlinked = append(t.unlinked, i)
 	row.State = end.state
 	row.forget = now.Add(end.keep).UnixMicro()
-	if end.state == deferred.Done {
+	if end.state == deferred.Done || end.state == deferred.Cancelled {
 		t.remove(bucketRequests, seq)
 		row.request = 0
 	}

@@ -78,21 +78,23 @@ func (q *Queue) list(ctx context.Context, query deferred.Query, after uint64) (*
 	return q.ask(ctx, "deferred_list_1", new(postgres.Args).Text(query.Rule).Int8(int64(query.State)).Int8(int64(after)).Int8(int64(query.Limit)))
 }
 
-// actionWithdraw is the action of deferred_edit_1 that removes waiting entries.
+// actionWithdraw is the action of deferred_edit_2 that removes waiting entries.
 const actionWithdraw = 3
 
-// An edit is the arguments of deferred_edit_1.
+// An edit is the arguments of deferred_edit_2.
 type edit struct {
-	action int64
-	ids    []postgres.Place
-	rule   string
-	state  deferred.State
+	action       int64
+	ids          []postgres.Place
+	rule         string
+	state        deferred.State
+	brief, whole []byte // of the result of what is cancelled
+	size         int64  // of its head and body
 }
 
 // edit edits, and returns how many entries were changed and how many there are.
 func (q *Queue) edit(ctx context.Context, now time.Time, e edit) (n [2]int64, err error) {
-	f, err := q.insist(ctx, "deferred_edit_1", new(postgres.Args).Int8(q.at(now)).Int8(q.slot+2).Int8(e.action).Int8(q.cfg.Limits.DeadKeep.Microseconds()).
-		Places(e.ids).Text(e.rule).Int8(int64(e.state)).Int8(deferred.ListMax))
+	f, err := q.insist(ctx, "deferred_edit_2", new(postgres.Args).Int8(q.at(now)).Int8(q.slot+2).Int8(e.action).Int8(q.cfg.Limits.DeadKeep.Microseconds()).
+		Places(e.ids).Text(e.rule).Int8(int64(e.state)).Int8(deferred.ListMax).Bytes(e.brief).Bytes(e.whole).Int8(e.size))
 	if err != nil {
 		return n, err
 	}
@@ -109,6 +111,9 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (int, 
 	one := edit{action: int64(e.Action), rule: e.Rule, state: e.State}
 	if e.ID != (deferred.ID{}) {
 		one.ids = []postgres.Place{postgres.Place(e.ID)}
+		if r := e.Result; r != nil {
+			one.brief, one.whole, one.size = q.result(e.ID, r.Brief()), q.result(e.ID, r), r.Size()
+		}
 	}
 	mends := q.mendedTimes()
 	n, err := q.edit(ctx, now, one)

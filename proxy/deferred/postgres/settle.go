@@ -65,9 +65,7 @@ func distinct(all []*settling) (group, rest []*settling) {
 			continue
 		}
 		seen[s.Lease.ID] = true
-		if s.Result != nil {
-			bytes += len(s.Result.Head) + len(s.Result.Body)
-		}
+		bytes += int(s.Result.Size())
 		group = append(group, s)
 	}
 	return group, rest
@@ -122,7 +120,7 @@ func (q *Queue) settled(group []*settling) (held []int64, err error) {
 			last, lastSize = q.last(id, s.Last), int64(len(s.Last.Error))
 		}
 		if r := s.Result; r != nil {
-			result, answer, answerSize = q.result(id, r.Brief()), q.result(id, r), int64(len(r.Head)+len(r.Body))
+			result, answer, answerSize = q.result(id, r.Brief()), q.result(id, r), r.Size()
 		}
 		ids, tokens = append(ids, postgres.Place(id)), append(tokens, int64(s.Lease.Token))
 		numbers = append(numbers, int64(s.To), q.clock.there(s.Due), bit(s.Attempt), lastSize, answerSize, s.Keep.Microseconds())

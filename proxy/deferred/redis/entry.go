@@ -39,7 +39,7 @@ func (c codec) request(e *deferred.Entry) string {
 
 // result encodes head and body of a result; it is empty if there are none.
 func (c codec) result(r *deferred.Result, id deferred.ID) string {
-	if r == nil || len(r.Head)+len(r.Body) == 0 {
+	if r.Size() == 0 {
 		return ""
 	}
 	return string(c.seal.SealPart(sealedResult, id, &deferred.Entry{Result: &deferred.Result{Head: r.Head, Body: r.Body}}))

@@ -69,7 +69,7 @@ const (
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
 	return deferred.EditEach(ctx, q, e, func(ids []deferred.ID) (refused []error, err error) {
 		for some := range slices.Chunk(ids, callMax) {
-			results, err := q.edit(ctx, now, int(e.Action), some)
+			results, err := q.edit(ctx, now, e, some)
 			if err != nil {
 				return refused, err
 			}
@@ -81,12 +81,14 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 	})
 }
 
-func (q *Queue) edit(ctx context.Context, now time.Time, action int, ids []deferred.ID) ([]int64, error) {
-	a := &ask{script: q.scripts.edit, writes: true, args: []string{decimal(action), decimal(deferred.Micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds())}}
+func (q *Queue) edit(ctx context.Context, now time.Time, e deferred.Edit, ids []deferred.ID) ([]int64, error) {
+	a := &ask{script: q.scripts.edit, writes: true, args: []string{
+		decimal(int(e.Action)), decimal(deferred.Micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds()),
+		decimal(e.Result.Size()), q.codec.result(e.Result, e.ID)}}
 	for _, id := range ids {
 		a.args = append(a.args, string(id[:]))
 	}
-	if action == editWithdraw { // called by retry while the queue is unavailable
+	if e.Action == editWithdraw { // called by retry while the queue is unavailable
 		q.ask(ctx, a)
 	} else if _, err := q.do(ctx, a); err != nil {
 		return nil, err

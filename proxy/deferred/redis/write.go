@@ -19,10 +19,7 @@ func (q *Queue) Put(now time.Time, p *deferred.Put) {
 // Settle implements deferred.Queue.
 func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	s.Check()
-	o := &op{now: now, settle: s}
-	if s.Result != nil {
-		o.bytes = len(s.Result.Head) + len(s.Result.Body)
-	}
+	o := &op{now: now, settle: s, bytes: int(s.Result.Size())}
 	if err := q.box.Add(o, o.bytes); err != nil && s.Done != nil {
 		s.Done(err)
 	}
@@ -149,7 +146,7 @@ func (q *Queue) appendSettle(args []string, o *op) []string {
 	o.again = true
 	return append(args, string(s.Lease.ID[:]), strconv.FormatUint(s.Lease.Token, 10), bit(again), decimal(int(s.To)), decimal(s.Due.Sub(o.now).Microseconds()), decimal(deferred.Micros(s.Due)), bit(s.Attempt),
 		bit(s.Last != deferred.Last{}), decimal(deferred.Micros(s.Last.At)), decimal(s.Last.Status), s.Last.Error,
-		bit(s.Result != nil), decimal(r.Status), decimal(r.Bytes), bit(r.Truncated), decimal(len(r.Head)+len(r.Body)), q.codec.result(s.Result, s.Lease.ID), decimal(s.Keep.Microseconds()))
+		bit(s.Result != nil), decimal(r.Status), decimal(r.Bytes), bit(r.Truncated), decimal(r.Size()), q.codec.result(s.Result, s.Lease.ID), decimal(s.Keep.Microseconds()))
 }
 
 // wrote reports the results of a call to its ops, and returns whether they are written.
@@ -259,7 +256,7 @@ func (q *Queue) retry() {
 func (q *Queue) withdraw(ids []deferred.ID) error {
 	taken := 0
 	for some := range slices.Chunk(ids, callMax) {
-		results, err := q.edit(q.ctx, q.now(), editWithdraw, some)
+		results, err := q.edit(q.ctx, q.now(), deferred.Edit{Action: editWithdraw}, some)
 		if err != nil {
 			return err
 		}

@@ -37,9 +37,11 @@ END $$;
 
 -- Changes entries: 0 cancels those that wait, 1 has dead ones wait again at the ends of their
 -- lines, 2 forgets final ones, 3 forgets those that wait. Without ids it changes at most most of
--- a rule that are in a state. Returns how many it has changed, and how many there are.
-CREATE OR REPLACE FUNCTION @schema@.deferred_edit_1(
-  clock int8, slot int8, action int8, keep int8, ids uuid[], which text, chosen int8, most int8,
+-- a rule that are in a state. Returns how many it has changed, and how many there are. What is
+-- cancelled has brief and whole instead of its request, as settled entries have results and
+-- answers.
+CREATE OR REPLACE FUNCTION @schema@.deferred_edit_2(
+  clock int8, slot int8, action int8, keep int8, ids uuid[], which text, chosen int8, most int8, brief bytea, whole bytea, whole_size int8,
   OUT instant int8, OUT changed int8, OUT present int8, OUT stats @schema@.deferred_stat_1[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -62,13 +64,15 @@ BEGIN
   PERFORM FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state > 1 ORDER BY d.id FOR UPDATE;
   SELECT count(*) INTO present FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state < 7;
   IF action = 0 THEN
-    WITH x AS (UPDATE @schema@.deferred d SET state = 6, forget = instant + keep WHERE d.id = ANY (ids) AND d.state = 0
-        RETURNING d.rule, d.line, d.client, 0, d.size, d.state, d.size)
+    WITH o AS MATERIALIZED (SELECT d.id, d.size FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state = 0),
+      x AS (UPDATE @schema@.deferred d SET state = 6, forget = instant + keep, request = NULL, request_size = 0, result = nullif(brief, ''), answer = nullif(whole, ''), answer_size = whole_size,
+          size = d.size - d.request_size - d.answer_size + whole_size
+        FROM o WHERE d.id = o.id AND d.state = 0 RETURNING d.rule, d.line, d.client, 0, o.size, d.state, d.size)
       SELECT array_agg(ROW(x.*)::@schema@.deferred_change_1) INTO changes FROM x;
   ELSIF action = 1 THEN
     WITH o AS MATERIALIZED (
         SELECT s.id, s.state, s.size, nextval('@schema@.deferred_seq') AS seq FROM (
-          SELECT d.id, d.state, d.size FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state BETWEEN 3 AND 6 AND d.request IS NOT NULL ORDER BY d.seq OFFSET 0) s),
+          SELECT d.id, d.state, d.size FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state BETWEEN 3 AND 5 AND d.request IS NOT NULL ORDER BY d.seq OFFSET 0) s),
       x AS (UPDATE @schema@.deferred d SET state = 0, seq = o.seq, accepted = instant, due = instant, expires = instant + d.expires - d.accepted, attempts = 0,
           result = NULL, answer = NULL, answer_size = 0, size = d.size - d.answer_size, forget = NULL, token = 0
         FROM o WHERE d.id = o.id RETURNING d.rule, d.line, d.client, o.state, o.size, d.state, d.size)
@@ -85,3 +89,11 @@ BEGIN
   END IF;
   stats := @schema@.deferred_stats_1();
 END $$;
+
+-- As proxies of older versions call it.
+CREATE OR REPLACE FUNCTION @schema@.deferred_edit_1(
+  clock int8, slot int8, action int8, keep int8, ids uuid[], which text, chosen int8, most int8,
+  OUT instant int8, OUT changed int8, OUT present int8, OUT stats @schema@.deferred_stat_1[])
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT * FROM @schema@.deferred_edit_2(clock, slot, action, keep, ids, which, chosen, most, '', '', 0)
+$$;

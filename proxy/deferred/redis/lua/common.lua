@@ -139,7 +139,7 @@ end
 local function finish(e, state, keep)
   call('ZREM', K .. 'q:' .. e.l, e.id)
   lines[e.l] = e
-  if state == DONE then
+  if state == DONE or state == CANCELLED then
     call('HDEL', K .. 'e:' .. e.id, 'h')
     set(e, 'z', e.z - e.b, 'b', 0)
   end

@@ -2,7 +2,8 @@
 --
 --   ARGV[4]   0 cancel, 1 retry, 2 drop, 3 withdraw: forget it if nobody has claimed it
 --   ARGV[5]   the time of the proxy, ARGV[6] how long what is cancelled is kept, in µs
---   ARGV[7…]  ids
+--   ARGV[7]   size of head and body of the result of what is cancelled, ARGV[8] these; empty: none
+--   ARGV[9…]  ids
 --
 -- Returns for each: 0 it is changed, 1 there is none, 2 its state does not allow that, 3 its request
 -- no longer exists.
@@ -12,6 +13,16 @@ local CHANGED, NOT_FOUND, STATE, LOST = 0, 1, 2, 3
 roomy()
 
 local seq = tonumber(about[6] or '0')
+
+local function cancel(e)
+  count(e, -1)
+  call('HDEL', K .. 'e:' .. e.id, 'rs', 'rb', 'rt', 'ra')
+  e.v = 0
+  if ARGV[8] ~= '' then set(e, 'rs', 0, 'rb', 0, 'rt', 0, 'v', tonumber(ARGV[7]), 'ra', ARGV[8]) end
+  finish(e, CANCELLED, ARGV[6])
+  count(e, 1)
+  return CHANGED
+end
 
 local function retry(e)
   if call('HEXISTS', K .. 'e:' .. e.id, 'h') == 0 then return LOST end
@@ -36,11 +47,8 @@ local function edit(action, id)
   local open = e.s <= DELIVERING
   local idle = e.s == WAITING and e.t == ''
   if action == 0 and idle then
-    count(e, -1)
-    finish(e, CANCELLED, ARGV[6])
-    count(e, 1)
-    return CHANGED
-  elseif action == 1 and e.s > DONE then
+    return cancel(e)
+  elseif action == 1 and e.s > DONE and e.s < CANCELLED then
     return retry(e)
   elseif action == 2 and not open or action == 3 and idle then
     count(e, -1)
@@ -51,6 +59,6 @@ local function edit(action, id)
 end
 
 local told = {}
-for at = 7, #ARGV do told[#told + 1] = edit(tonumber(ARGV[4]), ARGV[at]) end
+for at = 9, #ARGV do told[#told + 1] = edit(tonumber(ARGV[4]), ARGV[at]) end
 call('HSET', KEYS[1], 'seq', num(seq))
 return commit(told)
