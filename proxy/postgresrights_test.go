@@ -92,6 +92,7 @@ var entryCalls = []struct{ function, arguments string }{
 	{"deferred_edit_2", `0, 1, 1, 60000000, '{@}', '', 0, 9, '', '', 0`},
 	{"deferred_edit_1", `0, 1, 0, 60000000, '{}', 'r', 0, 9`},
 	{"deferred_edit_2", `0, 1, 0, 60000000, '{}', 'r', 0, 9, 'a', 'b', 2`},
+	{"deferred_evict_1", `0, 1, 0`},
 	{"deferred_edit_2", `0, 1, 2, 60000000, '{@}', '', 0, 9, '', '', 0`},
 	{"deferred_pause_1", `'r', true`},
 	{"deferred_read_1", `'@'`},

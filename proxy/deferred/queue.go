@@ -91,7 +91,10 @@ type Limits struct {
 	Bytes   int64 // total size of all entries, including final ones
 	// Share is the share of both that one client ([Entry.Client]) or one line with a key may have; 0
 	// means 0.1. It is at least one entry. Lines of rules with one counter for all requests have no
-	// such bound, and entries without a client count for none.
+	// such bound, and entries in lines that are not from a client count for none. The share of a
+	// client includes the bytes of its final entries. When these take more than half of it, see
+	// Kept, the oldest of them are deleted before their time, but never the only one; those that are
+	// not from a client have one such bound in common.
 	Share float64
 	// DeadKeep is how long entries are kept that were cancelled, or that became Unknown because
 	// their leases expired.
@@ -112,6 +115,12 @@ const (
 	ScopeProxy  = "proxy"  // the queue belongs to one proxy
 	ScopeShared = "shared" // the queue is shared by all proxies that use it
 )
+
+// Kept returns the maximum number of bytes of the final entries of one client.
+func (l *Limits) Kept() int64 {
+	_, bytes := l.Most()
+	return bytes / 2
+}
 
 // A Put is an entry to store.
 type Put struct {
@@ -250,6 +259,7 @@ type Stats struct {
 	Durability string      // "fsync", or the guarantee of the store
 	Err        error       // why the queue cannot be written; nil: it can
 	GivenUp    Losses      // entries given up since the queue was opened
+	Evicted    uint64      // final entries that this proxy deleted before their time, see Limits.Share
 }
 
 // Losses counts entries that a queue gave up without a settlement: as Failed those that cannot be

@@ -38,6 +38,8 @@ func run(t *testing.T, place func(t *testing.T) Place) {
 		"the bound on bytes":               boundBytes,
 		"the bound on a line":              boundLine,
 		"what one may have":                boundShare,
+		"what final entries of one take":   finalShare,
+		"the bound on final entries":       finalBound,
 		"what follows another":             follows,
 		"expiry":                           expiry,
 		"cancel, retry, drop":              edits,

@@ -99,6 +99,7 @@ const garbageMin = 10_000
 
 // begin cuts off the deliveries that were in progress when the file was closed.
 func (t *turn) begin(now time.Time) {
+	t.keepAll()
 	t.see(now)
 	for _, i := range t.index.Delivering() {
 		if row := t.open(i, deferred.Delivering); row != nil {

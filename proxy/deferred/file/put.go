@@ -5,6 +5,7 @@ import (
 
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/inbox"
+	"weir/proxy/deferred/lines"
 )
 
 // Put implements deferred.Queue.
@@ -31,7 +32,7 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 		}
 	}
 	row := newRow(&e)
-	if b := t.index.Bound(&t.q.cfg.Limits, p, row.size()); b != deferred.NoBound {
+	if b := t.index.Bound(&t.q.cfg.Limits, p, lines.Sizes{Entry: row.size(), Kept: t.kept(t.seal.Client(&e))}); b != deferred.NoBound {
 		return deferred.Stored{Outcome: deferred.Full, Bound: b, Due: t.index.Due(&e)}
 	}
 	s := storedOf(deferred.Accepted, row.Entry)

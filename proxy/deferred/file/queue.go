@@ -51,6 +51,7 @@ type Queue struct {
 	state   sync.Mutex
 	index   *index
 	givenUp deferred.Losses
+	evicted uint64
 	// leases are those of all claimed entries; true says that the entry has expired and its row that
 	// it waits. They are in memory only, and none ends by time: the file belongs to one proxy, and
 	// deliveries in progress when it ended were cut off. Otherwise an entry would be delivered twice
@@ -110,7 +111,7 @@ func (q *Queue) Stats() deferred.Stats {
 	defer q.state.Unlock()
 	return deferred.Stats{
 		Rules: q.index.Stats(), Bytes: q.index.Bytes, Unreadable: q.index.damaged, Durability: Durability, Err: err,
-		GivenUp: maps.Clone(q.givenUp),
+		GivenUp: maps.Clone(q.givenUp), Evicted: q.evicted,
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // The buckets of the file. Entries are stored under their sequence numbers: those in lines in
 // bucketOpen, the others in one bucket for each state. Large values are separate from those that
-// are read at the start. The last four buckets are derived from the rows of final entries.
+// are read at the start. The last five buckets are derived from the rows of final entries.
 var (
 	bucketAbout    = []byte("about")    // version, encrypted word, time, clean
 	bucketOpen     = []byte("open")     // row of an entry in a line
@@ -24,6 +24,7 @@ var (
 	bucketScopes = []byte("scopes") // Scope: ID
 	bucketForget = []byte("forget") // u64 µs, u64 sequence number: ID
 	bucketTotals = []byte("totals") // u8 state, rule: u64 entries, u64 bytes
+	bucketKept   = []byte("kept")   // client: u64 entries, u64 bytes; client, u64 sequence number: u64 bytes, ID
 )
 
 // bucketOf returns the bucket of the rows of entries in a state.
@@ -47,7 +48,9 @@ func rowBuckets() [][]byte {
 func recorded() [][]byte { return append(rowBuckets(), bucketRequests, bucketAnswers, bucketDamaged) }
 
 // derived returns the buckets that are derived from the others.
-func derived() [][]byte { return [][]byte{bucketIDs, bucketScopes, bucketForget, bucketTotals} }
+func derived() [][]byte {
+	return [][]byte{bucketIDs, bucketScopes, bucketForget, bucketTotals, bucketKept}
+}
 
 // A row is the part of an entry that is written with each change: everything except Head and
 // Body, also those of its Result.
@@ -228,6 +231,7 @@ func (r records) putFinal(row *row, seq uint64) {
 	}
 	must(r.bucket(bucketForget).Put(forgetKey(row, seq), row.ID[:]))
 	r.total(row, 1)
+	r.keep(row, seq)
 }
 
 // removeFinal removes what putFinal has written.
@@ -239,6 +243,7 @@ func (r records) removeFinal(row *row, seq uint64) {
 	}
 	must(r.bucket(bucketForget).Delete(forgetKey(row, seq)))
 	r.total(row, -1)
+	r.unkeep(r.seal.Client(row.Entry), seq)
 }
 
 func forgetKey(row *row, seq uint64) []byte {
@@ -247,11 +252,16 @@ func forgetKey(row *row, seq uint64) []byte {
 
 // total adds n times row to the counts of its rule and state.
 func (r records) total(row *row, n int64) {
-	key := append([]byte{byte(row.State)}, row.Rule...)
-	entries, bytes := parseTotal(r.bucket(bucketTotals).Get(key))
-	value := binary.BigEndian.AppendUint64(nil, uint64(max(0, entries+n)))
-	value = binary.BigEndian.AppendUint64(value, uint64(max(0, bytes+n*row.size())))
-	must(r.bucket(bucketTotals).Put(key, value))
+	r.add(bucketTotals, append([]byte{byte(row.State)}, row.Rule...), n, n*row.size())
+}
+
+// add adds to counts. It returns them.
+func (r records) add(bucket, key []byte, n, size int64) (entries, bytes int64) {
+	entries, bytes = parseTotal(r.bucket(bucket).Get(key))
+	entries, bytes = max(0, entries+n), max(0, bytes+size)
+	value := binary.BigEndian.AppendUint64(nil, uint64(entries))
+	must(r.bucket(bucket).Put(key, binary.BigEndian.AppendUint64(value, uint64(bytes))))
+	return entries, bytes
 }
 
 func parseTotal(value []byte) (entries, bytes int64) {

@@ -96,6 +96,7 @@ func (t *turn) finish(now time.Time, i uint32, row *row, end ending) {
 	t.putFinal(row, seq)
 	t.index.Count(row.Entry, row.size(), 1)
 	t.index.forgetAt = min(t.index.forgetAt, row.forget)
+	t.evict(row.Entry, seq)
 }
 
 // Renew implements deferred.Queue.

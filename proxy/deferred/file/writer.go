@@ -26,6 +26,7 @@ type turn struct {
 	leased   map[deferred.Lease]bool // leases that begin when the transaction is durable
 	unlinked []uint32                // items to remove from the index when the transaction is durable
 	givenUp  []deferred.Loss         // counted when the transaction is durable
+	evicted  uint64                  // likewise
 }
 
 // write is the writer's goroutine: it commits groups until the queue is closed.
@@ -103,6 +104,7 @@ func (q *Queue) transact(run func(t *turn)) error {
 	for _, l := range t.givenUp {
 		q.givenUp[l]++
 	}
+	q.evicted += t.evicted
 	maps.Copy(q.leases, t.leased)
 	return nil
 }

@@ -15,9 +15,15 @@ func (x *Index) Due(e *deferred.Entry) time.Time {
 	return time.UnixMicro(x.items.at(x.lines.at(n).head).Wake)
 }
 
-// Bound returns the first bound that p, with the given size in bytes, would exceed.
-func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, size int64) deferred.Bound {
-	e := &p.Entry
+// Sizes are what determines, beside an Index, whether there is room for an entry, in bytes.
+type Sizes struct {
+	Entry int64
+	Kept  int64 // of the final entries of its client
+}
+
+// Bound returns the first bound that p, with the given sizes, would exceed.
+func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, sizes Sizes) deferred.Bound {
+	e, size := &p.Entry, sizes.Entry
 	switch {
 	case p.Follows:
 	case x.Open >= limits.Entries:
@@ -28,7 +34,7 @@ func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, size int64) defe
 	var most portion
 	most.entries, most.bytes = limits.Most()
 	if n := x.findClient(e.Client()); n != 0 {
-		if c := x.clients.at(n); most.exceeded(c.entries, c.bytes+size) {
+		if c := x.clients.at(n); most.exceeded(c.entries, c.bytes+sizes.Kept+size) {
 			return deferred.BoundShare
 		}
 	}

@@ -110,11 +110,44 @@ func (q *Queue) claim(now time.Time, n int, except []string) claim {
 	if broken != nil {
 		q.giveUp(now, broken)
 	}
+	q.evict(now)
 	if !c.next.After(now) {
 		c.next = now.Add(busyPause)
 	}
 	q.soon(c.next.UnixMicro())
 	return c
+}
+
+// evict deletes the oldest final entries of clients that have too many, every lookEvery: a part of
+// them if there are very many.
+func (q *Queue) evict(now time.Time) {
+	q.mu.Lock()
+	due := now.Sub(q.evicted).Abs() >= lookEvery
+	if due {
+		q.evicted = now
+	}
+	q.mu.Unlock()
+	if !due {
+		return
+	}
+	mends := q.mendedTimes()
+	ctx, cancel := context.WithTimeout(q.ctx, q.cfg.silence)
+	defer cancel()
+	args := new(postgres.Args).Int8(q.at(now)).Int8(q.slot + 2).Int8(q.cfg.Limits.Kept())
+	f, _, err := q.write(ctx, "deferred_evict_1", args)
+	n := int64(0)
+	if err == nil {
+		if n = f.Int8(); n > 0 {
+			err = q.learn(f)
+		}
+	}
+	if err != nil {
+		_ = q.failed(err, mends) // recorded; it is done again
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stats.Evicted += uint64(n)
 }
 
 // gone counts entries whose state a claim has set to unknown.

@@ -49,7 +49,7 @@ const (
 
 // A Queue is a deferred.Queue in PostgreSQL.
 //
-// Safe for concurrent use: mu guards the five fields below it, the others are immutable or safe themselves.
+// Safe for concurrent use: mu guards the fields below it up to ctx, the others are immutable or safe themselves.
 type Queue struct {
 	cfg Config
 	log *slog.Logger
@@ -69,6 +69,7 @@ type Queue struct {
 	stats    deferred.Stats
 	except   []string // rules that the last claim excluded
 	lost     []lostClaim
+	evicted  time.Time // when final entries beyond their bound were last looked for
 
 	ctx      context.Context
 	stop     context.CancelFunc

@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/postgres"
 	"weir/proxy/store/postgres/postgrestest"
@@ -51,5 +53,30 @@ func TestMigrated(t *testing.T) {
 	deferredtest.Claims(t, q, time.Now().Add(time.Second), 1)
 	if n := s.Do("weir", "SELECT count(*) FROM pg_proc WHERE pronamespace = 'weir'::regnamespace AND proowner <> 'weir_owner'::regrole"); n != "0" {
 		t.Errorf("%s functions run with the rights of a superuser", n)
+	}
+}
+
+// Final entries that an earlier version has stored count in the shares of their clients.
+func TestMigratedKept(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	cfg := Config{URL: s.URL("weir", "weir"), callersClock: true}
+	q := openQueue(t, cfg)
+	size := int64(0)
+	for range 3 {
+		e := deferredtest.Order("shop")
+		size += e.Size()
+		deferredtest.PutAccepted(t, q, e)
+		c := deferredtest.Claims(t, q, time.Now().Add(time.Second), 1)
+		if err := deferredtest.Settle(t, q, c[0], deferred.Failed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = q.Close()
+	s.Do("weir", "ALTER TABLE weir.deferred_clients DROP COLUMN kept_entries, DROP COLUMN kept_bytes; DELETE FROM weir.deferred_clients; "+
+		"CREATE OR REPLACE FUNCTION weir.deferred_version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 3'")
+	_ = openQueue(t, cfg).Close()
+	if got, want := s.Do("weir", "SELECT kept_entries || '|' || kept_bytes FROM weir.deferred_clients"), fmt.Sprintf("3|%d", size); strings.TrimSpace(got) != want {
+		t.Errorf("the client has %s, want %s", got, want)
 	}
 }

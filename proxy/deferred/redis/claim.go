@@ -66,7 +66,8 @@ func (q *Queue) newClaim(now time.Time, n int, token string) (claim *ask, given 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	given, q.lost = q.lost, nil
-	args := []string{decimal(max(0, n)), decimal(claimBytesMax), token, decimal(deferred.Micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds()), decimal(len(given))}
+	args := []string{decimal(max(0, n)), decimal(claimBytesMax), token, decimal(deferred.Micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds()),
+		decimal(q.cfg.Limits.Kept()), decimal(len(given))}
 	return &ask{script: q.scripts.claim, args: append(args, given...), until: true, writes: true}, given
 }
 

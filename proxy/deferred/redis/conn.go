@@ -83,6 +83,7 @@ type Queue struct {
 	synced  bool     // ahead is known
 	damaged int      // entries that cannot be read
 	givenUp deferred.Losses
+	evicted uint64
 	durable string
 	evicts  bool
 }
@@ -214,6 +215,9 @@ func (q *Queue) takeIn(known uint64, a *ask) {
 		}
 	}
 	q.figures.takeIn(&a.answer, q.now())
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.evicted += a.answer.evicted
 }
 
 // unavailable returns why scripts cannot be run. A server without memory can still deliver

@@ -18,6 +18,8 @@ type answer struct {
 	bytes  int64
 	rules  []deferred.RuleStats
 	result any
+
+	evicted uint64 // how many final entries the call has deleted before their time
 }
 
 func parseAnswer(v any) (a answer, err error) {
@@ -26,7 +28,7 @@ func parseAnswer(v any) (a answer, err error) {
 		r := reader{values[1:]}
 		return answer{late: true, now: r.int()}, nil
 	}
-	if len(values) != 6 {
+	if len(values) != 7 {
 		return a, errReply
 	}
 	r := reader{values}
@@ -34,7 +36,7 @@ func parseAnswer(v any) (a answer, err error) {
 	for _, v := range list(r.value()) {
 		a.rules = append(a.rules, parseRule(list(v)))
 	}
-	a.result = r.value()
+	a.result, a.evicted = r.value(), uint64(r.int())
 	return a, nil
 }
 

@@ -56,7 +56,7 @@ func (q *Queue) Stats() deferred.Stats {
 	s.Err = q.box.Err()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s.Unreadable, s.Durability, s.GivenUp = q.damaged, q.durable, maps.Clone(q.givenUp)
+	s.Unreadable, s.Durability, s.GivenUp, s.Evicted = q.damaged, q.durable, maps.Clone(q.givenUp), q.evicted
 	return s
 }
 

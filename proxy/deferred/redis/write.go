@@ -86,7 +86,7 @@ func (q *Queue) writeGroup(group []*op) bool {
 		isPut := o.put != nil
 		p := last[isPut]
 		if p == nil || len(p.ops) == callMax || p.bytes+o.bytes > callBytesMax {
-			p = &part{ask: ask{script: q.scripts.settle, writes: true}}
+			p = &part{ask: ask{script: q.scripts.settle, writes: true, args: []string{decimal(q.cfg.Limits.Kept())}}}
 			if isPut {
 				p.ask = ask{script: q.scripts.put, until: true, writes: true, args: q.putHead()}
 			}

@@ -103,13 +103,20 @@ type Names struct {
 	Print  Name
 }
 
+// Client returns the name of an entry's client.
+func (s Sealer) Client(e *deferred.Entry) Name {
+	c := e.Client()
+	if c == (share.Client{}) {
+		return Name{}
+	}
+	network := c.Addr().As16()
+	return s.Digest("client", string(network[:]))
+}
+
 // Names returns the names of an entry.
 func (s Sealer) Names(e *deferred.Entry) (n Names) {
 	n.Line = s.Digest("line", e.Rule, e.Line)
-	if c := e.Client(); c != (share.Client{}) {
-		network := c.Addr().As16()
-		n.Client = s.Digest("client", string(network[:]))
-	}
+	n.Client = s.Client(e)
 	if e.Keyed() {
 		n.Scope, n.Print = s.Digest("scope", string(e.Scope[:])), s.Digest("print", string(e.Fingerprint[:]))
 	}

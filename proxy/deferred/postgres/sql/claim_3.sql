@@ -50,8 +50,8 @@ BEGIN
 
   WITH o AS MATERIALIZED (
       SELECT d.id FROM @schema@.deferred d WHERE d.forget <= instant ORDER BY d.forget LIMIT 256 FOR UPDATE SKIP LOCKED),
-    x AS (DELETE FROM @schema@.deferred d USING o WHERE d.id = o.id RETURNING d.rule, d.state, d.size)
-    SELECT array_agg(ROW(x.rule, NULL, NULL, x.state, x.size, NULL, NULL)::@schema@.deferred_change_1) INTO changes FROM x WHERE x.state < 7;
+    x AS (DELETE FROM @schema@.deferred d USING o WHERE d.id = o.id RETURNING d.rule, d.client, d.state, d.size)
+    SELECT array_agg(ROW(x.rule, NULL, x.client, x.state, x.size, NULL, NULL)::@schema@.deferred_change_1) INTO changes FROM x WHERE x.state < 7;
   PERFORM @schema@.deferred_apply_1(slot, NULL, changes);
 
   names := array(SELECT c.name FROM @schema@.deferred_rules r CROSS JOIN LATERAL (

@@ -37,7 +37,7 @@ BEGIN
   SELECT coalesce(sum(t.entries) FILTER (WHERE t.state = 0), 0), coalesce(sum(t.bytes), 0) INTO all_entries, all_bytes FROM @schema@.deferred_totals t;
   SELECT array_agg(x.entries ORDER BY u.i), array_agg(x.bytes ORDER BY u.i), array_agg(x.due ORDER BY u.i) INTO line_entries, line_bytes, line_due
     FROM unnest(names) WITH ORDINALITY u (name, i) JOIN @schema@.lines x ON x.name = u.name;
-  SELECT array_agg(coalesce(x.entries, 0) ORDER BY u.i), array_agg(coalesce(x.bytes, 0) ORDER BY u.i) INTO client_entries, client_bytes
+  SELECT array_agg(coalesce(x.entries, 0) ORDER BY u.i), array_agg(coalesce(x.bytes + x.kept_bytes, 0) ORDER BY u.i) INTO client_entries, client_bytes
     FROM unnest(clients) WITH ORDINALITY u (name, i) LEFT JOIN @schema@.deferred_clients x ON x.name = u.name;
   FOR i IN 1 .. cardinality(ids) LOOP
     k := 10 * (i - 1);

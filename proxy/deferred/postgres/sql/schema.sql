@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS @schema@.deferred_totals (
   rule text, state int8, slot int8, entries int8 NOT NULL, bytes int8 NOT NULL, PRIMARY KEY (rule, state, slot)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
--- What clients have in lines.
+-- What clients have in lines; more columns are below.
 CREATE TABLE IF NOT EXISTS @schema@.deferred_clients (
   name uuid PRIMARY KEY, entries int8 NOT NULL, bytes int8 NOT NULL
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
@@ -51,6 +51,19 @@ CREATE INDEX IF NOT EXISTS deferred_rule ON @schema@.deferred (rule, state, seq)
 CREATE UNIQUE INDEX IF NOT EXISTS deferred_scope ON @schema@.deferred (scope) WHERE scope IS NOT NULL;
 CREATE INDEX IF NOT EXISTS deferred_until ON @schema@.deferred (until) WHERE state = 1;
 CREATE INDEX IF NOT EXISTS deferred_forget ON @schema@.deferred (forget) WHERE forget IS NOT NULL;
+CREATE INDEX IF NOT EXISTS deferred_kept ON @schema@.deferred (coalesce(client, '00000000-0000-0000-0000-000000000000'), seq) WHERE state BETWEEN 2 AND 6;
+
+-- What clients have in final entries; those that are not from a client count for the zero name.
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = '@schema@.deferred_clients'::pg_catalog.regclass AND a.attname = 'kept_bytes') THEN
+    LOCK TABLE @schema@.deferred IN SHARE ROW EXCLUSIVE MODE;
+    ALTER TABLE @schema@.deferred_clients ADD COLUMN kept_entries int8 NOT NULL DEFAULT 0, ADD COLUMN kept_bytes int8 NOT NULL DEFAULT 0;
+    INSERT INTO @schema@.deferred_clients (name, entries, bytes, kept_entries, kept_bytes)
+      SELECT coalesce(d.client, '00000000-0000-0000-0000-000000000000'), 0, 0, count(*), sum(d.size) FROM @schema@.deferred d WHERE d.state BETWEEN 2 AND 6 GROUP BY 1
+      ON CONFLICT ON CONSTRAINT deferred_clients_pkey DO UPDATE SET kept_entries = excluded.kept_entries, kept_bytes = excluded.kept_bytes;
+  END IF;
+END $$;
+CREATE INDEX IF NOT EXISTS deferred_clients_kept ON @schema@.deferred_clients (kept_bytes) WHERE kept_entries > 1;
 
 DO $$ BEGIN
   IF to_regtype('@schema@.deferred_entry_1') IS NULL THEN
@@ -115,7 +128,7 @@ END $$;
 
 -- Has lines, clients and totals follow what has become of entries, whose lines are locked. They
 -- count as served at that time, unless it is null. A change without a line is of an entry that
--- was in none.
+-- was in none; one without a client of an entry that is not from one.
 CREATE OR REPLACE FUNCTION @schema@.deferred_apply_1(which int8, at int8, changes @schema@.deferred_change_1[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   touched pg_catalog.uuid[];
@@ -131,14 +144,20 @@ BEGIN
         sum(CASE WHEN c.became <= 1 THEN c.became_size ELSE 0 END - CASE WHEN c.was <= 1 THEN c.was_size ELSE 0 END) AS b
       FROM unnest(changes) c GROUP BY c.line) x WHERE l.name = x.line;
   DELETE FROM @schema@.lines l WHERE l.name = ANY (touched) AND l.entries <= 0;
-  touched := array(SELECT DISTINCT c.client FROM unnest(changes) c WHERE c.client IS NOT NULL AND c.was <= 1 AND coalesce(c.became, 9) > 1);
-  INSERT INTO @schema@.deferred_clients AS t SELECT x.client, x.n, x.b FROM (
-      SELECT c.client, sum((coalesce(c.became, 9) <= 1)::int4 - (coalesce(c.was, 9) <= 1)::int4) AS n,
-        sum(CASE WHEN c.became <= 1 THEN c.became_size ELSE 0 END - CASE WHEN c.was <= 1 THEN c.was_size ELSE 0 END) AS b
-      FROM unnest(changes) c WHERE c.client IS NOT NULL GROUP BY c.client) x WHERE x.n <> 0 OR x.b <> 0 ORDER BY x.client
-    ON CONFLICT ON CONSTRAINT deferred_clients_pkey DO UPDATE SET entries = t.entries + excluded.entries, bytes = t.bytes + excluded.bytes;
+  touched := array(SELECT DISTINCT coalesce(c.client, '00000000-0000-0000-0000-000000000000') FROM unnest(changes) c
+    WHERE c.was IS NOT NULL AND coalesce(c.became, 9) > 1);
+  INSERT INTO @schema@.deferred_clients AS t (name, entries, bytes, kept_entries, kept_bytes)
+    SELECT y.* FROM (
+      SELECT x.name, sum(x.n * x.open) AS n, sum(x.b * x.open) AS b, sum(x.n * (1 - x.open)) AS kept_n, sum(x.b * (1 - x.open)) AS kept_b FROM (
+        SELECT coalesce(c.client, '00000000-0000-0000-0000-000000000000') AS name, (v.state <= 1)::int4 AS open, v.n, v.n * v.size AS b
+        FROM unnest(changes) c CROSS JOIN LATERAL (VALUES (c.was, -1, c.was_size), (c.became, 1, c.became_size)) v (state, n, size)
+        WHERE v.state > 1 OR v.state <= 1 AND c.client IS NOT NULL) x
+      GROUP BY x.name) y
+    WHERE y.n <> 0 OR y.b <> 0 OR y.kept_n <> 0 OR y.kept_b <> 0 ORDER BY y.name
+    ON CONFLICT ON CONSTRAINT deferred_clients_pkey DO UPDATE SET entries = t.entries + excluded.entries, bytes = t.bytes + excluded.bytes,
+      kept_entries = t.kept_entries + excluded.kept_entries, kept_bytes = t.kept_bytes + excluded.kept_bytes;
   IF touched <> '{}' THEN
-    DELETE FROM @schema@.deferred_clients t WHERE t.name = ANY (touched) AND t.entries <= 0;
+    DELETE FROM @schema@.deferred_clients t WHERE t.name = ANY (touched) AND t.entries <= 0 AND t.kept_entries <= 0;
   END IF;
   INSERT INTO @schema@.deferred_totals AS t SELECT x.rule, x.state, which, sum(x.n), sum(x.b) FROM (
       SELECT c.rule, CASE WHEN c.was <= 1 THEN 0 ELSE c.was END AS state, -1 AS n, -c.was_size AS b FROM unnest(changes) c WHERE c.was IS NOT NULL

@@ -79,7 +79,7 @@ BEGIN
       SELECT array_agg(ROW(x.*)::@schema@.deferred_change_1) INTO changes FROM x;
   ELSE
     WITH x AS (DELETE FROM @schema@.deferred d WHERE d.id = ANY (ids) AND (CASE WHEN action = 2 THEN d.state BETWEEN 2 AND 6 ELSE d.state = 0 END)
-        RETURNING d.rule, CASE WHEN d.state = 0 THEN d.line END AS line, CASE WHEN d.state = 0 THEN d.client END AS client, d.state, d.size)
+        RETURNING d.rule, CASE WHEN d.state = 0 THEN d.line END AS line, d.client, d.state, d.size)
       SELECT array_agg(ROW(x.rule, x.line, x.client, x.state, x.size, NULL, NULL)::@schema@.deferred_change_1) INTO changes FROM x;
   END IF;
   changed := coalesce(cardinality(changes), 0);
@@ -97,3 +97,32 @@ CREATE OR REPLACE FUNCTION @schema@.deferred_edit_1(
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT * FROM @schema@.deferred_edit_2(clock, slot, action, keep, ids, which, chosen, most, '', '', 0)
 $$;
+
+-- Forgets the oldest final entries of clients whose final entries have more bytes than bound, but
+-- not the last one of a client; at most 256 of each of 16 clients. Returns how many. Without such
+-- clients it reads one page of an index.
+CREATE OR REPLACE FUNCTION @schema@.deferred_evict_1(clock int8, slot int8, bound int8,
+  OUT instant int8, OUT evicted int8, OUT stats @schema@.deferred_stat_1[])
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+  changes @schema@.deferred_change_1[];
+BEGIN
+  instant := @schema@.deferred_begin_1(clock);
+  WITH o AS MATERIALIZED (
+      SELECT x.id FROM (
+        SELECT c.name, c.kept_entries, c.kept_bytes - bound AS excess FROM @schema@.deferred_clients c
+        WHERE c.kept_bytes > bound AND c.kept_entries > 1 ORDER BY c.kept_bytes DESC LIMIT 16) k
+      CROSS JOIN LATERAL (
+        SELECT w.id, sum(w.size) OVER (ORDER BY w.seq) - w.size AS before FROM (
+          SELECT d.id, d.seq, d.size FROM @schema@.deferred d WHERE coalesce(d.client, '00000000-0000-0000-0000-000000000000') = k.name AND d.state BETWEEN 2 AND 6
+          ORDER BY d.seq LIMIT least(256, k.kept_entries - 1)) w) x
+      WHERE x.before < k.excess),
+    l AS MATERIALIZED (SELECT d.id FROM o JOIN @schema@.deferred d ON d.id = o.id WHERE d.state BETWEEN 2 AND 6 ORDER BY d.id FOR UPDATE OF d SKIP LOCKED),
+    x AS (DELETE FROM @schema@.deferred d USING l WHERE d.id = l.id RETURNING d.rule, d.client, d.state, d.size)
+    SELECT array_agg(ROW(x.rule, NULL, x.client, x.state, x.size, NULL, NULL)::@schema@.deferred_change_1) INTO changes FROM x;
+  evicted := coalesce(cardinality(changes), 0);
+  IF evicted > 0 THEN
+    PERFORM @schema@.deferred_apply_1(slot, NULL, changes);
+    stats := @schema@.deferred_stats_1();
+  END IF;
+END $$;

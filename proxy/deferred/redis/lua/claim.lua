@@ -3,7 +3,8 @@
 --   ARGV[4]   at most how many; ARGV[5] the most bytes, but at least one entry
 --   ARGV[6]   the token of the leases
 --   ARGV[7]   the time of the proxy, ARGV[8] how long what was cut off is kept, in µs
---   ARGV[9]   how many tokens follow, of claims whose answers never came: their entries go back
+--   ARGV[9]   the most bytes of the final entries of a client
+--   ARGV[10]  how many tokens follow, of claims whose answers never came: their entries go back
 --             to their lines; behind them the rules that are left out
 --
 -- Returns when there is more to do but for these rules; for each entry claimed: id, whether it has
@@ -29,7 +30,7 @@ local function cutOff(e)
     move(e, WAITING)
     set(e, 'a', e.a + 1, 'w', now, 'd', tonumber(ARGV[7]))
   else
-    finish(e, UNKNOWN, ARGV[8])
+    finish(e, UNKNOWN, ARGV[8], ARGV[9])
     gone[#gone + 1] = e.r
   end
   count(e, 1)
@@ -44,9 +45,9 @@ local function giveBack(e)
 end
 
 local lost, except = {}, {}
-local tokens = tonumber(ARGV[9])
-for i = 10, 9 + tokens do lost[ARGV[i]] = true end
-for i = 10 + tokens, #ARGV do except[ARGV[i]] = true end
+local tokens = tonumber(ARGV[10])
+for i = 11, 10 + tokens do lost[ARGV[i]] = true end
+for i = 11 + tokens, #ARGV do except[ARGV[i]] = true end
 if next(lost) then
   for _, id in ipairs(call('ZRANGE', K .. 'leases', 0, -1)) do
     local e = load(id)

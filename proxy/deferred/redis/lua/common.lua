@@ -17,6 +17,8 @@
 --   s<n>:<rule>  zset   the ids in state n by seq
 --   sizes        hash   <n>:<rule> → bytes
 --   clients.n, clients.b   hashes of entries and bytes that are not final
+--   clients.f    hash   client → bytes of its final entries; the client may be empty
+--   f:<client>   zset   final ids by seq
 --   scopes       hash   scope → id
 --   leases       zset   ids by when their lease passes
 --   forget       zset   final ids by when they are forgotten
@@ -135,20 +137,19 @@ local function release(e)
   e.t, e.o = '', ''
 end
 
--- finish has an entry that is not counted leave its line.
-local function finish(e, state, keep)
-  call('ZREM', K .. 'q:' .. e.l, e.id)
-  lines[e.l] = e
-  if state == DONE or state == CANCELLED then
-    call('HDEL', K .. 'e:' .. e.id, 'h')
-    set(e, 'z', e.z - e.b, 'b', 0)
-  end
-  move(e, state)
-  call('ZADD', K .. 'forget', num(now + keep), e.id)
+-- keep counts an entry as a final one of its client; unkeep undoes that. Those that an earlier
+-- version has made final are not counted.
+local function keep(e)
+  call('ZADD', K .. 'f:' .. e.n, num(e.q), e.id)
+  add('clients.f', e.n, size(e))
+end
+local function unkeep(e)
+  if call('ZREM', K .. 'f:' .. e.n, e.id) == 1 then add('clients.f', e.n, -size(e)) end
 end
 
 -- drop forgets an entry that is not counted.
 local function drop(e)
+  unkeep(e)
   call('ZREM', stateName(e, e.s), e.id)
   call('ZREM', K .. 'forget', e.id)
   call('ZREM', K .. 'q:' .. e.l, e.id)
@@ -156,6 +157,43 @@ local function drop(e)
   if e.c ~= '' and call('HGET', K .. 'scopes', e.c) == e.id then call('HDEL', K .. 'scopes', e.c) end
   call('DEL', K .. 'e:' .. e.id)
   rules[e.r] = true
+end
+
+-- evict forgets the oldest final entries of e's client, but not e, while these have more bytes
+-- than they may.
+local evicted, EVICT = 0, 256
+local function evict(e, most)
+  while evicted < EVICT and value('clients.f', e.n) > most do
+    local ids = call('ZRANGE', K .. 'f:' .. e.n, 0, 1)
+    local id = ids[1] == e.id and ids[2] or ids[1]
+    if id == e.id or not id then -- what the server has lost does not count any more
+      add('clients.f', e.n, size(e) - value('clients.f', e.n))
+      return
+    end
+    local oldest = load(id)
+    if oldest then
+      count(oldest, -1)
+      drop(oldest)
+    else -- the server has lost it
+      call('ZREM', K .. 'f:' .. e.n, id)
+    end
+    evicted = evicted + 1
+  end
+end
+
+-- finish has an entry that is not counted leave its line. most is what its client may have in
+-- final entries, in bytes.
+local function finish(e, state, keepFor, most)
+  call('ZREM', K .. 'q:' .. e.l, e.id)
+  lines[e.l] = e
+  if state == DONE or state == CANCELLED then
+    call('HDEL', K .. 'e:' .. e.id, 'h')
+    set(e, 'z', e.z - e.b, 'b', 0)
+  end
+  move(e, state)
+  call('ZADD', K .. 'forget', num(now + keepFor), e.id)
+  keep(e)
+  evict(e, tonumber(most))
 end
 
 -- heads returns the entries of a line that may be claimed: the first that are not, of as many
@@ -257,9 +295,10 @@ local function nextAt(except)
 end
 
 -- answer returns what a script answers: the time, its number, when there is more to do, the
--- bytes of all entries, what there is of the rules, and what came of the call.
+-- bytes of all entries, what there is of the rules, what came of the call, and how many final
+-- entries it has forgotten for their clients' shares.
 local function answer(runs, told, result)
-  return {num(now), runs, nextAt({}), call('HGET', KEYS[1], 'bytes') or '0', told, result}
+  return {num(now), runs, nextAt({}), call('HGET', KEYS[1], 'bytes') or '0', told, result, evicted}
 end
 
 -- commit writes what is left to be written, and returns the answer.

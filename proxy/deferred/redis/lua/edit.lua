@@ -3,7 +3,8 @@
 --   ARGV[4]   0 cancel, 1 retry, 2 drop, 3 withdraw: forget it if nobody has claimed it
 --   ARGV[5]   the time of the proxy, ARGV[6] how long what is cancelled is kept, in µs
 --   ARGV[7]   size of head and body of the result of what is cancelled, ARGV[8] these; empty: none
---   ARGV[9…]  ids
+--   ARGV[9]   the most bytes of the final entries of a client
+--   ARGV[10…] ids
 --
 -- Returns for each: 0 it is changed, 1 there is none, 2 its state does not allow that, 3 its request
 -- no longer exists.
@@ -19,7 +20,7 @@ local function cancel(e)
   call('HDEL', K .. 'e:' .. e.id, 'rs', 'rb', 'rt', 'ra')
   e.v = 0
   if ARGV[8] ~= '' then set(e, 'rs', 0, 'rb', 0, 'rt', 0, 'v', tonumber(ARGV[7]), 'ra', ARGV[8]) end
-  finish(e, CANCELLED, ARGV[6])
+  finish(e, CANCELLED, ARGV[6], ARGV[9])
   count(e, 1)
   return CHANGED
 end
@@ -29,6 +30,7 @@ local function retry(e)
   local at = tonumber(ARGV[5])
   local waits = e.u - e.y
   count(e, -1)
+  unkeep(e)
   call('ZREM', K .. 'forget', e.id)
   call('ZREM', stateName(e, e.s), e.id)
   call('HDEL', K .. 'e:' .. e.id, 'rs', 'rb', 'rt', 'ra')
@@ -59,6 +61,6 @@ local function edit(action, id)
 end
 
 local told = {}
-for at = 9, #ARGV do told[#told + 1] = edit(tonumber(ARGV[4]), ARGV[at]) end
+for at = 10, #ARGV do told[#told + 1] = edit(tonumber(ARGV[4]), ARGV[at]) end
 call('HSET', KEYS[1], 'seq', num(seq))
 return commit(told)

@@ -22,7 +22,7 @@ local function bound(e, perKey, follows)
     if value('about', 'open') >= entriesMax then return ENTRIES end
     if value('about', 'bytes') + e.z > bytesMax then return BYTES end
   end
-  if e.n ~= '' and exceeded(value('clients.n', e.n), value('clients.b', e.n) + e.z) then return SHARE end
+  if e.n ~= '' and exceeded(value('clients.n', e.n), value('clients.b', e.n) + value('clients.f', e.n) + e.z) then return SHARE end
   local n = call('ZCARD', K .. 'q:' .. e.l)
   if perKey > 0 and n >= perKey then return LINE end
   if e.j == '1' and exceeded(n, value('l:' .. e.l, 'b') + e.z) then return SHARE end

@@ -1,6 +1,7 @@
 -- Writes what became of claimed entries.
 --
---   ARGV[4…]  for each: id, token, whether it was sent before, state, due in µs from now, due,
+--   ARGV[4]   the most bytes of the final entries of a client
+--   ARGV[5…]  for each: id, token, whether it was sent before, state, due in µs from now, due,
 --             attempts more, last given, at, status, error, result given, status, bytes,
 --             truncated, size, head and body, µs to be kept
 --
@@ -27,12 +28,12 @@ local function settle(at)
     move(e, WAITING)
     set(e, 'w', now + ARGV[at + 4], 'd', tonumber(ARGV[at + 5]))
   else
-    finish(e, to, ARGV[at + 17])
+    finish(e, to, ARGV[at + 17], ARGV[4])
   end
   count(e, 1)
   return 1
 end
 
 local told = {}
-for at = 4, #ARGV, PER do told[#told + 1] = settle(at) end
+for at = 5, #ARGV, PER do told[#told + 1] = settle(at) end
 return commit(told)
