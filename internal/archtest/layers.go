@@ -57,7 +57,7 @@ var sideways = map[string][]string{
 	"proxy/claims":         {"proxy/terms"},
 	"proxy/decide":         {"internal/http1", "proxy/deferred", "proxy/keys", "proxy/limit", "proxy/refusal", "proxy/rule", "proxy/store"},
 	"proxy/deferred":       {"internal/share"},
-	"proxy/deferred/inbox": {"proxy/deferred"},
+	"proxy/deferred/inbox": {"internal/share", "proxy/deferred"},
 	"proxy/deferred/lines": {"internal/share", "proxy/deferred"},
 	"proxy/deferred/seal":  {"internal/share", "proxy/deferred"},
 	"proxy/keys":           {"internal/http1", "proxy/pattern"},

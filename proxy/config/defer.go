@@ -61,10 +61,10 @@ func (d *Defer) register(s *service.Settings) {
 		})
 	s.Func("DEFER_ADVERTISE", "", "URLs at which clients reach the proxies that each have their own queue file, this proxy's first: a proxy that is asked for a request of another redirects there (307)",
 		"http://host:port or https://host:port, comma separated, at most 64", parsed(&d.sites, deferred.ParseSites))
-	s.Int(&d.Limits.Entries, "DEFER_MAX", 100_000, 1, 10_000_000, "maximum number of waiting requests of all rules; beyond: 429")
-	s.Bytes(&d.Limits.Bytes, "DEFER_MAX_BYTES", 1<<30, 1<<20, 1<<40, "maximum size of everything stored, including results; beyond: 429")
+	s.Int(&d.Limits.Entries, "DEFER_MAX", 100_000, 1, 10_000_000, "maximum number of waiting requests of all rules, a tenth of them of one client; beyond: 429")
+	s.Bytes(&d.Limits.Bytes, "DEFER_MAX_BYTES", 1<<30, 1<<20, 1<<40, "maximum size of everything stored, including results, a tenth of it of one client; beyond: 429")
 	s.Bytes(&d.BodyMax, "DEFER_BODY_MAX", 256<<10, 0, 16<<20, "maximum size of a stored request's body; beyond: 429")
-	s.Int(&d.Rate, "DEFER_RATE", 1000, 1, 1_000_000, "maximum number of requests stored per second; beyond: 429, so that a flood of requests does not become a flood of writes")
+	s.Int(&d.Rate, "DEFER_RATE", 1000, 1, 1_000_000, "maximum number of requests stored per second, half of them of one client; beyond: 429, so that a flood of requests does not become a flood of writes")
 	s.Duration(&d.Limits.DeadKeep, "DEFER_DEAD_KEEP", 168*time.Hour, time.Second, 365*24*time.Hour, "how long undeliverable requests are kept")
 	s.String(&d.keyFile, "DEFER_KEY_FILE", "", "file with the 32-byte key that encrypts stored requests (AES-256-GCM), the same for all proxies of a queue; empty: no encryption, and a queue file has mode 0600")
 	s.Bool(&d.SameClient, "DEFER_SAME_CLIENT", true, "true: only clients with the same rule key see the state of a deferred request; false: everybody who knows its id does")

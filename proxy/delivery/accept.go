@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"crypto/rand"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
+	"weir/internal/share"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 	"weir/proxy/terms"
@@ -19,7 +19,8 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 		d.report(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Unstored}, done)
 		return
 	}
-	if !d.rate.take(now) {
+	ended, ok := d.intake.admit(now, share.Of(k.Client))
+	if !ok {
 		d.report(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundRate}, done)
 		return
 	}
@@ -42,6 +43,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 	began := time.Now()
 	p.Done = func(s deferred.Stored) {
 		d.counts.storing.Observe(time.Since(began))
+		ended(s.Outcome)
 		d.report(now, e.Rule, s, done)
 		if s.Outcome == deferred.Accepted {
 			d.ring()
@@ -75,28 +77,4 @@ func (d *Dispatcher) waitingOf(rule string) int {
 		}
 	}
 	return 0
-}
-
-// A rate limits the entries accepted per second: evenly, with a second's worth at once.
-//
-// Safe for concurrent use: its state is one atomic time.
-type rate struct {
-	perSecond int
-	full      atomic.Int64 // when all permits are available again, in ns since the epoch
-}
-
-// take takes a permit, and reports whether there was one.
-func (r *rate) take(now time.Time) bool {
-	each := int64(time.Second) / int64(r.perSecond)
-	at := now.UnixNano()
-	for {
-		full := r.full.Load()
-		next := max(full, at) + each
-		if next-at > int64(time.Second) {
-			return false
-		}
-		if r.full.CompareAndSwap(full, next) {
-			return true
-		}
-	}
 }

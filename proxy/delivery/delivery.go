@@ -67,7 +67,7 @@ type Dispatcher struct {
 	cfg     Config
 	queue   atomic.Pointer[deferred.Queue] // nil: not open
 	deliver func(*wire.Delivery)
-	rate    rate
+	intake  intake
 	rules   atomic.Pointer[ruleIndex]
 	counts  counts
 	fullLog every.Sparse
@@ -98,7 +98,7 @@ type Dispatcher struct {
 
 // New returns a Dispatcher. Its queue is open, unless a predecessor still uses it.
 func New(cfg Config) (*Dispatcher, error) {
-	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
+	d := &Dispatcher{cfg: cfg, intake: newIntake(cfg.Rate), counts: newCounts(), wake: make(chan struct{}, 1),
 		underWay: make(map[deferred.Lease]*parcel), busy: make(map[string]int)}
 	if d.cfg.callbacks == nil {
 		usual := terms.Callbacks()

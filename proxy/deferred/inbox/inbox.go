@@ -9,10 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/share"
 	"weir/proxy/deferred"
 )
 
-// Bounds of the list. A put beyond them is answered Unstored.
+// Bounds of the list. A put beyond them is answered Unstored. One client has a share of both, see
+// [share.Held.Admits]; beyond, its puts are answered Full.
 const (
 	most      = 16384
 	bytesMost = 64 << 20
@@ -27,14 +29,17 @@ type Box[T any] struct {
 	mu      sync.Mutex
 	waiting []item[T]
 	bytes   int
+	puts    share.Held // waiting puts of clients
+	sizes   share.Held // their bytes
 	storing map[deferred.Hash]struct{}
 	broken  error
 	closed  bool
 }
 
 type item[T any] struct {
-	op    T
-	bytes int
+	op     T
+	bytes  int
+	client share.Client // of a put; zero: it counts for none
 }
 
 // New returns an empty box.
@@ -68,7 +73,7 @@ func (b *Box[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok bool)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, storing := b.storing[p.Entry.Scope]
-	size := int(p.Entry.Size())
+	size, client := int(p.Entry.Size()), p.Entry.Client()
 	switch {
 	case b.err() != nil:
 		return Unstored(b.err()), false
@@ -76,11 +81,13 @@ func (b *Box[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok bool)
 		return deferred.Stored{Outcome: deferred.Storing}, false
 	case len(b.waiting) >= most || b.bytes+size > bytesMost:
 		return Unstored(fmt.Errorf("%d entries are already waiting to be written", len(b.waiting))), false
+	case client != (share.Client{}) && !(b.puts.Admits(client, 1, most) && b.sizes.Admits(client, int64(size), bytesMost)):
+		return deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundShare}, false
 	}
 	if p.Entry.Keyed() {
 		b.storing[p.Entry.Scope] = struct{}{}
 	}
-	b.add(op, size)
+	b.add(item[T]{op, size, client})
 	return refused, true
 }
 
@@ -104,14 +111,23 @@ func (b *Box[T]) Add(op T, bytes int) error {
 	if b.closed {
 		return deferred.ErrClosed
 	}
-	b.add(op, bytes)
+	b.add(item[T]{op: op, bytes: bytes})
 	return nil
 }
 
-func (b *Box[T]) add(op T, bytes int) {
-	b.waiting = append(b.waiting, item[T]{op, bytes})
-	b.bytes += bytes
+func (b *Box[T]) add(w item[T]) {
+	b.waiting = append(b.waiting, w)
+	b.bytes += w.bytes
+	b.hold(w, 1)
 	b.Ring()
+}
+
+// hold counts an item n times in the share of its client.
+func (b *Box[T]) hold(w item[T], n int64) {
+	if w.client != (share.Client{}) {
+		b.puts.Add(w.client, n)
+		b.sizes.Add(w.client, n*int64(w.bytes))
+	}
 }
 
 // Return adds an op again that was taken and not written, even if the box is closed. It does not
@@ -119,7 +135,7 @@ func (b *Box[T]) add(op T, bytes int) {
 func (b *Box[T]) Return(op T, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting = append(b.waiting, item[T]{op, bytes})
+	b.waiting = append(b.waiting, item[T]{op: op, bytes: bytes})
 	b.bytes += bytes
 }
 
@@ -137,6 +153,7 @@ func (b *Box[T]) Take(most, bytesMost int) (ops []T) {
 			break
 		}
 		bytes += w.bytes
+		b.hold(w, -1)
 		ops = append(ops, w.op)
 	}
 	b.waiting = slices.Delete(b.waiting, 0, len(ops))

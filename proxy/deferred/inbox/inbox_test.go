@@ -2,6 +2,8 @@ package inbox
 
 import (
 	"errors"
+	"math"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -70,6 +72,38 @@ func TestBounds(t *testing.T) {
 		}
 		if !b.Close() || b.Close() || b.Add(1, 0) != deferred.ErrClosed || b.Put(0, p) || told.Err != deferred.ErrClosed {
 			t.Errorf("%s: closed, told %v", name, told.Err)
+		}
+	}
+}
+
+// A client has at most half of the list, in puts and in bytes, and another one still finds room.
+func TestShareOfClient(t *testing.T) {
+	for name, c := range map[string]struct{ size, fits int }{
+		"entries": {1, most / 2}, "bytes": {1 << 20, 31},
+	} {
+		b := New[int]()
+		var told deferred.Stored
+		of := func(addr string) *deferred.Put {
+			return &deferred.Put{Entry: deferred.Entry{Remote: netip.MustParseAddrPort(addr), Body: make([]byte, c.size)},
+				Done: func(s deferred.Stored) { told = s }}
+		}
+		for i := range c.fits {
+			if !b.Put(i, of("[2001:db8::1]:1")) {
+				t.Fatalf("%s: put %d of %d: %s, %v", name, i, c.fits, told.Bound, told.Err)
+			}
+		}
+		if b.Put(0, of("[2001:db8::2]:1")) || told.Outcome != deferred.Full || told.Bound != deferred.BoundShare {
+			t.Errorf("%s: one beyond is added, or refused for %s", name, told.Bound)
+		}
+		if !b.Put(0, of("10.0.0.1:1")) {
+			t.Errorf("%s: another client finds no room: %s", name, told.Bound)
+		}
+		b.Take(2, math.MaxInt)
+		if !b.Put(0, of("[2001:db8::2]:1")) {
+			t.Errorf("%s: there is no room when two are taken: %s", name, told.Bound)
+		}
+		if b.All(); b.puts.Total()+b.sizes.Total() != 0 {
+			t.Errorf("%s: %d puts are counted of none", name, b.puts.Total())
 		}
 	}
 }
