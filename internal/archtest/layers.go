@@ -67,7 +67,7 @@ var sideways = map[string][]string{
 	"proxy/refusal":        {"internal/http1"},
 	"proxy/rule":           {"internal/strict", "proxy/descriptor", "proxy/keys", "proxy/limit", "proxy/overlap", "proxy/pattern", "proxy/refusal", "proxy/terms"},
 	"proxy/store":          {"proxy/limit"},
-	"proxy/terms":          {"internal/http1", "internal/strict", "proxy/callback", "proxy/deferred"},
+	"proxy/terms":          {"internal/http1", "internal/share", "internal/strict", "proxy/callback", "proxy/deferred"},
 	"target/model":         {"internal/agenda", "internal/strict"},
 	"loadgen/pace":         {"loadgen/profile"},
 	"loadgen/profile":      {"internal/strict"},

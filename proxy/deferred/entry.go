@@ -58,7 +58,8 @@ type Entry struct {
 	TLS      bool           // the client's connection used TLS
 	Trusted  bool           // the request was sent by a trusted proxy
 
-	// Scope is the hash of the rule, its key, method, path and Idempotency-Key. Without an
+	// Scope is the hash of the rule, the client, its credentials, method, path and Idempotency-Key,
+	// see terms.Request. Without an
 	// Idempotency-Key it is zero, and the entry is never delivered again after it may have reached
 	// the target. Fingerprint is the hash of method, target and body.
 	Scope       Hash

@@ -36,7 +36,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 		e.Order, e.Parallel = deferred.OrderNone, t.Parallel
 	}
 	if k.Key != nil {
-		r := terms.Request{Body: e.Body, Key: k.Key, Callback: k.Callback}
+		r := terms.Request{Body: e.Body, Client: e.Client(), Wishes: k.Wishes}
 		r.Method, r.Target = requestLine(e.Head)
 		e.Scope, e.Fingerprint = r.Scope(e.Rule, e.Line), r.Fingerprint()
 	}

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"iter"
+	"slices"
 
 	"weir/internal/http1"
+	"weir/internal/share"
 	"weir/proxy/callback"
 	"weir/proxy/deferred"
 )
@@ -96,8 +98,9 @@ func unquoted(b []byte) []byte {
 
 // Wishes are what a client specifies for a stored request.
 type Wishes struct {
-	Key      []byte // the Idempotency-Key; nil: there is none
-	Callback string // the URL to which the outcome is reported; empty: none
+	Key         []byte        // the Idempotency-Key; nil: there is none
+	Credentials deferred.Hash // of Authorization and Cookie, if there is a Key
+	Callback    string        // the URL to which the outcome is reported; empty: none
 }
 
 // Wishes parses the fields of a request. Only hosts may be called back; nil means none. fault
@@ -108,7 +111,7 @@ func (d *Defer) Wishes(hosts *callback.Hosts, values func(name string) iter.Seq[
 		keys = append(keys, key)
 	}
 	if fault = d.checkKey(keys); len(keys) == 1 {
-		w.Key = keys[0]
+		w.Key, w.Credentials = keys[0], credentials(values)
 	}
 	if hosts == nil || !d.Callback || fault != "" { // a preference that is not supported is ignored
 		return w, fault
@@ -126,6 +129,13 @@ func (d *Defer) Wishes(hosts *callback.Hosts, values func(name string) iter.Seq[
 		}
 	}
 	return w, ""
+}
+
+// credentials returns the hash of what authenticates a request at the target.
+func credentials(values func(name string) iter.Seq[[]byte]) deferred.Hash {
+	authorization := digest(slices.Collect(values("Authorization"))...)
+	cookies := digest(slices.Collect(values("Cookie"))...)
+	return digest(authorization[:], cookies[:])
 }
 
 // Applied returns the value of Preference-Applied; async says whether the client prefers an
@@ -160,14 +170,21 @@ func (d *Defer) checkKey(values [][]byte) (fault string) {
 // A Request has the parts of a request that identify a repetition.
 type Request struct {
 	Method, Target, Body []byte
-	Key                  []byte // Idempotency-Key
-	Callback             string
+	Client               share.Client
+	Wishes
 }
 
-// Scope returns the scope of the Idempotency-Key: rule, line, method and path.
+// Scope returns the scope of the Idempotency-Key: rule, client, method, path and credentials.
+// The client is the rule's key, which is that of the line, or the sender if the rule has none. With
+// other credentials a request is another one: the target may reject these, and one client must not
+// see the result of another.
 func (r *Request) Scope(rule, line string) deferred.Hash {
 	path, _, _ := bytes.Cut(r.Target, []byte("?"))
-	return digest([]byte(rule), []byte(line), r.Method, path, r.Key)
+	sender := ""
+	if line == "" {
+		sender = r.Client.String()
+	}
+	return digest([]byte(rule), []byte(line), []byte(sender), r.Method, path, r.Key, r.Credentials[:])
 }
 
 // Fingerprint differs between different requests with the same Idempotency-Key.

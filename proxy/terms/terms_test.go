@@ -2,13 +2,17 @@ package terms_test
 
 import (
 	"errors"
+	"fmt"
 	"iter"
+	"maps"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/http1"
+	"weir/internal/share"
 	"weir/internal/strict"
 	"weir/internal/testkit"
 	"weir/proxy/callback"
@@ -232,7 +236,7 @@ func TestCheckKey(t *testing.T) {
 func TestDigests(t *testing.T) {
 	t.Parallel()
 	request := func(method, target, body string) *terms.Request {
-		return &terms.Request{Method: []byte(method), Target: []byte(target), Body: []byte(body), Key: []byte("k")}
+		return &terms.Request{Method: []byte(method), Target: []byte(target), Body: []byte(body), Wishes: terms.Wishes{Key: []byte("k")}}
 	}
 	one := request("POST", "/a?b", "c")
 	if request("POST", "/a?d", "e").Scope("r", "l") != one.Scope("r", "l") {
@@ -243,6 +247,17 @@ func TestDigests(t *testing.T) {
 			t.Errorf("scope %d is the same", i)
 		}
 	}
+	from := func(addr, line string) deferred.Hash {
+		r := request("POST", "/a", "c")
+		r.Client = share.Of(netip.MustParseAddr(addr))
+		return r.Scope("r", line)
+	}
+	if from("192.0.2.1", "l") != from("192.0.2.2", "l") || from("2001:db8::1", "") != from("2001:db8::2", "") {
+		t.Error("the sender is in the scope of a rule with a key, or the host part of its address in that of one without")
+	}
+	if from("192.0.2.1", "") == from("192.0.2.2", "") || from("192.0.2.1", "") == from("192.0.2.2", "192.0.2.1") {
+		t.Error("two senders have the same scope under a rule without a key")
+	}
 	told := request("POST", "/a?b", "c")
 	if told.Callback = "https://a.example"; told.Fingerprint() == one.Fingerprint() {
 		t.Error("the same request with a callback is the same")
@@ -251,6 +266,36 @@ func TestDigests(t *testing.T) {
 		if other.Fingerprint() == one.Fingerprint() {
 			t.Errorf("fingerprint %d is the same", i)
 		}
+	}
+}
+
+// The scope of a key holds for the same credentials only, and does not depend on other fields.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	d := terms.Usual()
+	f := func(more map[string][]string) deferred.Hash {
+		t.Helper()
+		all := map[string][]string{"Idempotency-Key": {"k"}}
+		maps.Copy(all, more)
+		w, fault := d.Wishes(nil, fields(all))
+		if fault != "" {
+			t.Fatal(fault)
+		}
+		return (&terms.Request{Method: []byte("POST"), Target: []byte("/"), Wishes: w}).Scope("r", "l")
+	}
+	none := f(nil)
+	if f(map[string][]string{"Accept": {"a"}}) != none || f(map[string][]string{"Cookie": {"a"}}) != f(map[string][]string{"Cookie": {"a"}}) {
+		t.Error("the same credentials have two scopes")
+	}
+	seen := map[deferred.Hash]string{none: "none"}
+	for _, c := range []map[string][]string{
+		{"Authorization": {"a"}}, {"Authorization": {"b"}}, {"Authorization": {"a", "b"}}, {"Authorization": {"ab"}},
+		{"Cookie": {"a"}}, {"Cookie": {"a", "b"}}, {"Authorization": {"a"}, "Cookie": {"b"}}, {"Authorization": {"b"}, "Cookie": {"a"}},
+	} {
+		if other, there := seen[f(c)]; there {
+			t.Errorf("%v has the scope of %s", c, other)
+		}
+		seen[f(c)] = fmt.Sprint(c)
 	}
 }
 
