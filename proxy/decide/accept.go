@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 
@@ -16,9 +17,18 @@ type Acceptance struct {
 }
 
 // Accept answers 202 for a refused request that was stored: where to see its state, and
-// the earliest time at which its limit would admit it if only its own line counted.
+// the earliest time at which its limit would admit it if only its own line counted. If the same
+// request was stored before and is in a final state, it answers with the target's answer, or 409 if
+// there is none that is complete.
 func (a *Answers) Accept(now time.Time, p *Acceptance, v *Verdict, to *Reader) http1.Answer {
 	s := p.Stored
+	if s.State == deferred.Done && s.Result != nil && !s.Result.Truncated {
+		return a.repeat(s.Result)
+	}
+	status := 202
+	if s.State.Final() {
+		status = 409
+	}
 	id := s.ID.String()
 	a.Extra = http1.AppendField(a.Extra, "Location", p.Path+id)
 	a.Extra = append(a.Extra, "Cache-Control: no-store\r\n"...)
@@ -31,7 +41,7 @@ func (a *Answers) Accept(now time.Time, p *Acceptance, v *Verdict, to *Reader) h
 		body = strconv.AppendInt(append(body, `,"position":`...), int64(s.Position), 10)
 		body = appendTime(append(body, `,"notBefore":`...), at)
 	}
-	if p.Applied != "" {
+	if p.Applied != "" && status == 202 {
 		a.Extra = http1.AppendField(a.Extra, "Preference-Applied", p.Applied)
 	}
 	body = appendTime(append(body, `,"expires":`...), s.Expires)
@@ -41,7 +51,29 @@ func (a *Answers) Accept(now time.Time, p *Acceptance, v *Verdict, to *Reader) h
 	}
 	a.body = append(body, "}\n"...)
 	a.appendCORS(to)
-	return a.json(202)
+	return a.json(status)
+}
+
+// repeat answers with a stored answer of the target. Its fields follow the line of the request, see
+// deferred.Result.
+func (a *Answers) repeat(r *deferred.Result) http1.Answer {
+	_, lines, _ := bytes.Cut(r.Head, []byte("\r\n"))
+	for line := range bytes.Lines(lines) {
+		if name, _, ok := bytes.Cut(line, []byte(":")); ok && !isOwn(name) {
+			a.Extra = append(a.Extra, line...)
+		}
+	}
+	return http1.Answer{Status: r.Status, Body: r.Body, Extra: a.Extra}
+}
+
+// isOwn reports whether each answer has a field of that name of its own.
+func isOwn(name []byte) bool {
+	for _, own := range [...]string{"Content-Length", "Date", RequestIDField} {
+		if http1.EqualFold(name, own) {
+			return true
+		}
+	}
+	return false
 }
 
 // earliest returns when a request may be delivered, by its place in its line.

@@ -79,6 +79,10 @@ type Entry struct {
 // Keyed reports whether the request has an Idempotency-Key, so that it may be sent again.
 func (e *Entry) Keyed() bool { return e.Scope != Hash{} }
 
+// Unsent reports whether the entry is final and no attempt was made to send it. Its Scope is free for
+// another entry, and once that is stored, it cannot be retried.
+func (e *Entry) Unsent() bool { return (e.State == Expired || e.State == Cancelled) && e.Attempts == 0 }
+
 // Client returns whose share the entry counts in. It is the zero Client if the entry is not from
 // a client.
 func (e *Entry) Client() share.Client { return share.Of(e.Remote.Addr()) }
@@ -110,7 +114,7 @@ type Last struct {
 // A Result is the target's answer as stored.
 type Result struct {
 	Status    int
-	Head      []byte // as parsed
+	Head      []byte // the line of the request and the fields of the answer, as parsed
 	Body      []byte
 	Bytes     int64 // length of the whole body
 	Truncated bool  // Body is only the beginning

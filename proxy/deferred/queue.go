@@ -151,6 +151,9 @@ type Stored struct {
 	Durability string // "fsync", or what the store promises
 	Scope      string // ScopeProxy or ScopeShared: whose entries Position and the order of the line refer to; empty: unknown
 
+	// Result is the target's answer if the earlier entry is Done. The proxy reads it; queues do not set it.
+	Result *Result
+
 	Bound Bound // Full: the bound that was reached
 	Err   error // Unstored: the cause
 }
@@ -160,7 +163,7 @@ type Outcome uint8
 
 const (
 	Accepted  Outcome = iota // it is durable
-	Duplicate                // the same request was stored before
+	Duplicate                // the same request was stored before, and the entry is not Unsent
 	Conflict                 // another request with the same Scope was stored before
 	Storing                  // a request with the same Scope is being stored; try again soon
 	Full                     // a bound is reached

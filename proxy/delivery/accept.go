@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"net/netip"
 	"time"
@@ -44,12 +45,32 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 	p.Done = func(s deferred.Stored) {
 		d.counts.storing.Observe(time.Since(began))
 		ended(s.Outcome)
+		if s.Outcome == deferred.Duplicate && s.State == deferred.Done {
+			d.repeat(q, s, func(s deferred.Stored) { d.report(now, e.Rule, s, done) })
+			return
+		}
 		d.report(now, e.Rule, s, done)
 		if s.Outcome == deferred.Accepted {
 			d.ring()
 		}
 	}
 	q.Put(now, p)
+}
+
+// repeat reads the target's answer to a request that was stored before, and passes it to done. It is
+// nil if it cannot be read.
+func (d *Dispatcher) repeat(q deferred.Queue, s deferred.Stored, done func(deferred.Stored)) {
+	read := func() {
+		ctx, cancel := context.WithTimeout(d.life, askWithin)
+		defer cancel()
+		if e, _, err := q.Read(ctx, s.ID); err == nil && e.State == deferred.Done {
+			s.Result = e.Result
+		}
+		done(s)
+	}
+	if !d.aside(read) {
+		done(s)
+	}
 }
 
 // report counts the result of storing an entry, and passes it to done.

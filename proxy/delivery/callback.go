@@ -97,14 +97,16 @@ func (d *Dispatcher) putNew(q deferred.Queue, now time.Time, p *deferred.Put) de
 	return <-stored
 }
 
-// aside runs a function in a goroutine that Close waits for. After Close it does nothing: claimed
-// entries then stay claimed until their leases expire.
-func (d *Dispatcher) aside(run func()) {
+// aside runs a function in a goroutine that Close waits for. After Close it does nothing and returns
+// false: claimed entries then stay claimed until their leases expire.
+func (d *Dispatcher) aside(run func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.closed {
-		d.beside.Go(run)
+	if d.closed {
+		return false
 	}
+	d.beside.Go(run)
+	return true
 }
 
 // call attempts to send a callback.

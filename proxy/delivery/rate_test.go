@@ -10,6 +10,9 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
+	"weir/proxy/rule"
+	"weir/proxy/terms"
+	"weir/proxy/wire"
 )
 
 func rateClient(i int) share.Client {
@@ -98,16 +101,10 @@ func TestRefusedTakeNoRate(t *testing.T) {
 	d, _ := dispatcher(t)
 	defer func() { _ = d.Close(t.Context()) }()
 	d.intake = newIntake(60)
-	p := policy(t, "rules:\n- {id: orders, key: [\"header:X-Shop\"], "+
-		"limit: {algorithm: fixed, limit: 1, window: 1}, defer: {perKey: 1}}\n")
-	now := time.Now()
+	now, orders := time.Now(), perKeyOne(t)
 	send := func(addr, line string) deferred.Stored {
 		t.Helper()
-		stored := make(chan deferred.Stored, 1)
-		k := &exchange.Kept{Rule: p.Rules.Rule(0), Line: []byte(line), Client: netip.MustParseAddr(addr), RetryAfter: time.Hour,
-			Head: []byte("POST / HTTP/1.1\r\nHost: x\r\n")}
-		d.Accept(now, k, &exchange.Peer{}, func(s deferred.Stored) { stored <- s })
-		return testkit.Receive(t, stored, "the result of storing")
+		return d.accepts(t, now, &exchange.Kept{Rule: orders, Line: []byte(line), Client: netip.MustParseAddr(addr), RetryAfter: time.Hour})
 	}
 	for i := range 500 {
 		if s := send("10.0.0.1", "a"); i > 0 && s.Outcome != deferred.Full {
@@ -122,5 +119,53 @@ func TestRefusedTakeNoRate(t *testing.T) {
 	}
 	if s := send("10.0.2.1", "b"); s.Outcome != deferred.Full || s.Bound != deferred.BoundRate {
 		t.Errorf("beyond DEFER_RATE: %s, %s", s.Outcome, s.Bound)
+	}
+}
+
+// perKeyOne returns a rule of which each key may have one stored request.
+func perKeyOne(t *testing.T) *rule.Rule {
+	t.Helper()
+	return policy(t, "rules:\n- {id: orders, key: [\"header:X-Shop\"], "+
+		"limit: {algorithm: fixed, limit: 1, window: 1}, defer: {perKey: 1}}\n").Rules.Rule(0)
+}
+
+// accepts stores a request without fields and a body, and returns the result.
+func (d *Dispatcher) accepts(t *testing.T, now time.Time, k *exchange.Kept) deferred.Stored {
+	t.Helper()
+	k.Head = []byte("POST / HTTP/1.1\r\nHost: x\r\n")
+	stored := make(chan deferred.Stored, 1)
+	d.Accept(now, k, &exchange.Peer{}, func(s deferred.Stored) { stored <- s })
+	return testkit.Receive(t, stored, "the result of storing")
+}
+
+// A request that is sent again after it was delivered gets the target's answer. When the queue is
+// closed, it gets none.
+func TestRepeat(t *testing.T) {
+	t.Parallel()
+	d, _ := dispatcher(t)
+	orders := perKeyOne(t)
+	send := func() deferred.Stored {
+		t.Helper()
+		return d.accepts(t, time.Now(), &exchange.Kept{Rule: orders, Line: []byte("a"), Client: netip.MustParseAddr("10.0.0.1"),
+			Wishes: terms.Wishes{Key: []byte("k")}})
+	}
+	d.Start(func(w *wire.Delivery) {
+		w.Fate.GoesOn()
+		w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 201, Head: []byte("X-A: b\r\n"), Body: []byte("made"), Bytes: 4}})
+	})
+	first := send()
+	var s deferred.Stored
+	testkit.Eventually(t, "it is delivered", func() bool { s = send(); return s.State == deferred.Done })
+	if s.Outcome != deferred.Duplicate || s.ID != first.ID || s.Result == nil || s.Result.Status != 201 || string(s.Result.Body) != "made" {
+		t.Errorf("%s of %s, with the answer %+v", s.Outcome, s.ID, s.Result)
+	}
+	q := d.opened()
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	answered := false
+	d.repeat(q, s, func(deferred.Stored) { answered = true })
+	if !answered {
+		t.Error("after the end nobody is answered")
 	}
 }

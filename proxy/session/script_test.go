@@ -300,10 +300,19 @@ func (p *player) store(k *exchange.Kept) {
 
 // stored is what came of storing a request.
 func (p *player) stored(outcome string) *deferred.Stored {
+	outcome, state, _ := strings.Cut(outcome, " ")
 	for o := deferred.Accepted; o <= deferred.Unstored; o++ {
 		if o.String() == outcome {
 			due := map[bool]time.Duration{false: 1500 * time.Millisecond, true: 20 * time.Second}[o == deferred.Full]
-			return &deferred.Stored{Outcome: o, Position: 3, Due: p.now.Add(due), Expires: p.now.Add(time.Hour), Durability: "fsync"}
+			s := &deferred.Stored{Outcome: o, Position: 3, Due: p.now.Add(due), Expires: p.now.Add(time.Hour), Durability: "fsync"}
+			if state != "" {
+				s.State = parsed(p, state, deferred.ParseState)
+			}
+			if s.State == deferred.Done {
+				s.Result = &deferred.Result{Status: 201, Body: []byte("made"), Bytes: 4,
+					Head: []byte("POST /o HTTP/1.1\r\nContent-Length: 4\r\nLocation: /o/1\r\n")}
+			}
+			return s
 		}
 	}
 	p.must(fmt.Errorf("no outcome is called %q", outcome))

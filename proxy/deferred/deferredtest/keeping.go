@@ -41,6 +41,64 @@ func same(t *testing.T, p Place) {
 	w.accept(keyed(w.entry("shop"), 1, 2)) // it was deleted
 }
 
+// What is over and was never sent does not keep the same request from being stored. The new entry
+// takes its place, and it cannot be retried beside that.
+func storedAnew(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	put := func(want deferred.Outcome, id deferred.ID, state deferred.State) deferred.ID {
+		t.Helper()
+		e := keyed(w.entry("shop"), 1, 1)
+		s := w.put(e, 0)
+		if id == (deferred.ID{}) {
+			id = e.ID
+		}
+		if s.Outcome != want || s.ID != id || s.State != state {
+			t.Fatalf("%s of %s, %s; want %s of %s, %s", s.Outcome, s.ID, s.State, want, id, state)
+		}
+		return s.ID
+	}
+	settle := func(id deferred.ID, s deferred.Settlement) {
+		t.Helper()
+		s.Lease, s.Keep = w.claims(id)[id].Lease, 10*time.Hour
+		w.settled(s)
+	}
+	cancelled := put(deferred.Accepted, deferred.ID{}, deferred.Waiting)
+	if err := w.edit(deferred.Cancel, cancelled); err != nil {
+		t.Fatal(err)
+	}
+	w.again(true)
+	expired := put(deferred.Accepted, deferred.ID{}, deferred.Waiting)
+	w.pass(time.Hour)
+	settle(expired, deferred.Settlement{To: deferred.Expired})
+	w.again(false)
+	third := put(deferred.Accepted, deferred.ID{}, deferred.Waiting)
+	if err := w.edit(deferred.Retry, expired); !errors.Is(err, deferred.ErrState) {
+		t.Errorf("retry beside the entry that has taken its place: %v", err)
+	}
+	for _, id := range []deferred.ID{cancelled, expired} {
+		if err := w.edit(deferred.Drop, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(deferred.Duplicate, third, deferred.Waiting)
+	settle(third, deferred.Settlement{To: deferred.Waiting, Due: w.now, Attempt: true})
+	if err := w.edit(deferred.Cancel, third); err != nil {
+		t.Fatal(err)
+	}
+	w.again(true)
+	put(deferred.Duplicate, third, deferred.Cancelled) // it was sent
+	if err := w.edit(deferred.Drop, third); err != nil {
+		t.Fatal(err)
+	}
+	alone := put(deferred.Accepted, deferred.ID{}, deferred.Waiting)
+	w.pass(time.Hour)
+	settle(alone, deferred.Settlement{To: deferred.Expired})
+	if err := w.edit(deferred.Retry, alone); err != nil {
+		t.Errorf("retry when nothing has taken its place: %v", err)
+	}
+	put(deferred.Duplicate, alone, deferred.Waiting)
+}
+
 func sameAtOnce(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
 	var entries []deferred.Entry

@@ -33,6 +33,7 @@ func run(t *testing.T, place func(t *testing.T) Place) {
 		"leases":                           leases,
 		"a crash while delivering":         crashDelivering,
 		"the same request again":           same,
+		"what was never sent, again":       storedAnew,
 		"the same request fifty times":     sameAtOnce,
 		"the bound on entries":             boundEntries,
 		"the bound on bytes":               boundBytes,

@@ -81,6 +81,9 @@ func (t *turn) retry(now time.Time, row *row, p place) error {
 	if err != nil {
 		return err
 	}
+	if other, _ := t.scoped(row.Scope); row.Keyed() && other != nil && other.ID != row.ID {
+		return deferred.ErrState
+	}
 	t.drop(row, p)
 	e.Accepted, e.Due, e.Expires = now, now, now.Add(row.Expires.Sub(row.Accepted))
 	e.Last = row.Last

@@ -55,15 +55,8 @@ func storedOf(o deferred.Outcome, e *deferred.Entry) deferred.Stored {
 
 // same returns the result of a put if there is already an entry with e's scope.
 func (t *turn) same(e *deferred.Entry) (s deferred.Stored, ok bool) {
-	i := t.index.Scoped(e.Scope)
-	var row *row
-	var err error
-	if i != 0 {
-		row, err = t.row(bucketOpen, t.index.At(i).Seq)
-	} else if id := t.bucket(bucketScopes).Get(e.Scope[:]); id != nil {
-		row, _, err = t.final(deferred.ID(id))
-	}
-	if row == nil || err != nil || row.Scope != e.Scope { // an unreadable entry is set aside when its turn comes
+	row, i := t.scoped(e.Scope)
+	if row == nil {
 		return s, false
 	}
 	outcome := deferred.Duplicate
@@ -73,6 +66,21 @@ func (t *turn) same(e *deferred.Entry) (s deferred.Stored, ok bool) {
 	s = storedOf(outcome, row.Entry)
 	s.Position = t.index.Position(i)
 	return s, true
+}
+
+// scoped returns the row of the entry that has a scope, and the number of its item if it is in a
+// line, or nil if there is none. An unreadable entry is set aside when its turn comes.
+func (t *turn) scoped(scope deferred.Hash) (row *row, i uint32) {
+	var err error
+	if i = t.index.Scoped(scope); i != 0 {
+		row, err = t.row(bucketOpen, t.index.At(i).Seq)
+	} else if id := t.bucket(bucketScopes).Get(scope[:]); id != nil {
+		row, _, err = t.final(deferred.ID(id))
+	}
+	if row == nil || err != nil || row.Scope != scope || row.Unsent() {
+		return nil, 0
+	}
+	return row, i
 }
 
 // final returns the row of a final entry and its place, or nil if there is none.

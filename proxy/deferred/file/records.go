@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"go.etcd.io/bbolt"
@@ -21,7 +22,7 @@ var (
 	bucketDamaged  = []byte("damaged")  // unreadable rows, unchanged
 
 	bucketIDs    = []byte("ids")    // ID: place
-	bucketScopes = []byte("scopes") // Scope: ID
+	bucketScopes = []byte("scopes") // Scope: ID, unless the entry is Unsent
 	bucketForget = []byte("forget") // u64 µs, u64 sequence number: ID
 	bucketTotals = []byte("totals") // u8 state, rule: u64 entries, u64 bytes
 	bucketKept   = []byte("kept")   // client: u64 entries, u64 bytes; client, u64 sequence number: u64 bytes, ID
@@ -226,7 +227,7 @@ func (r records) putAnswer(seq uint64, result *deferred.Result) {
 func (r records) putFinal(row *row, seq uint64) {
 	r.put(bucketOf(row.State), seq, row.append(nil))
 	must(r.bucket(bucketIDs).Put(row.ID[:], place{row.State, seq}.bytes()))
-	if row.Keyed() {
+	if row.Keyed() && !row.Unsent() {
 		must(r.bucket(bucketScopes).Put(row.Scope[:], row.ID[:]))
 	}
 	must(r.bucket(bucketForget).Put(forgetKey(row, seq), row.ID[:]))
@@ -238,7 +239,7 @@ func (r records) putFinal(row *row, seq uint64) {
 func (r records) removeFinal(row *row, seq uint64) {
 	r.remove(bucketOf(row.State), seq)
 	must(r.bucket(bucketIDs).Delete(row.ID[:]))
-	if row.Keyed() {
+	if row.Keyed() && bytes.Equal(r.bucket(bucketScopes).Get(row.Scope[:]), row.ID[:]) {
 		must(r.bucket(bucketScopes).Delete(row.Scope[:]))
 	}
 	must(r.bucket(bucketForget).Delete(forgetKey(row, seq)))

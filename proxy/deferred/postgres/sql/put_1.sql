@@ -45,8 +45,12 @@ BEGIN
     c := numbers[k + 2];
     size := numbers[k + 6];
     IF scopes[i] IS NOT NULL THEN
-      SELECT d.id, d.state, d.line, d.seq, d.due, d.expires, d.print INTO o FROM @schema@.deferred d WHERE d.scope = scopes[i];
-      IF FOUND THEN
+      SELECT d.id, d.state, d.line, d.seq, d.due, d.expires, d.print, d.attempts INTO o FROM @schema@.deferred d WHERE d.scope = scopes[i];
+      IF NOT FOUND THEN
+        NULL;
+      ELSIF o.state IN (4, 6) AND o.attempts = 0 THEN -- it is over and was never sent
+        UPDATE @schema@.deferred d SET scope = NULL WHERE d.id = o.id AND d.state = o.state;
+      ELSE
         told := told || ROW(CASE WHEN o.print = prints[i] THEN 1 ELSE 2 END, 0, o.id, o.state,
           CASE WHEN o.state <= 1 THEN @schema@.deferred_place_1(o.line, o.seq) ELSE 0 END, o.due, o.expires)::@schema@.deferred_told_1;
         CONTINUE;

@@ -35,7 +35,7 @@ CREATE SEQUENCE IF NOT EXISTS @schema@.deferred_token; -- of version 1
 -- Entries. States: 0 waiting, 1 delivering, 2 done, 3 failed, 4 expired, 5 unknown,
 -- 6 cancelled; 7 stands for one that must not be stored any more. until is when a lease passes;
 -- unsent: the lease is of one that has expired, so that nothing is sent; cut is when a delivery
--- was cut off last, if nothing has ended since; parallel is that of its line. Those of type bytea
+-- was cut off last, if nothing has ended since; print without scope: it was stored anew; parallel is that of its line. Those of type bytea
 -- may be encrypted.
 CREATE TABLE IF NOT EXISTS @schema@.deferred (
   id uuid PRIMARY KEY, line uuid NOT NULL, rule text NOT NULL, client uuid, seq int8 NOT NULL, state int8 NOT NULL,

@@ -72,7 +72,7 @@ BEGIN
   ELSIF action = 1 THEN
     WITH o AS MATERIALIZED (
         SELECT s.id, s.state, s.size, nextval('@schema@.deferred_seq') AS seq FROM (
-          SELECT d.id, d.state, d.size FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state BETWEEN 3 AND 5 AND d.request IS NOT NULL ORDER BY d.seq OFFSET 0) s),
+          SELECT d.id, d.state, d.size FROM @schema@.deferred d WHERE d.id = ANY (ids) AND d.state BETWEEN 3 AND 5 AND d.request IS NOT NULL AND (d.scope IS NOT NULL OR d.print IS NULL) ORDER BY d.seq OFFSET 0) s),
       x AS (UPDATE @schema@.deferred d SET state = 0, seq = o.seq, accepted = instant, due = instant, expires = instant + d.expires - d.accepted, attempts = 0,
           result = NULL, answer = NULL, answer_size = 0, size = d.size - d.answer_size, forget = NULL, token = 0
         FROM o WHERE d.id = o.id RETURNING d.rule, d.line, d.client, o.state, o.size, d.state, d.size)

@@ -35,7 +35,7 @@
 
 local VERSION = '1'
 local LEASE = 60 * 1000000
-local WAITING, DELIVERING, DONE, UNKNOWN, CANCELLED = 0, 1, 2, 5, 6
+local WAITING, DELIVERING, DONE, EXPIRED, UNKNOWN, CANCELLED = 0, 1, 2, 4, 5, 6
 local STATES = 7
 
 -- The fields that are returned of an entry; BRIEF without its request and result.

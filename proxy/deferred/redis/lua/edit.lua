@@ -27,6 +27,7 @@ end
 
 local function retry(e)
   if call('HEXISTS', K .. 'e:' .. e.id, 'h') == 0 then return LOST end
+  if e.c ~= '' and call('HGET', K .. 'scopes', e.c) ~= e.id then return STATE end -- it was stored anew
   local at = tonumber(ARGV[5])
   local waits = e.u - e.y
   count(e, -1)
