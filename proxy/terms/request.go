@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"slices"
+	"strings"
 
 	"weir/internal/http1"
 	"weir/internal/share"
@@ -175,13 +176,14 @@ type Request struct {
 }
 
 // Scope returns the scope of the Idempotency-Key: rule, client, method, path and credentials.
-// The client is the rule's key, which is that of the line, or the sender if the rule has none. With
+// The client is the rule's key, which is that of the line, or the sender if the rule has none or the
+// request lacks all of it, which the key has as dashes. With
 // other credentials a request is another one: the target may reject these, and one client must not
 // see the result of another.
 func (r *Request) Scope(rule, line string) deferred.Hash {
 	path, _, _ := bytes.Cut(r.Target, []byte("?"))
 	sender := ""
-	if line == "" {
+	if strings.Trim(line, "-") == "" {
 		sender = r.Client.String()
 	}
 	return digest([]byte(rule), []byte(line), []byte(sender), r.Method, path, r.Key, r.Credentials[:])

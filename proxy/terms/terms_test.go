@@ -255,6 +255,9 @@ func TestDigests(t *testing.T) {
 	if from("192.0.2.1", "l") != from("192.0.2.2", "l") || from("2001:db8::1", "") != from("2001:db8::2", "") {
 		t.Error("the sender is in the scope of a rule with a key, or the host part of its address in that of one without")
 	}
+	if from("192.0.2.1", "-") == from("192.0.2.2", "-") {
+		t.Error("two senders that lack the key have the same scope")
+	}
 	if from("192.0.2.1", "") == from("192.0.2.2", "") || from("192.0.2.1", "") == from("192.0.2.2", "192.0.2.1") {
 		t.Error("two senders have the same scope under a rule without a key")
 	}
