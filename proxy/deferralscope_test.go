@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"weir/internal/testkit"
+	"weir/proxy/store/postgres/postgrestest"
+	"weir/proxy/store/redis/redistest"
 )
 
 // Under a rule without a key, an Idempotency-Key is one client's, with its credentials: another
@@ -40,5 +43,34 @@ func TestDeferralScope(t *testing.T) {
 	}
 	if id := stored("192.0.2.1", "Authorization=right"); id != first {
 		t.Error("the same request is stored twice")
+	}
+}
+
+// A repetition of a request that waits is not sent beside it, although the limit would admit it. It
+// gets the same Location, with each kind of queue, and after the delivery the target's answer.
+func TestDeferralRepeatedWhileWaiting(t *testing.T) {
+	t.Parallel()
+	redis, postgres := redistest.Start(t), postgrestest.Start(t)
+	for _, url := range []string{"file:" + filepath.Join(t.TempDir(), "queue"), "redis://" + redis.Addr(), postgres.URL("weir", "weir")} {
+		s := newShop(t)
+		p := launch(t, append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"), "DEFER_URL", url))
+		p.gets("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":true}`)
+		made := p.stored("Idempotency-Key=k", "kept")
+		live := len(s.got())
+		for range 20 {
+			if status, again := p.order(async+"Idempotency-Key=k", "kept"); status != 202 || again.ID != made.ID {
+				t.Fatalf("%s: repeated, it is answered %d of %s, not of %s", url, status, again.ID, made.ID)
+			}
+			time.Sleep(5 * time.Millisecond) // meanwhile the limit has admitted some of them
+		}
+		if n := len(s.got()); n != live {
+			t.Errorf("%s: %d of the repetitions are sent", url, n-live)
+		}
+		p.gets("POST /config/deferred", 200, "changed", `{"rule":"orders","paused":false}`)
+		p.becomes(made.ID, "done")
+		p.gets("POST /orders X-Shop=a Idempotency-Key=k "+async, 201, "got kept", "kept")
+		if n := len(s.got()); n != live+1 {
+			t.Errorf("%s: it is sent %d times", url, n-live)
+		}
 	}
 }

@@ -96,6 +96,7 @@ var entryCalls = []struct{ function, arguments string }{
 	{"deferred_edit_2", `0, 1, 2, 60000000, '{@}', '', 0, 9, '', '', 0`},
 	{"deferred_pause_1", `'r', true`},
 	{"deferred_read_1", `'@'`},
+	{"deferred_known_1", `'@'`},
 	{"deferred_bar_1", `0, 60000000, '{@}'`},
 	{"deferred_stats_1", ``},
 }

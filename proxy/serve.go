@@ -51,7 +51,7 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 	}
 	w.Finish = p.closeDeferral
 	if p.deferral != nil {
-		w.Defer = p.deferral.Accept
+		w.Defer, w.LookUp = p.deferral.Accept, p.deferral.LookUp
 	}
 	if _, err = wire.Start(w); err != nil {
 		return err

@@ -41,6 +41,9 @@ type Queue interface {
 	// durable. A failed write is retried, so Done may be called late.
 	Settle(now time.Time, s *Settlement)
 
+	// Known reports whether there is an entry with a Scope that is not Unsent: a Put with this Scope
+	// would be answered Duplicate or Conflict. It returns when ctx ends.
+	Known(ctx context.Context, scope Hash) (bool, error)
 	// Read returns an entry with its position in its line, counted from 1, or 0 if it is in none.
 	// The error is ErrNotFound if there is no such entry.
 	Read(ctx context.Context, id ID) (e *Entry, position int, err error)

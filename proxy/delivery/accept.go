@@ -37,8 +37,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 		e.Order, e.Parallel = deferred.OrderNone, t.Parallel
 	}
 	if k.Key != nil {
-		r := terms.Request{Body: e.Body, Client: e.Client(), Wishes: k.Wishes}
-		r.Method, r.Target = requestLine(e.Head)
+		r := requestOf(k)
 		e.Scope, e.Fingerprint = r.Scope(e.Rule, e.Line), r.Fingerprint()
 	}
 	began := time.Now()
@@ -55,6 +54,13 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 		}
 	}
 	q.Put(now, p)
+}
+
+// requestOf returns the parts of a request that identify a repetition. They are borrowed.
+func requestOf(k *exchange.Kept) *terms.Request {
+	r := &terms.Request{Body: k.Body, Client: share.Of(k.Client), Wishes: k.Wishes}
+	r.Method, r.Target = requestLine(k.Head)
+	return r
 }
 
 // repeat reads the target's answer to a request that was stored before, and passes it to done. It is

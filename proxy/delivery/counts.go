@@ -128,6 +128,9 @@ func (c *counts) register(set *metric.Set, d *Dispatcher) {
 		}
 	})
 	set.Gauge("ratelimiter_deferred_bytes", "bytes that stored requests and results take", func() float64 { return float64(d.stats().Bytes) })
+	set.Counter("ratelimiter_deferred_unseen_total",
+		"admitted requests with an Idempotency-Key that were forwarded without being looked up in the queue, for lack of room",
+		d.lookUps.skips)
 	set.Counter("ratelimiter_deferred_evicted_total",
 		"stored requests in final states that were deleted early because their client had more than its share",
 		func() uint64 { return d.stats().Evicted })

@@ -68,6 +68,7 @@ type Dispatcher struct {
 	queue   atomic.Pointer[deferred.Queue] // nil: not open
 	deliver func(*wire.Delivery)
 	intake  intake
+	lookUps lookUps
 	rules   atomic.Pointer[ruleIndex]
 	counts  counts
 	fullLog every.Sparse

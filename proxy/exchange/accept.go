@@ -1,9 +1,6 @@
 package exchange
 
 import (
-	"bytes"
-	"iter"
-
 	"weir/internal/http1"
 	"weir/proxy/refusal"
 )
@@ -20,27 +17,10 @@ func (x *Exchange) accept() refusal.Accept {
 	if x.forward == nil || x.outcome.Own { // an own endpoint's body follows its head without an empty line
 		return x.wants
 	}
-	for value := range values(x.forward, "accept") {
+	for value := range http1.Values(x.forward, "accept") {
 		return refusal.ParseAccept(value)
 	}
 	return refusal.Accept{}
-}
-
-// values yields the values of the fields of a name in a head, which an empty line may follow.
-func values(b []byte, name string) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for {
-			_, after, _ := bytes.Cut(b, []byte("\r\n"))
-			line, _, _ := bytes.Cut(after, []byte("\r\n"))
-			if len(line) == 0 {
-				return
-			}
-			if n := len(name); len(line) > n && line[n] == ':' && http1.EqualFold(line[:n], name) && !yield(bytes.TrimSpace(line[n+1:])) {
-				return
-			}
-			b = after
-		}
-	}
 }
 
 // originBytesMax bounds the Origin that refusals repeat; browsers send none that is longer.

@@ -90,8 +90,8 @@ func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Coun
 		x.queue(now, ans, asked)
 	default:
 		o.Decision = Forwarded
-		x.request.become(requestCollecting)
-		if x.env.Sheds && x.asked == nil {
+		x.pass()
+		if (x.env.Sheds || x.request == requestLooking) && x.asked == nil {
 			x.keepAsked(asked)
 		}
 	}
@@ -117,7 +117,10 @@ func (x *Exchange) HandleWake(now time.Time) {
 	if x.request != requestQueued {
 		return
 	}
-	x.request.become(requestCollecting)
+	if x.pass(); x.request == requestLooking {
+		x.lookUp(now)
+		return
+	}
 	x.admitted(now)
 }
 
@@ -164,6 +167,8 @@ func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	switch x.request {
 	case requestCollecting:
 		x.admitted(now)
+	case requestLooking:
+		x.lookUp(now)
 	case requestDeferring:
 		x.sentRequest() // the delivery writes it again
 		x.beginDeferring(now)

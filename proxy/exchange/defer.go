@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"iter"
 	"net/netip"
 	"time"
@@ -59,8 +58,58 @@ func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
 	}
 	for i := range c.Asked {
 		if d := c.Asked[i].Rule.Defer; d != nil && d.Wants(wanted) {
-			x.deferral = may
+			x.deferral, x.later = may, i
 		}
+	}
+	if x.deferral != deferralNone {
+		_, x.keyed = h.Value(http1.FieldIdempotencyKey)
+	}
+}
+
+// pass admits the request. If it has an Idempotency-Key, it may be stored already: then it must not
+// be sent beside the stored one, and overtake its line.
+func (x *Exchange) pass() {
+	if x.keyed && x.env.Defers {
+		x.request.become(requestLooking)
+	} else {
+		x.request.become(requestCollecting)
+	}
+}
+
+// lookUp requests that the request be looked up in the queue.
+func (x *Exchange) lookUp(now time.Time) {
+	by := &x.asked[x.later]
+	k := &x.env.kept
+	*k = Kept{Rule: by.Rule, Line: by.Key, Client: x.client, Head: x.kept}
+	var fault string
+	if k.Wishes, fault = x.wishesOf(by.Rule); fault != "" {
+		x.known(now, false) // a fault counts only if the request is to be stored
+		return
+	}
+	x.fx.LookUp = k
+}
+
+// HandleKnown handles the result of looking the request up. If it is stored already, what it was
+// charged is given back, and it continues like one that is refused: storing it finds the other.
+func (x *Exchange) HandleKnown(now time.Time, known bool) {
+	x.env.Begin()
+	if x.request == requestLooking { // otherwise its client has disconnected
+		x.known(now, known)
+	}
+}
+
+func (x *Exchange) known(now time.Time, known bool) {
+	if !known {
+		x.request.become(requestCollecting)
+		x.admitted(now)
+	} else {
+		x.leave(x.asked, x.verdict.Mode, x.chargedAt)
+		x.request.become(requestDeferring)
+		x.outcome.Decision = Rejected
+		x.verdict.By = &x.asked[x.later]
+		x.verdict.Rule = x.verdict.By.Rule
+		x.sentRequest() // the delivery writes it again
+		x.beginDeferring(now)
 	}
 }
 
@@ -76,43 +125,10 @@ func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 // keepHead keeps the head of a request that may be stored. A trusted proxy that sent the request
 // is added to X-Forwarded-For, since the delivery's Remote is the client.
 func (x *Exchange) keepHead(h *http1.Head) {
-	x.kept = appendNamed(x.appendReceived(x.env.take(), h), h)
+	x.kept = terms.AppendConnection(x.appendReceived(x.env.take(), h), h, forOwn)
 	if x.Trusted {
 		x.kept = append(appendAddr(append(x.kept, "X-Forwarded-For: "...), x.Remote), "\r\n"...)
 	}
-}
-
-// appendNamed appends a Connection field that names the fields that h's own ones name. These are
-// kept too: rules match them again, and the delivery does not forward them. Each name is listed
-// once, so the list is not longer than what was received.
-func appendNamed(dst []byte, h *http1.Head) []byte {
-	const connection = "Connection: "
-	list := len(dst) + len(connection)
-	for i := range h.Fields {
-		f := &h.Fields[i]
-		switch {
-		case !f.Hop || !forOwn(f.ID):
-		case len(dst) < list:
-			dst = append(append(dst, connection...), f.Name...)
-		case !isListed(dst[list:], f.Name):
-			dst = append(append(dst, ','), f.Name...)
-		}
-	}
-	if len(dst) < list {
-		return dst
-	}
-	return append(dst, "\r\n"...)
-}
-
-// isListed reports whether a name is an element of a list that commas separate.
-func isListed(list, name []byte) bool {
-	for len(list) > 0 {
-		var one []byte
-		if one, list, _ = bytes.Cut(list, []byte(",")); http1.EqualFold(one, name) {
-			return true
-		}
-	}
-	return false
 }
 
 // beginDeferring continues with a request that will be delivered later.
@@ -132,9 +148,12 @@ func (x *Exchange) beginDeferring(now time.Time) {
 func (x *Exchange) keptHead() int { return len(x.kept) - int(x.collected) }
 
 // wishes returns what the client wants for the stored request, and what is wrong with it.
-func (x *Exchange) wishes() (terms.Wishes, string) {
+func (x *Exchange) wishes() (terms.Wishes, string) { return x.wishesOf(x.verdict.Rule) }
+
+// wishesOf is wishes, for storing the request by a rule.
+func (x *Exchange) wishesOf(r *rule.Rule) (terms.Wishes, string) {
 	head := x.kept[:x.keptHead()]
-	return x.verdict.Rule.Defer.Wishes(x.env.Settings.Callbacks, func(name string) iter.Seq[[]byte] { return values(head, name) })
+	return r.Defer.Wishes(x.env.Settings.Callbacks, func(name string) iter.Seq[[]byte] { return http1.Values(head, name) })
 }
 
 // keepBody keeps a piece of the body.

@@ -27,6 +27,9 @@ type Effects struct {
 	Leave *Leave
 	// Store is a refused request to be stored: HandleDeferred follows.
 	Store *Kept
+	// LookUp is an admitted request to be looked up in the queue, without its body: HandleKnown
+	// follows.
+	LookUp *Kept
 	// Report is the outcome of a request that was answered, or given up after a decision.
 	Report *Outcome
 	// Client is sent to the client.

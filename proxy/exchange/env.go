@@ -84,7 +84,8 @@ type Env struct {
 	// Ask asks the store to decide. If it returns true, ans holds the answer; otherwise
 	// HandleAnswer follows.
 	Ask func(now time.Time, x *Exchange, ask *store.Ask, ans *store.Answer) bool
-	// Defers says that refused requests may be stored, see Effects.Store.
+	// Defers says that refused requests may be stored, see Effects.Store, and others looked up, see
+	// Effects.LookUp.
 	Defers bool
 	// Delivery says that the requests are stored ones. They are not stored again, and leave
 	// a part of the limit to live requests. Added are field lines to add to the next request.

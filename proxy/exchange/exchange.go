@@ -60,6 +60,8 @@ type progress struct {
 	origin    []byte           // of the requesting page; nil: none, or refusals do not repeat it
 	theirs    decide.Families  // in which the target's own limits are tighter
 	deferral  deferral
+	keyed     bool   // deferral: it has an Idempotency-Key
+	later     int    // deferral: the index of the rule in asked
 	kept      []byte // the request as it is stored
 	upgrade   string // the requested protocols
 

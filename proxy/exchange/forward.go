@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"math"
-	"strconv"
 	"time"
 
 	"weir/internal/http1"
@@ -37,7 +36,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 	if x.answeredHere(now, h) {
 		return
 	}
-	if h.Method == http1.OPTIONS && forwardsLeft(h) == 0 {
+	if h.Method == http1.OPTIONS && h.MaxForwards() == 0 {
 		x.request.become(requestRefused)
 		return
 	}
@@ -46,10 +45,13 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 		return
 	}
 	switch x.request {
-	case requestAsked, requestQueued:
+	case requestAsked, requestQueued, requestLooking:
 		x.beginForward(h) // the head is not available later
 		if x.deferral != deferralNone {
 			x.keepHead(h)
+		}
+		if x.request == requestLooking {
+			x.lookUp(now)
 		}
 	case requestCollecting:
 		x.beginForward(h)
@@ -80,20 +82,6 @@ func (x *Exchange) answeredHere(now time.Time, h *http1.Head) bool {
 		return false
 	}
 	return true
-}
-
-// forwardsLeft returns the Max-Forwards of h, or -1 if it is missing or invalid (RFC 9110
-// section 7.6.2).
-func forwardsLeft(h *http1.Head) int {
-	v, ok := h.Value(http1.FieldMaxForwards)
-	if !ok || len(v) > 9 {
-		return -1
-	}
-	n, err := strconv.ParseUint(string(v), 10, 31)
-	if err != nil {
-		return -1
-	}
-	return int(n)
 }
 
 // isOwn reports whether a path is that of an own endpoint.
@@ -144,7 +132,7 @@ func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
 	}
 	left := -1
 	if h.Method == http1.OPTIONS {
-		left = forwardsLeft(h)
+		left = h.MaxForwards()
 	}
 	for i := range h.Fields {
 		f := &h.Fields[i]

@@ -35,6 +35,7 @@ const (
 	requestNone       request = iota // its head has not been received
 	requestAsked                     // the limiter has been asked about it
 	requestQueued                    // it is admitted, and waits for its slot
+	requestLooking                   // it is admitted, and the queue is asked whether it is stored already
 	requestRefused                   // it is answered without reading its body
 	requestCollecting                // it is admitted, and its body is collected
 	requestStreaming                 // its body is passed on as it arrives
@@ -52,7 +53,11 @@ var requestSteps = []step[request]{
 	{requestAsked, "it is admitted for a later slot", requestQueued},
 	{requestAsked, "it is refused", requestRefused},
 	{requestAsked, "it is refused, and will be delivered later", requestDeferring},
+	{requestAsked, "it is admitted, and may be stored already", requestLooking},
 	{requestQueued, "its slot has come", requestCollecting},
+	{requestQueued, "its slot has come, and it may be stored already", requestLooking},
+	{requestLooking, "it is not stored", requestCollecting},
+	{requestLooking, "it is stored already", requestDeferring},
 	{requestCollecting, "all of it has been received", requestWhole},
 	{requestCollecting, "it is too large to be collected", requestStreaming},
 	{requestStreaming, "all of it has been received", requestWhole},
@@ -68,7 +73,7 @@ func (r *request) become(to request) { change(r, to, &requestNext, "a request") 
 
 // String names the state.
 func (r request) String() string {
-	return [...]string{"none", "asked", "queued", "refused", "collecting", "streaming", "deferring", "whole", "storing", "left"}[r]
+	return [...]string{"none", "asked", "queued", "looking", "refused", "collecting", "streaming", "deferring", "whole", "storing", "left"}[r]
 }
 
 // An upstream is the state of the upstream connection of an exchange.

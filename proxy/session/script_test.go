@@ -44,6 +44,7 @@ import (
 //	deferrals N                 refused requests may be stored, with bodies of up to N bytes
 //	delivery "lines"            the next request was stored, and gets these field lines
 //	stored OUTCOME              what came of storing a request
+//	known BOOL                  whether a request was found in the queue
 //	client "bytes"              bytes from the client, behind those unread
 //	decided                     the answer that "limit later" held back
 //	acquired new|reused         a connection to the target
@@ -202,6 +203,10 @@ func (p *player) play(line string) {
 	case "stored":
 		p.s.HandleDeferred(p.now, p.stored(arg))
 		p.after()
+	case "known":
+		p.s.HandleKnown(p.now, parsed(p, arg, strconv.ParseBool))
+		p.effects()
+		p.feed()
 	case "rate":
 		p.env.Settings.BodyRateMin = int64(parsed(p, arg, strconv.Atoi))
 	case "max":
@@ -445,6 +450,9 @@ func (p *player) effects() {
 func (p *player) told(fx *Effects) {
 	if fx.Store != nil {
 		p.store(fx.Store)
+	}
+	if k := fx.LookUp; k != nil {
+		fmt.Fprintf(&p.log, "look up for %s, line %q, idempotency key %q\n", k.Rule.ID, k.Line, k.Key)
 	}
 	if fx.Matched != nil {
 		for _, sh := range fx.Matched.Shadows {

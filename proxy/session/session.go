@@ -223,6 +223,12 @@ func (s *Session) HandleWake(now time.Time) {
 	s.readOn(now)
 }
 
+// HandleKnown handles the result of looking up a request in the queue.
+func (s *Session) HandleKnown(now time.Time, known bool) {
+	s.Exchange.HandleKnown(now, known)
+	s.readOn(now)
+}
+
 // HandleExpired is called when the Deadline has passed.
 func (s *Session) HandleExpired(now time.Time) {
 	switch {

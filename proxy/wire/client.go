@@ -161,6 +161,9 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 	if fx.Store != nil {
 		c.store(now, fx.Store)
 	}
+	if fx.LookUp != nil {
+		c.lookUp(now, fx.LookUp)
+	}
 	if fx.Report != nil {
 		c.wrote(now, fx.Report)
 		c.learn(now, fx.Report)

@@ -23,6 +23,10 @@ import (
 // A Defer stores a refused request. It calls stored once with the result, on any goroutine.
 type Defer func(now time.Time, k *exchange.Kept, from *exchange.Peer, stored func(deferred.Stored))
 
+// A LookUp finds out whether a request is stored already. It calls known once with the result, on any
+// goroutine.
+type LookUp func(now time.Time, k *exchange.Kept, known func(bool))
+
 // A Delivery is one attempt to deliver a stored request.
 type Delivery struct {
 	Request  []byte // as its client would send it
@@ -84,6 +88,17 @@ func (c *client) store(now time.Time, k *exchange.Kept) {
 		})
 	})
 	*k = exchange.Kept{} // else it would keep the request in memory until the next one is stored
+}
+
+// lookUp finds out whether an admitted request is stored already.
+func (c *client) lookUp(now time.Time, k *exchange.Kept) {
+	c.side.front.cfg.LookUp(now, k, func(known bool) {
+		c.side.loop.Post(func(now time.Time) {
+			c.s.HandleKnown(now, known)
+			c.apply(now)
+		})
+	})
+	*k = exchange.Kept{}
 }
 
 // askForDelivery is like ask, for deliveries. While the shared store is unavailable and admits

@@ -66,6 +66,7 @@ type Config struct {
 	Access           Access                            // the access log
 	Store            store.Store                       // makes the decisions
 	Defer            Defer                             // stores refused requests; nil if there is no queue
+	LookUp           LookUp                            // looks requests up in the queue; required with Defer
 	Finish           func()                            // returns when deliveries have ended; Drain calls it before it stops the loops; nil if there are none
 	Local            store.Store                       // decides about deliveries while Store admits everything
 	Own              func(f *Front) *service.Endpoints // makes the proxy's own endpoints

@@ -48,6 +48,10 @@ func storedAnew(t *testing.T, p Place) {
 	put := func(want deferred.Outcome, id deferred.ID, state deferred.State) deferred.ID {
 		t.Helper()
 		e := keyed(w.entry("shop"), 1, 1)
+		known, err := w.q.Known(w.ctx, e.Scope)
+		if other, _ := w.q.Known(w.ctx, deferred.Hash{9}); err != nil || other || known != (want == deferred.Duplicate) {
+			t.Fatalf("before it is %s, it is known: %t, another: %t, %v", want, known, other, err)
+		}
 		s := w.put(e, 0)
 		if id == (deferred.ID{}) {
 			id = e.ID
@@ -290,6 +294,7 @@ func closed(t *testing.T, p Place) {
 			_, err := w.q.Renew(ctx, w.now, []deferred.Lease{c.Lease})
 			return err
 		},
+		"known": func(ctx context.Context) error { _, err := w.q.Known(ctx, deferred.Hash{1}); return err },
 		"read":  func(ctx context.Context) error { _, _, err := w.q.Read(ctx, id); return err },
 		"list":  func(ctx context.Context) error { _, err := w.q.List(ctx, deferred.Query{Limit: 1}); return err },
 		"edit":  func(ctx context.Context) error { _, err := w.q.Edit(ctx, w.now, deferred.Edit{ID: id}); return err },

@@ -73,6 +73,24 @@ func (r records) read(id deferred.ID, seq uint64) (*deferred.Entry, error) {
 	return r.whole(row, p.seq)
 }
 
+// Known implements deferred.Queue.
+func (q *Queue) Known(_ context.Context, scope deferred.Hash) (known bool, err error) {
+	q.state.Lock()
+	known = q.index.Scoped(scope) != 0
+	q.state.Unlock()
+	if known {
+		return true, nil
+	}
+	err = q.view(func(r records) error {
+		if id := r.bucket(bucketScopes).Get(scope[:]); id != nil {
+			row, _, err := r.final(deferred.ID(id))
+			known = err == nil && row != nil && !row.Unsent()
+		}
+		return nil
+	})
+	return known, err
+}
+
 // listScan bounds the rows that are read for one page; a page may be shorter than requested.
 const listScan = 50_000
 

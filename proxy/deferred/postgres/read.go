@@ -47,6 +47,18 @@ func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int,
 	return e, position, nil
 }
 
+// Known implements deferred.Queue.
+func (q *Queue) Known(ctx context.Context, scope deferred.Hash) (bool, error) {
+	if err := q.puts.Err(); err != nil {
+		return false, err
+	}
+	f, err := q.ask(ctx, "deferred_known_1", new(postgres.Args).Place(postgres.Place(q.seal.Scope(scope))))
+	if err != nil {
+		return false, err
+	}
+	return f.Int8() > 0, f.Err
+}
+
 // List implements deferred.Queue.
 func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.Page, err error) {
 	after, err := query.Start()

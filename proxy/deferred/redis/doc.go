@@ -45,13 +45,13 @@ var lua embed.FS
 //
 // Immutable after newScripts.
 type scripts struct {
-	put, claim, settle, renew, edit, pause, read, list, stats *redis.Script
+	put, claim, settle, renew, edit, pause, read, list, stats, known *redis.Script
 }
 
 func newScripts() scripts {
 	with := func(name string) *redis.Script { return redis.NewScript(redis.Source(lua, "common", name)) }
 	return scripts{
 		put: with("put"), claim: with("claim"), settle: with("settle"), renew: with("renew"), edit: with("edit"),
-		pause: with("pause"), read: with("read"), list: with("list"), stats: with("stats"),
+		pause: with("pause"), read: with("read"), list: with("list"), stats: with("stats"), known: with("known"),
 	}
 }

@@ -28,6 +28,13 @@ func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int,
 	return e, int(r.int()), nil
 }
 
+// Known implements deferred.Queue.
+func (q *Queue) Known(ctx context.Context, scope deferred.Hash) (bool, error) {
+	name := q.codec.seal.Scope(scope)
+	result, err := q.do(ctx, &ask{script: q.scripts.known, args: []string{digest(name)}})
+	return result == int64(1), err
+}
+
 // List implements deferred.Queue.
 func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.Page, err error) {
 	after, err := query.Start()

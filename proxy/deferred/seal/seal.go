@@ -113,12 +113,15 @@ func (s Sealer) Client(e *deferred.Entry) Name {
 	return s.Digest("client", string(network[:]))
 }
 
+// Scope returns the name of an entry's Scope.
+func (s Sealer) Scope(scope deferred.Hash) Name { return s.Digest("scope", string(scope[:])) }
+
 // Names returns the names of an entry.
 func (s Sealer) Names(e *deferred.Entry) (n Names) {
 	n.Line = s.Digest("line", e.Rule, e.Line)
 	n.Client = s.Client(e)
 	if e.Keyed() {
-		n.Scope, n.Print = s.Digest("scope", string(e.Scope[:])), s.Digest("print", string(e.Fingerprint[:]))
+		n.Scope, n.Print = s.Scope(e.Scope), s.Digest("print", string(e.Fingerprint[:]))
 	}
 	return n
 }

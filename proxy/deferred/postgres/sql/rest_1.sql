@@ -15,6 +15,12 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET e
   FROM (SELECT) x LEFT JOIN @schema@.deferred d ON d.id = which AND d.state < 7
 $$;
 
+-- Whether there is an entry with a scope, except one that is over and was never sent.
+CREATE OR REPLACE FUNCTION @schema@.deferred_known_1(which uuid, OUT known int8)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+  SELECT count(*) FROM @schema@.deferred d WHERE d.scope = which AND NOT (d.state IN (4, 6) AND d.attempts = 0)
+$$;
+
 -- At most most entries of a rule, or all rules if it is empty, that are in a state, without their
 -- requests and answers, from behind a number on.
 CREATE OR REPLACE FUNCTION @schema@.deferred_list_1(which text, chosen int8, behind int8, most int8, OUT entries @schema@.deferred_entry_1[])

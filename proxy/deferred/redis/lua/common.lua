@@ -196,6 +196,17 @@ local function finish(e, state, keepFor, most)
   evict(e, tonumber(most))
 end
 
+-- scoped returns the id of the entry that has a scope, and its fields s, l, w, u, f and a; nil: there
+-- is none, or it is over and was never sent.
+local function scoped(scope)
+  local id = scope ~= '' and call('HGET', K .. 'scopes', scope)
+  local x = id and call('HMGET', K .. 'e:' .. id, 's', 'l', 'w', 'u', 'f', 'a')
+  if not x or not x[1] then return nil end
+  local state = tonumber(x[1])
+  if (state == EXPIRED or state == CANCELLED) and tonumber(x[6]) == 0 then return nil end
+  return id, x
+end
+
 -- heads returns the entries of a line that may be claimed: the first that are not, of as many
 -- as may be delivering. What the server has lost is left out.
 local function heads(line, parallel)

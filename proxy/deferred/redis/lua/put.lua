@@ -29,16 +29,12 @@ local function bound(e, perKey, follows)
   return 0
 end
 
--- same returns what is told about an entry that has e's scope already; nil: there is none, or it is
--- over and was never sent.
+-- same returns what is told about an entry that has e's scope already; nil: there is none.
 local function same(e)
-  local id = e.c ~= '' and call('HGET', K .. 'scopes', e.c)
-  local x = id and call('HMGET', K .. 'e:' .. id, 's', 'l', 'w', 'u', 'f', 'a')
-  if not x or not x[1] then return nil end
-  local state = tonumber(x[1])
-  if (state == EXPIRED or state == CANCELLED) and tonumber(x[6]) == 0 then return nil end
+  local id, x = scoped(e.c)
+  if not id then return nil end
   local rank = call('ZRANK', K .. 'q:' .. x[2], id)
-  return {x[5] == e.f and DUPLICATE or CONFLICT, 0, id, state, rank and rank + 1 or 0, num(tonumber(x[3]) - now), x[4]}
+  return {x[5] == e.f and DUPLICATE or CONFLICT, 0, id, tonumber(x[1]), rank and rank + 1 or 0, num(tonumber(x[3]) - now), x[4]}
 end
 
 local function dueOf(line)

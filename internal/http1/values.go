@@ -1,0 +1,38 @@
+package http1
+
+import (
+	"bytes"
+	"iter"
+	"strconv"
+)
+
+// Values yields the values of the fields of a name in a head, which an empty line may follow.
+func Values(b []byte, name string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for {
+			_, after, _ := bytes.Cut(b, []byte("\r\n"))
+			line, _, _ := bytes.Cut(after, []byte("\r\n"))
+			if len(line) == 0 {
+				return
+			}
+			if n := len(name); len(line) > n && line[n] == ':' && EqualFold(line[:n], name) && !yield(bytes.TrimSpace(line[n+1:])) {
+				return
+			}
+			b = after
+		}
+	}
+}
+
+// MaxForwards returns the Max-Forwards of h, or -1 if it is missing or invalid (RFC 9110
+// section 7.6.2).
+func (h *Head) MaxForwards() int {
+	v, ok := h.Value(FieldMaxForwards)
+	if !ok || len(v) > 9 {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(v), 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
