@@ -393,7 +393,9 @@ func TestDeferralAdvertise(t *testing.T) {
 	}
 }
 
-// Of a large answer the beginning is kept: status and result say so, at both ports.
+// Of a large answer the beginning is kept: status and result say so. The state is shown at both
+// ports, what the target has answered only to clients: on the operators' origin it could act for
+// them.
 func TestDeferralTruncated(t *testing.T) {
 	s, admin := newShop(t), testkit.FreePort(t)
 	p := launch(t, append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, result: {bytes: 6}"), "ADMIN_PORT", admin))
@@ -403,26 +405,31 @@ func TestDeferralTruncated(t *testing.T) {
 		id = made.ID
 		return status == 202
 	})
-	for _, addr := range []string{p.addr, "127.0.0.1:" + admin} {
-		ask := func(path string) (res *http.Response, body string) {
-			r, _ := http.NewRequest("GET", "http://"+addr+"/deferred/"+id+path, nil)
-			r.Header.Set("X-Shop", "a")
-			res = testkit.Must(http.DefaultClient.Do(r))(t)
-			defer res.Body.Close()
-			text, err := io.ReadAll(res.Body)
-			if err != nil {
-				t.Errorf("at %s: %q, %v", addr, text, err)
-			}
-			return res, string(text)
+	ask := func(addr, path string) (res *http.Response, body string) {
+		r, _ := http.NewRequest("GET", "http://"+addr+"/deferred/"+id+path, nil)
+		r.Header.Set("X-Shop", "a")
+		res = testkit.Must(http.DefaultClient.Do(r))(t)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Errorf("at %s: %q, %v", addr, text, err)
 		}
-		testkit.Eventually(t, "it is done", func() bool { _, text := ask(""); return strings.Contains(text, `"done"`) })
-		if _, text := ask(""); !strings.Contains(text, `"bytes":9,"truncated":true`) {
+		return res, string(text)
+	}
+	for _, addr := range []string{p.addr, "127.0.0.1:" + admin} {
+		testkit.Eventually(t, "it is done", func() bool { _, text := ask(addr, ""); return strings.Contains(text, `"done"`) })
+		if _, text := ask(addr, ""); !strings.Contains(text, `"bytes":9,"truncated":true`) {
 			t.Errorf("at %s: %s", addr, text)
 		}
-		res, text := ask("/result")
-		if res.StatusCode != 201 || text != "got or" || res.Header.Get("X-Weir-Truncated") != "9" || res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
-			t.Errorf("at %s: %d %v %q", addr, res.StatusCode, res.Header, text)
-		}
+	}
+	res, text := ask(p.addr, "/result")
+	h := res.Header
+	if res.StatusCode != 201 || text != "got or" || h.Get("X-Weir-Truncated") != "9" || h.Get("Cache-Control") != "no-store" ||
+		h.Get("Content-Type") != "text/plain; charset=utf-8" || h.Get("Content-Security-Policy") != "sandbox" || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("at the data port: %d %v %q", res.StatusCode, h, text)
+	}
+	if res, text = ask("127.0.0.1:"+admin, "/result"); res.StatusCode != 421 || !strings.Contains(text, "the port for clients") || strings.Contains(text, "got") {
+		t.Errorf("at the port for operators: %d %q", res.StatusCode, text)
 	}
 }
 

@@ -63,7 +63,7 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 		}
 		ctx, stop := context.WithCancel(ctx)
 		p.socks.stopAdmin = stop
-		go serveAdmin(ctx, p.Env, l, own)
+		go serveAdmin(ctx, p.Env, l, own.ForOperators())
 	}
 	p.report()
 	p.Health.SetReady(true)

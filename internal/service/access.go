@@ -11,6 +11,13 @@ type Endpoint struct {
 	Query string
 }
 
+// resultPattern is the endpoint that answers with what a target has answered.
+const resultPattern = "GET /deferred/{id}/result"
+
+// Foreign reports whether the answer is content of clients or targets, which a browser may run
+// as a page of this origin. Such an endpoint is not on a port for operators.
+func (e Endpoint) Foreign() bool { return e.Pattern == resultPattern }
+
 // OwnEndpoints lists the own endpoints of all programs. An endpoint is guarded if it
 // starts, stops or changes something, including what was learned, or if it reveals clients,
 // credentials or addresses of the network behind the program. An endpoint that is not in
@@ -42,7 +49,7 @@ func OwnEndpoints() []Endpoint {
 		{"proxy", "POST /config/deferred/{id}", guarded, ""},
 		{"proxy", "GET /config/deferred/page", open, ""}, // uses the guarded endpoints
 		{"proxy", "GET /deferred/{id}", open, "*"},       // answers only clients with the key that the request was counted under
-		{"proxy", "GET /deferred/{id}/result", open, "*"},
+		{"proxy", resultPattern, open, "*"},
 		{"proxy", "DELETE /deferred/{id}", open, "*"},
 		{"proxy", "POST /reload", guarded, ""},
 

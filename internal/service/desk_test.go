@@ -76,16 +76,17 @@ func TestDeskReplies(t *testing.T) {
 			t.Errorf("%q:\nhave %s\nwant %s", raw, have, want)
 		}
 	}
-	const jsonType = `[["Content-Type" "application/json"]]`
+	const nosniff = `["X-Content-Type-Options" "nosniff"]]`
+	const jsonType = `[["Content-Type" "application/json"] ` + nosniff
 	f("POST /echo/me HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
-		`201 [["Content-Type" "text/plain; charset=utf-8"] ["X-A" "1"] ["X-B" "2"] ["X-B" "3"]] me h 10.0.0.1:5 abc <nil>`)
-	f("GET /empty HTTP/1.1\r\nHost: h\r\n\r\n", `200 [] `)
-	f("GET /none HTTP/1.1\r\nHost: h\r\n\r\n", `204 [] `)
+		`201 [["Content-Type" "application/octet-stream"] ["X-A" "1"] ["X-B" "2"] ["X-B" "3"] `+nosniff+` me h 10.0.0.1:5 abc <nil>`)
+	f("GET /empty HTTP/1.1\r\nHost: h\r\n\r\n", `200 [`+nosniff+" ")
+	f("GET /none HTTP/1.1\r\nHost: h\r\n\r\n", `204 [`+nosniff+" ")
 	f("GET /json HTTP/1.0\r\n\r\n", "202 "+jsonType+" 5\n")
 	f("GET http://h/json HTTP/1.1\r\nHost: h\r\n\r\n", "202 "+jsonType+" 5\n")
 	f("GET /gone HTTP/1.1\r\nHost: h\r\n\r\n", "404 "+jsonType+` {"error":"not found: /gone"}`+"\n")
-	f("GET /panic HTTP/1.1\r\nHost: h\r\n\r\n", "500 "+jsonType+` {"error":"internal error"}`+"\n")
-	f("GET /json HTTP/1.1\r\nHost", "400 "+jsonType+` {"error":"the request cannot be read"}`+"\n")
+	f("GET /panic HTTP/1.1\r\nHost: h\r\n\r\n", "500 "+`[["Content-Type" "application/json"]]`+` {"error":"internal error"}`+"\n")
+	f("GET /json HTTP/1.1\r\nHost", "400 "+`[["Content-Type" "application/json"]]`+` {"error":"the request cannot be read"}`+"\n")
 	f("GET /json HTTP/1.1\r\nHost: h\r\n\r\n", "202 "+jsonType+" 5\n") // it lives on
 	if n := strings.Count(logged.String(), "ERROR Desk - Panic while answering value=oh stack="); n != 1 {
 		t.Errorf("the panic is logged %d times: %s", n, logged.String())

@@ -73,8 +73,23 @@ func (o *Endpoints) HandleJSON(pattern string, h func(w http.ResponseWriter, r *
 	})
 }
 
-// ServeHTTP implements http.Handler.
+// ForOperators returns the endpoints without those whose answers are content of clients or
+// targets: a script in such an answer could use all other endpoints on behalf of an operator
+// whose browser shows it.
+func (o *Endpoints) ForOperators() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := o.mux.Handler(r); o.known[pattern].Foreign() {
+			WriteError(w, http.StatusMisdirectedRequest, errors.New(
+				"this port is for operators and does not show what targets have answered; allowed: the same path on the port for clients"))
+			return
+		}
+		o.ServeHTTP(w, r)
+	})
+}
+
+// ServeHTTP implements http.Handler. Browsers take no answer for anything but its Content-Type.
 func (o *Endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	own, pattern := o.mux.Handler(r)
 	if pattern != "" {
 		o.mux.ServeHTTP(w, r)

@@ -266,3 +266,31 @@ func TestWriteJSONPlainly(t *testing.T) {
 		t.Errorf("have %s", have)
 	}
 }
+
+// On a port for operators no endpoint answers with what clients or targets have written; on any
+// port the answers of others are of the type that they declare.
+func TestForOperators(t *testing.T) {
+	own := NewEndpoints(env())
+	for _, one := range OwnEndpoints() {
+		if one.Foreign() || one.Pattern == "GET /deferred/{id}" {
+			own.HandleFunc(one.Pattern, func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, http.StatusOK, "from a target") })
+		}
+	}
+	for _, f := range []struct {
+		target                  string
+		everybody, forOperators int
+	}{{"/deferred/1", 200, 200}, {"/deferred/1/result", 200, 421}, {"/deferred/1/result?a=b", 200, 421}, {"/none", 404, 404}, {"/actuator/health", 200, 200}} {
+		for _, method := range []string{"GET", "HEAD"} {
+			open, closed := request(own, method, f.target), request(own.ForOperators(), method, f.target)
+			if open.Code != f.everybody || closed.Code != f.forOperators {
+				t.Errorf("%s %s is answered %d and %d, want %d and %d", method, f.target, open.Code, closed.Code, f.everybody, f.forOperators)
+			}
+			if f.everybody != f.forOperators && strings.Contains(closed.Body.String(), "from a target") {
+				t.Errorf("%s is answered %s", f.target, closed.Body)
+			}
+			if got := open.Header().Get("X-Content-Type-Options"); got != "nosniff" {
+				t.Errorf("%s has X-Content-Type-Options %q", f.target, got)
+			}
+		}
+	}
+}

@@ -238,28 +238,6 @@ func (d *Dispatcher) status(ctx context.Context, w http.ResponseWriter, e *defer
 	service.WriteJSON(w, http.StatusOK, t)
 }
 
-// result answers with the target's answer.
-func (d *Dispatcher) result(_ context.Context, w http.ResponseWriter, e *deferred.Entry, position int) {
-	switch {
-	case !e.State.Final():
-		w.Header().Set("Retry-After", retrySeconds(e))
-		service.WriteJSON(w, http.StatusTooEarly, shownOf(e, position))
-	case e.State != deferred.Done || e.Result == nil:
-		service.WriteJSON(w, http.StatusGone, shownOf(e, position))
-	default:
-		for _, f := range fieldsOf(e.Result.Head) {
-			if f[0] = http.CanonicalHeaderKey(f[0]); f[0] != "Content-Length" && f[0] != "Cache-Control" { // the stored body may be only a part
-				w.Header().Add(f[0], f[1])
-			}
-		}
-		if e.Result.Truncated {
-			w.Header().Set("X-Weir-Truncated", fmt.Sprint(e.Result.Bytes))
-		}
-		w.WriteHeader(e.Result.Status)
-		_, _ = w.Write(e.Result.Body) // cannot fail: w is in memory
-	}
-}
-
 // cancel removes a request from its line.
 func (d *Dispatcher) cancel(ctx context.Context, w http.ResponseWriter, e *deferred.Entry, _ int) {
 	_, err := d.opened().Edit(ctx, time.Now(), deferred.Edit{Action: deferred.Cancel, ID: e.ID, Result: resultOf(e, nil)})

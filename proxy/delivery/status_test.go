@@ -69,11 +69,45 @@ func TestResultHasNoRequestLine(t *testing.T) {
 	e := &deferred.Entry{State: deferred.Done, Result: &deferred.Result{Status: 200, Head: head}}
 	w := httptest.NewRecorder()
 	new(Dispatcher).result(t.Context(), w, e, 0)
-	if got := fmt.Sprint(w.Header()); got != "map[X-A:[b: c]]" {
+	if got := fmt.Sprint(w.Header()); got != "map[Content-Security-Policy:[sandbox] X-A:[b: c] X-Content-Type-Options:[nosniff]]" {
 		t.Errorf("the answer has the fields %q", got)
 	}
 	if got := fmt.Sprint(shownOf(e, 0).Result.Fields); got != "[[X-A b: c]]" {
 		t.Errorf("the fields are shown as %q", got)
+	}
+}
+
+// What a target has answered is of the type that it has declared, and no page of this origin.
+func TestResultIsNoPage(t *testing.T) {
+	t.Parallel()
+	const page = "<script>alert(1)</script>"
+	for _, f := range []struct{ fields, kind, disposition string }{
+		{"", "application/octet-stream", "attachment"},
+		{"Content-Type: text/html\r\n", "text/html", "attachment"},
+		{"Content-Type: image/svg+xml\r\n", "image/svg+xml", "attachment"},
+		{"Content-Type: text/html, text/plain\r\n", "text/html, text/plain", "attachment"},
+		{"Content-Type: text/plain\r\nContent-Type: text/html\r\n", "application/octet-stream", "attachment"},
+		{"Content-Type: text/html\r\nContent-Disposition: inline\r\n", "text/html", "attachment"},
+		{"Content-Type: text/html\r\nContent-Disposition: attachment; filename=a.html\r\n", "text/html", "attachment; filename=a.html"},
+		{"Content-Type: text/html\r\nContent-Disposition: attachment\r\nContent-Disposition: inline\r\n", "text/html", "attachment"},
+		{"Content-Type: text/plain; charset=utf-8\r\n", "text/plain; charset=utf-8", ""},
+		{"content-type: Application/JSON\r\n", "Application/JSON", ""},
+		{"Content-Type: application/problem+json\r\n", "application/problem+json", ""},
+		{"Content-Type: text/plain\r\nContent-Security-Policy: default-src *\r\nX-Content-Type-Options: none\r\n", "text/plain", ""},
+	} {
+		e := &deferred.Entry{State: deferred.Done, Result: &deferred.Result{Status: 200, Head: []byte("POST / HTTP/1.1\r\n" + f.fields), Body: []byte(page)}}
+		w := httptest.NewRecorder()
+		new(Dispatcher).result(t.Context(), w, e, 0)
+		h := w.Header()
+		if got := h.Get("Content-Type"); got != f.kind || len(h["Content-Type"]) != 1 || w.Body.String() != page {
+			t.Errorf("%q has the types %q, want %q", f.fields, h["Content-Type"], f.kind)
+		}
+		if got := h.Values("Content-Disposition"); strings.Join(got, "|") != f.disposition {
+			t.Errorf("%q has the disposition %q, want %q", f.fields, got, f.disposition)
+		}
+		if fmt.Sprint(h["Content-Security-Policy"], h["X-Content-Type-Options"]) != "[sandbox] [nosniff]" {
+			t.Errorf("%q has the policies %q and %q", f.fields, h["Content-Security-Policy"], h["X-Content-Type-Options"])
+		}
 	}
 }
 
