@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/advisor/series"
+	"weir/internal/mask"
 )
 
 const (
@@ -71,7 +72,7 @@ func (s Source) piece(ctx context.Context, p piece) ([]series.Row, error) {
 	rows, err := s.ask(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("load history from %s to %s from %s: %w",
-			p.from.UTC().Format(time.RFC3339), p.to.UTC().Format(time.RFC3339), s.URL.Redacted(), err)
+			p.from.UTC().Format(time.RFC3339), p.to.UTC().Format(time.RFC3339), mask.URLs(s.URL.String()), err)
 	}
 	kept, last := rows[:0], p.from
 	for _, r := range rows {

@@ -125,7 +125,7 @@ func TestAway(t *testing.T) {
 	if rows, err := s.Load(t.Context(), noon, time.Time{}); err == nil || len(rows) != 1 || rows[0].Rate != 3 {
 		t.Errorf("rows %v, %v", rows, err)
 	}
-	s.URL = &url.URL{Scheme: "http", Host: testkit.FreeAddr(t), User: url.UserPassword("u", "secret")}
+	s.URL = &url.URL{Scheme: "http", Host: testkit.FreeAddr(t), User: url.UserPassword("u", "secret"), RawQuery: "token=secret"}
 	_, err := s.Load(t.Context(), noon, time.Time{})
 	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("a server that is away: %v", err)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/internal/mask"
 )
 
 // Settings is the list of a program's settings and where their values are stored. Each
@@ -63,7 +65,7 @@ func (e *SettingError) Error() string {
 	problem := strings.TrimPrefix(e.Problem, quoted+" ")
 	problem = strings.TrimSuffix(strings.TrimSuffix(problem, ", is "+quoted), ", is "+e.Value)
 	problem = strings.NewReplacer(": "+e.Value+": ", ": ", " "+e.Value+": ", ": ").Replace(problem)
-	s := maskURL(e.Name + ": " + quoted + " " + problem)
+	s := mask.URLs(e.Name + ": " + quoted + " " + problem)
 	if e.Allowed != "" {
 		s += "; allowed: " + e.Allowed
 	}
@@ -242,7 +244,7 @@ func (s *Settings) changed() []any {
 		case g.secret:
 			pairs = append(pairs, g.name, "***")
 		default:
-			pairs = append(pairs, g.name, maskURL(g.text))
+			pairs = append(pairs, g.name, mask.URLs(g.text))
 		}
 	}
 	return pairs
@@ -283,19 +285,4 @@ func flagName(setting string) string {
 func (g *setting) record(text string) error {
 	g.given, g.text = true, text
 	return nil
-}
-
-// maskURL hides the user and password of every URL in text.
-func maskURL(text string) string {
-	const scheme = "://"
-	at := strings.Index(text, scheme)
-	if at < 0 {
-		return text
-	}
-	at += len(scheme)
-	end := at + strings.IndexAny(text[at:]+"/", "/?#, ")
-	if i := strings.LastIndexByte(text[at:end], '@'); i >= 0 {
-		return text[:at] + "***" + text[at+i:end] + maskURL(text[end:])
-	}
-	return text[:end] + maskURL(text[end:])
 }

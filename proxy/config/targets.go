@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/url"
 	"strings"
+
+	"weir/internal/mask"
 )
 
 // A Target is a target named in the settings.
@@ -47,18 +49,19 @@ func TargetsOf(urls []string) (list []Target, index int, err error) {
 
 func parseTarget(text string) (Target, error) {
 	u, err := url.Parse(text)
+	shown := mask.URLs(text)
 	switch {
 	case err != nil || u.Host == "":
-		return Target{}, fmt.Errorf("%q is not a URL", text)
+		return Target{}, fmt.Errorf("%q is not a URL", shown)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return Target{}, fmt.Errorf("%q does not begin with http:// or https://", text)
+		return Target{}, fmt.Errorf("%q does not begin with http:// or https://", shown)
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return Target{}, fmt.Errorf("%q has more than host and port", text)
+		return Target{}, fmt.Errorf("%q has more than host and port", shown)
 	}
 	usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	port := cmp.Or(u.Port(), usual)
 	if u.Hostname() == "" || !validPort(port) {
-		return Target{}, fmt.Errorf("%q has no host, or a port that is not from 1 to 65535", text)
+		return Target{}, fmt.Errorf("%q has no host, or a port that is not from 1 to 65535", shown)
 	}
 	addr := net.JoinHostPort(u.Hostname(), port)
 	t := Target{URL: u.Scheme + "://" + addr, Addr: addr, Host: addr, Name: u.Hostname(), Secure: u.Scheme == "https"}

@@ -106,3 +106,22 @@ func kill(t *testing.T, q deferred.Queue, errors ...string) {
 		}
 	}
 }
+
+// A client's secret in the URL that it wants to be called back at is not shown to operators.
+func TestCallbackIsMasked(t *testing.T) {
+	t.Parallel()
+	c := newCalling(t)
+	c.starts(0)
+	if err := c.d.opened().Pause(t.Context(), "orders", true); err != nil {
+		t.Fatal(err)
+	}
+	c.accepts("https://nobody.test/paid?token=s3cr3t")
+	r := httptest.NewRequest("GET", "/config/deferred", nil)
+	l, err := c.d.list(httptest.NewRecorder(), r)
+	if err != nil || len(l.(*listing).Entries) != 1 {
+		t.Fatalf("listed %+v, %v", l, err)
+	}
+	if got := l.(*listing).Entries[0].Callback.URL; got != "https://nobody.test/paid?token=***" {
+		t.Errorf("the URL is shown as %s", got)
+	}
+}
