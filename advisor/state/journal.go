@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"strconv"
+
+	"weir/internal/ownfile"
 )
 
 const (
@@ -90,7 +92,7 @@ type journal struct {
 // creates the named file if there is none.
 func (j *journal) write(name string, lines []byte, last uint64) error {
 	if j.file == nil {
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		f, err := ownfile.Open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/ownfile"
 	"weir/internal/watch"
 )
 
@@ -57,7 +58,7 @@ func Open(now time.Time, path string) (*Store, *Found, error) {
 	} else if err == nil && !stat.Mode().IsRegular() {
 		return nil, nil, fmt.Errorf("open state %s: is not a regular file", path)
 	}
-	lock, err := os.OpenFile(path+".lock", os.O_WRONLY|os.O_CREATE, 0o600)
+	lock, err := ownfile.Open(path+".lock", os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open state %s: %w", path, err)
 	}
@@ -249,7 +250,7 @@ func (s *Store) journals() ([]string, error) {
 // complete.
 func replace(name string, data []byte) error {
 	temp := name + ".tmp" // one is enough, since path is locked
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := ownfile.Open(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

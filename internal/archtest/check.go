@@ -60,8 +60,9 @@ func (f *findings) checkPackage(p *pkg) {
 		return
 	}
 	f.checkImports(p, own)
+	info := f.resolve(p)
+	f.checkFiles(p, info)
 	if own <= machines {
-		info := f.resolve(p)
 		f.checkPurity(p, own, info)
 		f.checkVariables(p, own, info)
 	}

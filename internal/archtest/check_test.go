@@ -114,6 +114,23 @@ func TestPurity(t *testing.T) {
 	}
 }
 
+func TestFiles(t *testing.T) {
+	f := func(dir, body, want string) {
+		t.Helper()
+		expect(t, want, code(dir, body))
+	}
+	f("proxy/wire", "import \"os\"\nvar _, _ = os.Open(\"\")", "")
+	f("proxy/wire", "import system \"os\"\nvar _ = system.Chmod(\"\", 0)", "os.Chmod follows the links of other users: use internal/ownfile")
+	for _, name := range creating {
+		body := "import \"os\"\nvar _ = os." + name
+		f("proxy/wire", body, "os."+name+" follows the links")
+		f("internal/journal", body, "os."+name+" follows the links")
+		f(fileOpener, body, "")
+		f("bench/rig", body, "")
+		f("internal/testkit", body, "")
+	}
+}
+
 func TestVariables(t *testing.T) {
 	f := func(body, want string) {
 		t.Helper()

@@ -32,7 +32,7 @@ var layers = []struct {
 	dirs  string // separated by spaces
 }{
 	{mains, "proxy loadgen target advisor bench"},
-	{rim, "internal/admit internal/archtest internal/certs internal/every internal/freeport internal/journal internal/loop internal/metric internal/pump internal/relay internal/service internal/watch"},
+	{rim, "internal/admit internal/archtest internal/certs internal/every internal/freeport internal/journal internal/loop internal/metric internal/ownfile internal/pump internal/relay internal/service internal/watch"},
 	{rim, "proxy/accesslog proxy/admin proxy/adaptive proxy/budget proxy/callback/post proxy/config proxy/counts proxy/decision proxy/delivery proxy/deferred/file proxy/deferred/postgres proxy/deferred/redis proxy/gates proxy/handover proxy/recall proxy/roster proxy/store/* proxy/tally proxy/traffic proxy/wire"},
 	{rim, "loadgen/control loadgen/drive loadgen/plan loadgen/report"},
 	{rim, "target/serve"},

@@ -6,8 +6,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/DeRuina/timberjack"
+
+	"weir/internal/ownfile"
 )
 
 const (
@@ -53,18 +56,20 @@ func Open(c Config, stdout io.Writer) (*Journal, error) {
 func (j *Journal) Logger() *slog.Logger { return slog.New(j.handler) }
 
 // Reopen opens the file by its name again, which creates a new one after logrotate has
-// renamed it. If that fails, the log continues in the previous file.
+// renamed it. If that fails, the log continues in the previous file. The file is not rotated in
+// a folder in which another user could put a symbolic link in the place of the new file.
 func (j *Journal) Reopen() error {
 	// The rotating writer opens the file when it writes the first line. Opening it here
 	// reports an error now.
-	f, err := os.OpenFile(j.name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
-	if err == nil {
-		err = f.Close()
-	}
+	f, err := ownfile.Open(j.name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
 	if err != nil {
 		return err
 	}
-	file := &timberjack.Logger{Filename: j.name, MaxSize: FileMegabytes, MaxBackups: filesKept}
+	file := io.WriteCloser(f)
+	if ownfile.Guarded(filepath.Dir(j.name)) {
+		_ = f.Close() // nothing was written
+		file = &timberjack.Logger{Filename: j.name, MaxSize: FileMegabytes, MaxBackups: filesKept}
+	}
 	j.out.setFile(file)
 	j.Close()
 	j.file = file

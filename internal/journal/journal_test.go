@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -146,5 +148,28 @@ func TestLogFileThatCannotBeWritten(t *testing.T) {
 	const lost = "ERROR Log - LOG_FILE cannot be written: lines are lost there until it can reason=\"no space left on device\"\n"
 	if n := strings.Count(stdout.String(), lost); n != 2 || strings.Count(stdout.String(), "\n") != 6 || strings.Count(kept.String(), "\n") != 1 {
 		t.Errorf("stdout has %d complaints, want 2, and kept is %q:\n%s", n, kept.String(), stdout.String())
+	}
+}
+
+// A link of another user is not written to, and in a folder of another user, who could plant one
+// at any time, the file is not rotated.
+func TestLogFileOfOthers(t *testing.T) {
+	folder := t.TempDir()
+	name := filepath.Join(folder, "log")
+	testkit.Planted(t, name)
+	if _, err := Open(Config{File: name, Format: "text", Level: "info"}, io.Discard); err == nil || !strings.Contains(err.Error(), "is a symbolic link of user") {
+		t.Errorf("a link of another user: %v", err)
+	}
+	if err := errors.Join(os.Remove(name), os.Chown(folder, testkit.Nobody, -1)); err != nil {
+		t.Fatal(err)
+	}
+	j := testkit.Must(Open(Config{File: name, Format: "text", Level: "info"}, io.Discard))(t)
+	defer j.Close()
+	line := strings.Repeat("x", 1<<20)
+	for range FileMegabytes + 1 {
+		j.Logger().Info(line)
+	}
+	if all, err := os.ReadDir(folder); err != nil || len(all) != 1 {
+		t.Errorf("there are %v, %v", all, err)
 	}
 }

@@ -278,7 +278,7 @@ func (c *common) register(s *Settings, port int) {
 	}
 	s.Enum(&c.log.Level, "LOG_LEVEL", "info", []string{"debug", "info", "warn", "error"}, "minimum level of log lines")
 	s.Enum(&c.log.Format, "LOG_FORMAT", "text", []string{"text", "json"}, "format of log lines")
-	s.String(&c.log.File, "LOG_FILE", "", "file to write the log to in addition to stdout, rotated at 10 MB")
+	s.String(&c.log.File, "LOG_FILE", "", "file to write the log to in addition to stdout, rotated at 10 MB unless another user may change its folder")
 }
 
 // openLog sets up the log, without LOG_FILE if that cannot be written.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/ownfile"
 	"weir/internal/service"
 	"weir/loadgen/record"
 	"weir/loadgen/report"
@@ -41,7 +42,7 @@ func (to Outputs) create() (outputs, error) {
 			continue
 		}
 		var err error
-		if *f.file, err = os.Create(f.name); err != nil {
+		if *f.file, err = ownfile.Open(f.name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666); err != nil {
 			o.close()
 			return o, &service.SettingError{Name: f.setting, Value: f.name, Problem: "cannot be written: " + err.Error()}
 		}

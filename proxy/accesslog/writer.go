@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"weir/internal/ownfile"
 )
 
 // Stdout is the name of a log on standard output.
@@ -69,7 +71,7 @@ func Check(name string) error {
 	if name == Stdout {
 		return nil
 	}
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	f, err := ownfile.Open(name, os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err == nil {
 		return f.Close()
 	}
@@ -84,7 +86,7 @@ func open(name string) (io.WriteCloser, error) {
 	if name == Stdout {
 		return standard{}, nil
 	}
-	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o640)
+	return ownfile.Open(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o640)
 }
 
 // standard is standard output, which is never closed.

@@ -148,3 +148,15 @@ func TestStalledReader(t *testing.T) {
 		}
 	}
 }
+
+// A link of another user is not written to.
+func TestPlantedLink(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "access.log")
+	testkit.Planted(t, name)
+	if err := Check(name); err == nil {
+		t.Error("a link of another user passes the check")
+	}
+	if _, err := Open(name, 1, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a link of another user is opened")
+	}
+}

@@ -6,13 +6,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/ownfile"
 	"weir/proxy/deferred"
 )
 
 // lockPath marks a file as used by this process until unlock of the returned file: path.lock, since
 // the marked file may be replaced. The error is deferred.ErrInUse if another process has locked it.
 func lockPath(path string) (*os.File, error) {
-	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, fileMode)
+	f, err := ownfile.Open(path+".lock", os.O_CREATE|os.O_RDWR, fileMode)
 	if err != nil {
 		return nil, err
 	}

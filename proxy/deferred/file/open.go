@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
+	"weir/internal/ownfile"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/inbox"
 	"weir/proxy/deferred/lines"
@@ -151,7 +153,7 @@ func openFile(path string, opened **os.File) (db *bbolt.DB, err error) {
 		ReadOnly: opened == nil, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
 		InitialMmapSize: mapBytes, Timeout: lockTimeout, NoStatistics: true,
 		OpenFile: func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
-			f, err = os.OpenFile(name, flag, mode)
+			f, err = ownfile.Open(name, flag, mode)
 			return f, err
 		},
 	}
@@ -171,22 +173,30 @@ func openFile(path string, opened **os.File) (db *bbolt.DB, err error) {
 // lockTimeout is how long bbolt waits for its own lock, which only other tools hold.
 const lockTimeout = 100 * time.Millisecond
 
+// keepPrivate gives a file the mode fileMode.
+func keepPrivate(path string) error {
+	f, err := ownfile.Open(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return cmp.Or(err, errors.New("is not a regular file"))
+	}
+	return ownfile.Keep(f, fileMode)
+}
+
 // prepare ensures that all pages of the file are readable, that it is written with the key, and
 // that a large file is not mostly free.
 func (q *Queue) prepare() error {
 	_ = os.Remove(q.cfg.Path + suffixNew) // left by a crash
 	_ = os.Remove(q.cfg.Path + suffixTry) // left by a crash
-	info, err := os.Stat(q.cfg.Path)
+	err := keepPrivate(q.cfg.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return q.rewrite(nil, q.seal, false)
 	}
 	if err != nil {
 		return err
-	}
-	if info.Mode().Perm() != fileMode {
-		if err := os.Chmod(q.cfg.Path, fileMode); err != nil {
-			return err
-		}
 	}
 	db, err := openFile(q.cfg.Path, nil)
 	switch {

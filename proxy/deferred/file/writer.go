@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"weir/internal/ownfile"
 	"weir/proxy/deferred"
 )
 
@@ -190,7 +191,7 @@ const tryBytes = 1 << 20
 
 // tryDisk writes a file and removes it. This is cheaper than opening the queue.
 func tryDisk(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, fileMode)
+	f, err := ownfile.Open(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, fileMode)
 	if err != nil {
 		return err
 	}
