@@ -10,29 +10,25 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
-	"slices"
 	"sync"
 
 	"weir/internal/journal"
+	"weir/internal/share"
 )
 
 // A Desk answers requests to a program's own endpoints outside its event loops. A loop
 // passes on the bytes of a request and continues; a few workers run the net/http
 // handlers, which may be slow; and the answer comes back as a value. The numbers of
-// workers and of waiting requests are bounded. Health is answered at once, without a
-// worker.
+// workers and of waiting requests are bounded, also for each client; see [room]. Health is
+// answered at once, without a worker.
 //
-// Safe for concurrent use: asks go through a channel, and a mutex keeps Close from
-// closing it under a sender.
+// Safe for concurrent use: it is immutable after Apart, and rooms are safe.
 type Desk struct {
 	own     *Endpoints
-	asks    chan ask
-	apart   chan ask // requests whose paths have the given prefix; see Apart
+	all     *room
+	apart   *room // for requests whose paths have the given prefix; see Apart
 	prefix  string
 	workers sync.WaitGroup
-
-	mu     sync.RWMutex
-	closed bool
 }
 
 // An ask is a request that waits for a worker.
@@ -46,14 +42,24 @@ type ask struct {
 type Link struct {
 	Remote netip.AddrPort // the client's
 	Local  netip.AddrPort // ours
+	// Client is who has sent the request, if a trusted proxy has passed it on.
+	Client netip.Addr
 }
 
-// NewDesk starts a Desk with the given number of workers, at least 1, and room for the
-// given number of waiting requests.
+// client returns whose share of the room the request takes.
+func (l Link) client() share.Client {
+	if l.Client.IsValid() {
+		return share.Of(l.Client)
+	}
+	return share.Of(l.Remote.Addr())
+}
+
+// NewDesk starts a Desk with the given number of workers and room for the given number of
+// waiting requests, both at least 1.
 func NewDesk(own *Endpoints, workers, waiting int) *Desk {
-	d := &Desk{own: own, asks: make(chan ask, max(waiting, 0)), apart: make(chan ask)}
-	for range max(workers, 1) {
-		d.workers.Go(func() { d.work(d.asks) })
+	d := &Desk{own: own, all: newRoom(workers + waiting)}
+	for range workers {
+		d.workers.Go(func() { d.work(d.all) })
 	}
 	return d
 }
@@ -61,15 +67,15 @@ func NewDesk(own *Endpoints, workers, waiting int) *Desk {
 // Apart gives paths with the prefix a worker and waiting room of their own. Call it
 // before Ask.
 func (d *Desk) Apart(prefix string, waiting int) *Desk {
-	d.prefix, d.apart = prefix, make(chan ask, max(waiting, 0))
+	d.prefix, d.apart = prefix, newRoom(1+waiting)
 	d.workers.Go(func() { d.work(d.apart) })
 	return d
 }
 
 // Ask accepts one request. raw is its head and its body according to Content-Length; it
 // is copied. done is called exactly once: for health by Ask itself, otherwise on a
-// worker's goroutine. Ask returns false, and done is never called, if there is no room or
-// the Desk is closed. It does not block and may be called from a loop.
+// worker's goroutine. Ask returns false, and done is never called, if there is no room, the
+// client has its share of it, or the Desk is closed. It does not block and may be called from a loop.
 func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
 	path := pathOf(raw)
 	if bytes.HasPrefix(raw, []byte("GET ")) || bytes.HasPrefix(raw, []byte("HEAD ")) {
@@ -82,21 +88,20 @@ func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
 			return true
 		}
 	}
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	asks := d.asks
-	if d.prefix != "" && bytes.HasPrefix(path, []byte(d.prefix)) {
-		asks = d.apart
+	to := d.all
+	if d.apart != nil && bytes.HasPrefix(path, []byte(d.prefix)) {
+		to = d.apart
 	}
-	if d.closed || len(asks) == cap(asks) && cap(asks) > 0 {
-		return false // before copying
+	return to.enter(ask{raw, from, done})
+}
+
+// Refused returns how many requests were refused because there was no room for them.
+func (d *Desk) Refused() uint64 {
+	n := d.all.refusals()
+	if d.apart != nil {
+		n += d.apart.refusals()
 	}
-	select {
-	case asks <- ask{slices.Clone(raw), from, done}:
-		return true
-	default:
-		return false
-	}
+	return n
 }
 
 func pathOf(raw []byte) []byte {
@@ -109,19 +114,18 @@ func pathOf(raw []byte) []byte {
 // Close accepts no more requests, answers those that wait, and returns when the last
 // worker is done.
 func (d *Desk) Close() {
-	d.mu.Lock()
-	if !d.closed {
-		d.closed = true
-		close(d.asks)
-		close(d.apart)
+	d.all.close()
+	if d.apart != nil {
+		d.apart.close()
 	}
-	d.mu.Unlock()
 	d.workers.Wait()
 }
 
-func (d *Desk) work(asks <-chan ask) {
-	for a := range asks {
-		a.done(d.answer(a))
+func (d *Desk) work(from *room) {
+	for a, ok := from.next(); ok; a, ok = from.next() {
+		reply := d.answer(a)
+		from.leave(a) // first, so that a client that sends its next request then has its place
+		a.done(reply)
 	}
 }
 

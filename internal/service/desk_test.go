@@ -93,6 +93,11 @@ func TestDeskReplies(t *testing.T) {
 	}
 }
 
+// another is a connection of the i-th client.
+func another(i int) Link {
+	return Link{Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(i)}), 80)}
+}
+
 // The bounds hold: so many at work, so many waiting, no more; and every request
 // taken on is answered, also when the Desk closes.
 func TestDeskBounds(t *testing.T) {
@@ -105,18 +110,18 @@ func TestDeskBounds(t *testing.T) {
 	var answered atomic.Int32
 	raw := []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	done := func(Reply) { answered.Add(1) }
-	for range workers {
-		if !d.Ask(raw, Link{}, done) {
+	for i := range workers {
+		if !d.Ask(raw, another(i), done) {
 			t.Fatal("refused with idle workers")
 		}
 		<-entered
 	}
 	for i := range waiting {
-		if !d.Ask(raw, Link{}, done) {
+		if !d.Ask(raw, another(workers+i), done) {
 			t.Fatalf("refused with %d waiting", i)
 		}
 	}
-	if d.Ask(raw, Link{}, done) {
+	if d.Ask(raw, another(workers+waiting), done) {
 		t.Error("taken on with all places taken")
 	}
 	var closing sync.WaitGroup
@@ -131,6 +136,9 @@ func TestDeskBounds(t *testing.T) {
 	}
 	if d.Ask(raw, Link{}, done) {
 		t.Error("taken on after Close")
+	}
+	if n := d.Refused(); n != 2 {
+		t.Errorf("%d are counted as refused, want 2", n)
 	}
 	d.Close() // again does nothing
 }
@@ -149,7 +157,7 @@ func TestDeskAnswersHealthAtOnce(t *testing.T) {
 	blocked := []byte("GET /blocked HTTP/1.1\r\nHost: h\r\n\r\n")
 	d.Ask(blocked, Link{}, func(Reply) {})
 	<-entered
-	if !d.Ask(blocked, Link{}, func(Reply) {}) || d.Ask(blocked, Link{}, func(Reply) {}) {
+	if !d.Ask(blocked, another(1), func(Reply) {}) || d.Ask(blocked, another(2), func(Reply) {}) {
 		t.Fatal("the places are not taken as they should be")
 	}
 	go func() { <-entered }()
@@ -224,17 +232,17 @@ func TestDeskApart(t *testing.T) {
 		fmt.Fprint(w, r.URL.Path)
 	}), 1, 1).Apart("/apart/", 1)
 	answers := make(chan Reply, 2)
-	ask := func() bool {
-		return d.Ask([]byte("GET /apart/1?a HTTP/1.1\r\nHost: x\r\n\r\n"), Link{}, func(r Reply) { answers <- r })
+	ask := func(client int) bool {
+		return d.Ask([]byte("GET /apart/1?a HTTP/1.1\r\nHost: x\r\n\r\n"), another(client), func(r Reply) { answers <- r })
 	}
-	if !ask() {
+	if !ask(1) {
 		t.Fatal("the first is refused")
 	}
 	<-working
-	if !ask() {
+	if !ask(2) {
 		t.Fatal("there is no place to wait")
 	}
-	if ask() {
+	if ask(3) {
 		t.Error("more wait than there are places")
 	}
 	if r := answerOf(t, d, "GET /other HTTP/1.1\r\nHost: x\r\n\r\n"); string(r.Body) != "/other" {

@@ -48,8 +48,10 @@ type Effects struct {
 	Stream bool
 	// Wake requests a precise call of HandleWake at that time, unless it is zero.
 	Wake time.Time
-	// Own is a request to an own endpoint: HandleOwn follows.
-	Own []byte
+	// Own is a request to an own endpoint, and OwnFrom the address of its client, behind
+	// trusted proxies not that of the connection: HandleOwn follows.
+	Own     []byte
+	OwnFrom netip.Addr
 	// Duplex says that the body is passed on as it arrives, and that the client must be
 	// read regardless of how much of its answer is unsent.
 	Duplex bool

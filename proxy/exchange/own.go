@@ -61,7 +61,7 @@ func (x *Exchange) endOwn() {
 	x.forward = append(x.forward, body...)
 	x.response = body
 	x.deadline = time.Time{}
-	x.fx.Own = x.forward
+	x.fx.Own, x.fx.OwnFrom = x.forward, x.client
 }
 
 // HandleOwn handles the answer of an own endpoint. It does nothing if the client has disconnected.

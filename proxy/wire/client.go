@@ -110,7 +110,7 @@ func (c *client) apply(now time.Time) {
 			c.release(now, fx.Release)
 		}
 		if len(fx.Own) > 0 {
-			c.askOwn(now, fx.Own)
+			c.askOwn(now, fx.Own, fx.OwnFrom)
 		}
 		if !fx.Wake.IsZero() {
 			c.wake(fx.Wake)

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -297,9 +298,9 @@ func (s *side) drain(now time.Time) {
 }
 
 // askOwn passes a request to an own endpoint, which answers off the loop.
-func (c *client) askOwn(now time.Time, raw []byte) {
+func (c *client) askOwn(now time.Time, raw []byte, from netip.Addr) {
 	l := c.side.loop
-	asked := c.side.front.desk.Ask(raw, service.Link{Remote: c.conn.Remote(), Local: c.conn.Local()}, func(r service.Reply) {
+	asked := c.side.front.desk.Ask(raw, service.Link{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: from}, func(r service.Reply) {
 		l.Post(func(now time.Time) { c.answerOwn(now, r) })
 	})
 	if !asked {

@@ -25,6 +25,7 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counter("ratelimiter_client_stalls_total", "connections closed because the client did not read its answers", stats.Stalled.Load)
 	set.Counter("ratelimiter_client_pauses_total", "times that reading from a client was paused", stats.Paused.Load)
 	set.Counter("ratelimiter_memory_sheds_total", "requests shed because the memory budget was exceeded", f.memory.Sheds.Load)
+	set.Counter("ratelimiter_own_refused_total", "requests to the proxy's own endpoints answered 503: too many wait for an answer, of all clients or of theirs", f.desk.Refused)
 	set.Counter("ratelimiter_panics_total", "connections closed because of a bug in the proxy", stats.Panics.Load)
 }
 

@@ -1,0 +1,65 @@
+package service
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+)
+
+// by is a request of a client.
+func by(client string) ask {
+	return ask{raw: []byte(client), from: Link{Client: netip.MustParseAddr(client)}}
+}
+
+// One client holds half of a room at most, whichever addresses of its network it uses, and a
+// further one always finds room. What is being answered counts until it has been.
+func TestRoomShares(t *testing.T) {
+	r := newRoom(10)
+	enter := func(client string, want bool) {
+		t.Helper()
+		if r.enter(by(client)) != want {
+			t.Errorf("%s may enter: %t, want %t", client, !want, want)
+		}
+	}
+	for i := range 5 {
+		enter(fmt.Sprintf("2001:db8::%d", i+1), true)
+	}
+	enter("2001:db8::ffff", false)
+	a, _ := r.next()
+	enter("2001:db8::1", false) // it is still being answered
+	enter("192.0.2.1", true)
+	enter("192.0.2.1", true)
+	enter("192.0.2.1", false)
+	enter("192.0.2.2", true)
+	r.leave(a)
+	enter("192.0.2.3", true)
+	if got := r.refusals(); got != 3 {
+		t.Errorf("%d were refused, want 3", got)
+	}
+	for i := range 2 {
+		enter(fmt.Sprintf("198.51.100.%d", i), true)
+	}
+	enter("198.51.100.9", false) // there are ten
+	r.close()
+	enter("203.0.113.1", false)
+	n := 0
+	for a, ok := r.next(); ok; a, ok = r.next() {
+		r.leave(a)
+		n++
+	}
+	if n != 10 || r.line.Held() != 0 {
+		t.Errorf("%d left after the room was closed and %d are held, want 10 and 0", n, r.line.Held())
+	}
+}
+
+// Without an address of its own a request counts as that of the connection.
+func TestLinkClient(t *testing.T) {
+	l := Link{Remote: netip.MustParseAddrPort("192.0.2.1:80")}
+	if got := l.client().String(); got != "192.0.2.1" {
+		t.Errorf("it is %s", got)
+	}
+	l.Client = netip.MustParseAddr("2001:db8::1")
+	if got := l.client().String(); got != "2001:db8::/64" {
+		t.Errorf("behind a trusted proxy it is %s", got)
+	}
+}
