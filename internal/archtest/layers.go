@@ -54,6 +54,7 @@ var layers = []struct {
 // sideways are the imports allowed within layer 0.
 var sideways = map[string][]string{
 	"proxy/asks":           {"proxy/limit", "proxy/store"},
+	"proxy/callback":       {"internal/share"},
 	"proxy/claims":         {"proxy/terms"},
 	"proxy/decide":         {"internal/http1", "proxy/deferred", "proxy/keys", "proxy/limit", "proxy/refusal", "proxy/rule", "proxy/store"},
 	"proxy/deferred":       {"internal/share"},

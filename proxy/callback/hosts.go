@@ -116,6 +116,9 @@ func lineOf(u *url.URL) (string, error) {
 
 // find returns the host with that line, or nil if it is not listed.
 func (h *Hosts) find(line string) *host {
+	if h == nil {
+		return nil
+	}
 	for i := range h.list {
 		if h.list[i].line == line {
 			return &h.list[i]
@@ -173,5 +176,10 @@ func (h *Hosts) Permits(line string, addr netip.Addr) error {
 	return fmt.Errorf("the address %s is not one of those listed", addr)
 }
 
-// Parallel returns the bound on callbacks in progress to one host.
-func (h *Hosts) Parallel() int { return max(1, min(hostUnderWayMax, underWayMax/len(h.list))) }
+// Parallel returns the bound on callbacks in progress to one host, of all clients together.
+func (h *Hosts) Parallel() int {
+	if h == nil {
+		return 1
+	}
+	return max(1, min(hostUnderWayMax, underWayMax/len(h.list)))
+}

@@ -11,6 +11,7 @@ import (
 	json "github.com/goccy/go-json"
 
 	"weir/internal/every"
+	"weir/proxy/callback"
 	"weir/proxy/callback/post"
 	"weir/proxy/deferred"
 	"weir/proxy/terms"
@@ -19,7 +20,8 @@ import (
 // A callback is an entry of the same queue. It is stored before the request that it reports is
 // settled, so it survives a crash. It has attempts, back-off and dead letters like other entries.
 // Its Head is the ID of that request, its Body the JSON to send, and its line that of its
-// receiver.
+// receiver and the client of the request: what a client has asked for, and what its receiver does
+// with it, delays and displaces no callbacks of others.
 
 // CallbackRule is the rule of entries that are callbacks. It contains a space, so no rule of a
 // file has this name.
@@ -36,6 +38,8 @@ const (
 	catchUpAnyway = 10
 	// reasonBytesMax bounds the stored reason why an attempt has failed.
 	reasonBytesMax = 200
+	// placePause is the pause of a callback for which there is no place, per client that has one.
+	placePause = time.Second
 )
 
 // callbackID returns the ID of the callback about e. It does not depend on the proxy that stores
@@ -49,14 +53,13 @@ func callbackID(e *deferred.Entry) (id deferred.ID) {
 // callbackOf returns the callback about an entry in its final state.
 func (d *Dispatcher) callbackOf(now time.Time, e *deferred.Entry) *deferred.Put {
 	t := d.termsOf(CallbackRule)
-	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, Line: "none", Order: deferred.OrderNone, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(t.Wait()),
-		Head: []byte(e.ID.String()), Callback: e.Callback}
-	if hosts := d.cfg.Hosts; hosts != nil {
-		c.Parallel = hosts.Parallel()
-		if line, err := hosts.Check(e.Callback); err == nil { // otherwise the list has changed since, and the attempts fail with that reason
-			c.Line = line
-		}
+	receiver, err := d.cfg.Hosts.Check(e.Callback)
+	if err != nil { // the list has changed since, and the attempts fail with that reason
+		receiver = "none"
 	}
+	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, Line: callback.LineFor(receiver, e.Client()),
+		Order: deferred.OrderNone, Parallel: max(1, d.cfg.Hosts.Parallel()/2), // a client never has more places
+		Accepted: now, Due: now, Expires: now.Add(t.Wait()), Head: []byte(e.ID.String()), Callback: e.Callback}
 	c.Body, _ = json.Marshal(shownOf(e, 0)) // cannot fail
 	c.Scope = sha256.Sum256(c.ID[:])        // unique, since the same body may be sent again
 	c.Fingerprint = c.Scope
@@ -93,8 +96,34 @@ func (d *Dispatcher) putNew(q deferred.Queue, now time.Time, p *deferred.Put) de
 	}
 	stored := make(chan deferred.Stored, 1)
 	p.Done = func(s deferred.Stored) { stored <- s }
+	if bound := d.bound(p); bound != deferred.NoBound {
+		return deferred.Stored{Outcome: deferred.Full, Bound: bound}
+	}
 	q.Put(now, p)
 	return <-stored
+}
+
+// bound returns the bound that a further callback would exceed, since the bounds on all entries do
+// not apply to callbacks: as many of them may wait as requests, in addition to these. It sets the
+// bound on the callback's line: each may have as many as there is room left for others, so that
+// many lines do not take all of it.
+func (d *Dispatcher) bound(p *deferred.Put) deferred.Bound {
+	var open deferred.Count
+	for _, r := range d.stats().Rules {
+		if r.Rule == CallbackRule {
+			open.Entries = waiting(&r)
+			open.Bytes = r.States[deferred.Waiting].Bytes + r.States[deferred.Delivering].Bytes
+		}
+	}
+	most := &d.cfg.Limits
+	switch {
+	case open.Entries >= most.Entries:
+		return deferred.BoundEntries
+	case open.Bytes+p.Entry.Size() > most.Bytes:
+		return deferred.BoundBytes
+	}
+	p.PerKey = most.Entries - open.Entries
+	return deferred.NoBound
 }
 
 // aside runs a function in a goroutine that Close waits for. After Close it does nothing and returns
@@ -107,6 +136,26 @@ func (d *Dispatcher) aside(run func()) bool {
 	}
 	d.beside.Go(run)
 	return true
+}
+
+// beginCall starts an attempt to send a callback, if its client has a place at its receiver.
+// Otherwise the callback waits, the longer the more clients have places there.
+func (d *Dispatcher) beginCall(p *parcel) {
+	d.mu.Lock()
+	ok, clients := d.calls.Take(p.e.Line), d.calls.Clients(p.e.Line)
+	d.mu.Unlock()
+	if !ok {
+		now := time.Now()
+		pause := time.Duration((1 + rand.Float64()*float64(clients)) * float64(placePause))
+		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(pause)})
+		return
+	}
+	d.aside(func() {
+		p.call()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.calls.Leave(p.e.Line)
+	})
 }
 
 // call attempts to send a callback.
@@ -123,8 +172,9 @@ func (p *parcel) call() {
 		s.Last.Error = strings.ToValidUTF8(r.Err.Error()[:min(reasonBytesMax, len(r.Err.Error()))], "")
 	}
 	if p.attempted(now, s, after) {
+		receiver, _ := callback.SplitLine(p.e.Line)
 		if n, ok := p.d.callLog.Take(now, time.Second); ok {
-			p.d.cfg.Log.Warn("Gave up a callback", "host", p.e.Line, "id", string(p.e.Head), "attempts", a.N, "last", lastOf(&s.Last), "others", n)
+			p.d.cfg.Log.Warn("Gave up a callback", "host", receiver, "id", string(p.e.Head), "attempts", a.N, "last", lastOf(&s.Last), "others", n)
 		}
 	}
 	p.settle(now, s)

@@ -108,7 +108,7 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	quick.Backoff = terms.Backoff{First: 0.01, Factor: 1, Max: 0.01}
 	quick.Attempts = cmp.Or(c.tries, quick.Attempts)
 	p := policy(c.t, "rules: []\n")
-	c.d, err = New(Config{Rate: 1000, Policy: func() *decide.Policy { return p }, Log: c.log.Logger("Deferred"), DeadKeep: time.Hour, Hosts: hosts, callbacks: &quick,
+	c.d, err = New(Config{Rate: 1000, Policy: func() *decide.Policy { return p }, Log: c.log.Logger("Deferred"), DeadKeep: time.Hour, Hosts: hosts, callbacks: &quick, Limits: c.limit,
 		Post: post.New(post.Config{Hosts: hosts, Secret: secret, Roots: roots}),
 		Open: func() (deferred.Queue, error) {
 			return file.Open(time.Now(), file.Config{Path: c.path, Limits: c.limit})
@@ -137,16 +137,19 @@ func (c *calling) stops(d *Dispatcher) {
 // accepts stores an order whose client wants to be told at url.
 func (c *calling) accepts(url string) deferred.ID {
 	c.t.Helper()
-	return c.stores("orders", url)
+	return c.stores("orders", url, netip.Addr{})
 }
 
-// stores stores a request of a client of its own.
-func (c *calling) stores(rule, url string) deferred.ID {
+// stores stores a request of a client, or without one of a client of its own.
+func (c *calling) stores(rule, url string, client netip.Addr) deferred.ID {
 	c.t.Helper()
 	e := deferred.Entry{Rule: rule, Parallel: 1, Accepted: time.Now(), Due: time.Now(), Expires: time.Now().Add(time.Hour), Callback: url,
 		Head: []byte("POST / HTTP/1.1\r\nHost: x\r\n")}
 	_, _ = rand.Read(e.ID[:]) // never fails
-	e.Remote = netip.AddrPortFrom(netip.AddrFrom16(e.ID), 80)
+	if !client.IsValid() {
+		client = netip.AddrFrom16(e.ID)
+	}
+	e.Remote = netip.AddrPortFrom(client, 80)
 	stored := make(chan deferred.Stored, 1)
 	c.d.opened().Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s; c.d.ring() }})
 	if s := testkit.Receive(c.t, stored, "the end of a put"); s.Outcome != deferred.Accepted {
@@ -336,45 +339,5 @@ func TestCallbackOfDeadReceiver(t *testing.T) {
 	})
 	if n := c.d.busyWith(CallbackRule); n > c.d.cfg.Hosts.Parallel()+1 {
 		t.Errorf("%d callbacks are under way", n)
-	}
-}
-
-// A receiver has a part of the queue, and what is beyond is counted; requests are settled all the
-// same. A queue that is full of requests has room for callbacks.
-func TestCallbackBounds(t *testing.T) {
-	t.Parallel()
-	c := newCalling(t)
-	c.limit.Entries = 20 // a line may have two
-	r := receives(t, c.pair)
-	c.starts(201)
-	pause := func(paused bool, rules ...string) {
-		t.Helper()
-		for _, rule := range rules {
-			if err := c.d.opened().Pause(t.Context(), rule, paused); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.d.ring()
-	}
-	pause(true, "orders", "others", CallbackRule)
-	ids := []deferred.ID{c.accepts(r.URL), c.accepts(r.URL)}
-	for range 18 {
-		c.stores("others", "")
-	}
-	pause(false, "orders")
-	for _, id := range ids {
-		testkit.Eventually(t, "it is done", func() bool { s := c.tells(id); return s.State == "done" && s.Callback.State == "waiting" })
-	}
-	pause(false, "others")
-	testkit.Eventually(t, "there is room", func() bool { return c.d.waitingOf("others") == 0 })
-	lost := c.accepts(r.URL)
-	testkit.Eventually(t, "it is done", func() bool { return c.tells(lost).State == "done" })
-	if got := c.tells(lost).Callback; got.State != "" {
-		t.Errorf("a third callback: %+v", got)
-	}
-	var counted []string
-	c.d.each(c.d.accepted)(func(labels string, n uint64) { counted = append(counted, fmt.Sprint(labels, " ", n)) })
-	if got, want := strings.Join(counted, "\n"), `{rule="deferred callbacks",outcome="full"} 1`; !strings.Contains(got, want) {
-		t.Errorf("counted\n%s\nwant %s", got, want)
 	}
 }

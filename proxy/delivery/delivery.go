@@ -54,6 +54,7 @@ type Config struct {
 	Sites      deferred.Sites  // the proxies with queues of their own; nil: there is only one
 	Hosts      *callback.Hosts // hosts that may be called back; nil: none
 	Post       *post.Client    // sends callbacks
+	Limits     deferred.Limits // those of the queue, which bound the callbacks that wait, too
 	Log        *slog.Logger
 
 	callbacks *terms.Defer // replaced by tests
@@ -94,13 +95,14 @@ type Dispatcher struct {
 	closed    bool
 	underWay  map[deferred.Lease]*parcel // an entry whose lease was lost may be claimed again meanwhile
 	busy      map[string]int             // number of underWay by rule
+	calls     *callback.Places           // callbacks in progress
 	empty     chan struct{}              // closed when Close waits and no delivery is in progress
 }
 
 // New returns a Dispatcher. Its queue is open, unless a predecessor still uses it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, intake: newIntake(cfg.Rate), counts: newCounts(), wake: make(chan struct{}, 1),
-		underWay: make(map[deferred.Lease]*parcel), busy: make(map[string]int)}
+		underWay: make(map[deferred.Lease]*parcel), busy: make(map[string]int), calls: callback.NewPlaces(cfg.Hosts.Parallel())}
 	if d.cfg.callbacks == nil {
 		usual := terms.Callbacks()
 		d.cfg.callbacks = &usual
@@ -267,7 +269,7 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 		return
 	}
 	if e.Rule == CallbackRule {
-		d.aside(p.call)
+		d.beginCall(p)
 		return
 	}
 	request, added := p.request()

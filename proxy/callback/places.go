@@ -1,0 +1,68 @@
+package callback
+
+import (
+	"net/netip"
+	"strings"
+
+	"weir/internal/share"
+)
+
+// LineFor returns the line in which the callbacks to a receiver wait that a client has asked for.
+// receiver is what [Hosts.Check] returns.
+func LineFor(receiver string, c share.Client) string { return receiver + " " + c.String() }
+
+// SplitLine returns receiver and client of a line. The client is the zero one if it is unknown.
+func SplitLine(line string) (receiver string, c share.Client) {
+	receiver, client, _ := strings.Cut(line, " ")
+	address, _, _ := strings.Cut(client, "/")
+	addr, _ := netip.ParseAddr(address) // invalid: unknown
+	return receiver, share.Of(addr)
+}
+
+// Places are the places for callbacks in progress at each receiver. Its clients share them: one
+// takes at most half, so a receiver that is slow for one of them is not slow for all.
+//
+// Owned by the owner of what is shared.
+type Places struct {
+	most int64
+	by   map[string]*share.Held // by receiver; those with callbacks in progress
+}
+
+// NewPlaces returns places for the given number of callbacks at each receiver.
+func NewPlaces(most int) *Places {
+	return &Places{most: int64(most), by: make(map[string]*share.Held)}
+}
+
+// Take takes a place in a line, and reports whether there is one.
+func (p *Places) Take(line string) bool {
+	receiver, c := SplitLine(line)
+	held := p.by[receiver]
+	if held == nil {
+		held = new(share.Held)
+		p.by[receiver] = held
+	}
+	ok := held.Admits(c, 1, p.most)
+	if ok {
+		held.Add(c, 1)
+	}
+	return ok
+}
+
+// Leave gives a place back.
+func (p *Places) Leave(line string) {
+	receiver, c := SplitLine(line)
+	held := p.by[receiver]
+	held.Add(c, -1)
+	if held.Total() == 0 {
+		delete(p.by, receiver)
+	}
+}
+
+// Clients returns how many clients have places at the receiver of a line.
+func (p *Places) Clients(line string) int {
+	receiver, _ := SplitLine(line)
+	if held := p.by[receiver]; held != nil {
+		return held.Clients()
+	}
+	return 0
+}
