@@ -71,7 +71,9 @@ func (p *parcel) attempted(now time.Time, s *deferred.Settlement, after time.Dur
 	s.Attempt = true
 	switch s.To {
 	case deferred.Waiting:
-		s.Due = now.Add(after)
+		if s.Due = now.Add(after); s.Due.After(p.e.Expires) { // as a target may demand
+			s.Due = p.e.Expires
+		}
 	case deferred.Done:
 		s.Keep = p.terms.Keep()
 	default:

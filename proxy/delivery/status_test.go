@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"math"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -107,6 +108,19 @@ func TestResultIsNoPage(t *testing.T) {
 		}
 		if fmt.Sprint(h["Content-Security-Policy"], h["X-Content-Type-Options"]) != "[sandbox] [nosniff]" {
 			t.Errorf("%q has the policies %q and %q", f.fields, h["Content-Security-Policy"], h["X-Content-Type-Options"])
+		}
+	}
+}
+
+// However long a target wants to be left alone, a request waits until it expires at most.
+func TestRetryAfterIsClipped(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	p := &parcel{e: &deferred.Entry{Expires: now.Add(time.Hour)}}
+	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: time.Hour, time.Hour + 1: time.Hour, math.MaxInt64: time.Hour} {
+		s := &deferred.Settlement{To: deferred.Waiting}
+		if p.attempted(now, s, after); !s.Due.Equal(now.Add(want)) {
+			t.Errorf("after %v it is due in %v, want %v", after, s.Due.Sub(now), want)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package terms
 
 import (
+	"errors"
+	"math"
 	"strconv"
 	"time"
 
@@ -58,15 +60,41 @@ func (a *Answer) keepHead(now time.Time) {
 	}
 }
 
-// RetryAfter parses a Retry-After (RFC 9110 section 10.2.3). It returns 0 if it is invalid.
+// RetryAfter parses a Retry-After (RFC 9110 section 10.2.3). It returns 0 if it is invalid, and the
+// longest duration for what is longer than that.
 func RetryAfter(now time.Time, value string) time.Duration {
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+	seconds, err := strconv.ParseUint(value, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && seconds > uint64(math.MaxInt64/time.Second):
+		return math.MaxInt64
+	case err == nil:
 		return time.Duration(seconds) * time.Second
 	}
+	return max(0, date(now, value).Sub(now))
+}
+
+// date parses a date in one of the three forms of RFC 9110 section 5.6.7. It returns the zero time
+// if the date is invalid.
+func date(now time.Time, value string) time.Time {
 	if at, err := time.Parse("Mon, 02 Jan 2006 15:04:05 GMT", value); err == nil {
-		return max(0, at.Sub(now))
+		return at
 	}
-	return 0
+	if at, err := time.Parse(time.ANSIC, value); err == nil { // asctime
+		return at
+	}
+	at, err := time.Parse("Monday, 02-Jan-06 15:04:05 GMT", value) // RFC 850
+	if err != nil {
+		return time.Time{}
+	}
+	// Only a year that would be more than 50 years ahead is in the past.
+	at = at.AddDate(now.Year()-now.Year()%100-at.Year()+at.Year()%100, 0, 0)
+	switch ahead := now.AddDate(50, 0, 0); {
+	case at.After(ahead):
+		return at.AddDate(-100, 0, 0)
+	case !at.AddDate(100, 0, 0).After(ahead):
+		return at.AddDate(100, 0, 0)
+	}
+	return at
 }
 
 // keepBody keeps a piece of the body.

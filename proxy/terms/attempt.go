@@ -37,7 +37,7 @@ func (d *Defer) Judge(a *Attempt, chance float64) (to deferred.State, after time
 	case a.Sent && !a.Keyed, a.N >= d.Attempts:
 		return deferred.Failed, 0
 	case a.RetryAfter > 0:
-		return deferred.Waiting, min(a.RetryAfter, backoffMax*time.Second)
+		return deferred.Waiting, a.RetryAfter
 	}
 	return deferred.Waiting, d.backoff(a.N, chance)
 }
