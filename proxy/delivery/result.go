@@ -15,23 +15,32 @@ import (
 // the own endpoints may be too.
 const sandbox = "sandbox"
 
-// result answers with the target's answer.
+// Fields of results: the state of the request, and the status of the target's answer.
+const (
+	stateField  = "X-Weir-State"
+	statusField = "X-Weir-Status"
+)
+
+// result answers with the target's answer: with its status if the request is done, and with 200 if
+// it has failed, because other statuses are about the request for the result.
 func (d *Dispatcher) result(_ context.Context, w http.ResponseWriter, e *deferred.Entry, position int) {
 	switch {
 	case !e.State.Final():
 		w.Header().Set("Retry-After", retrySeconds(e))
 		service.WriteJSON(w, http.StatusTooEarly, shownOf(e, position))
-	case e.State != deferred.Done || e.Result == nil:
-		service.WriteJSON(w, http.StatusGone, shownOf(e, position))
+	case e.Result != nil && e.State == deferred.Done:
+		writeResult(w, e, e.Result.Status)
+	case e.Result != nil && e.State == deferred.Failed:
+		writeResult(w, e, http.StatusOK)
 	default:
-		writeResult(w, e.Result)
+		service.WriteJSON(w, http.StatusGone, shownOf(e, position))
 	}
 }
 
-// writeResult answers with a target's answer. Its content is not trusted: its type is the one that
+// writeResult answers with a target's answer, with a status. Its content is not trusted: its type is the one that
 // the target has declared, never a guess, and browsers do not run it.
-func writeResult(w http.ResponseWriter, r *deferred.Result) {
-	h := w.Header()
+func writeResult(w http.ResponseWriter, e *deferred.Entry, status int) {
+	h, r := w.Header(), e.Result
 	for _, f := range fieldsOf(r.Head) {
 		switch name := http.CanonicalHeaderKey(f[0]); name {
 		case "Content-Length", "Cache-Control", "X-Content-Type-Options": // the stored body may be only a part
@@ -47,12 +56,14 @@ func writeResult(w http.ResponseWriter, r *deferred.Result) {
 			h.Set("Content-Disposition", "attachment")
 		}
 	}
+	h.Set(stateField, e.State.String())
+	h.Set(statusField, fmt.Sprint(r.Status))
 	h.Set("Content-Security-Policy", sandbox)
 	h.Set("X-Content-Type-Options", "nosniff")
 	if r.Truncated {
 		h.Set("X-Weir-Truncated", fmt.Sprint(r.Bytes))
 	}
-	w.WriteHeader(r.Status)
+	w.WriteHeader(status)
 	_, _ = w.Write(r.Body) // cannot fail: w is in memory
 }
 

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http/httptest"
@@ -70,7 +71,7 @@ func TestResultHasNoRequestLine(t *testing.T) {
 	e := &deferred.Entry{State: deferred.Done, Result: &deferred.Result{Status: 200, Head: head}}
 	w := httptest.NewRecorder()
 	new(Dispatcher).result(t.Context(), w, e, 0)
-	if got := fmt.Sprint(w.Header()); got != "map[Content-Security-Policy:[sandbox] X-A:[b: c] X-Content-Type-Options:[nosniff]]" {
+	if got := fmt.Sprint(w.Header()); got != "map[Content-Security-Policy:[sandbox] X-A:[b: c] X-Content-Type-Options:[nosniff] X-Weir-State:[done] X-Weir-Status:[200]]" {
 		t.Errorf("the answer has the fields %q", got)
 	}
 	if got := fmt.Sprint(shownOf(e, 0).Result.Fields); got != "[[X-A b: c]]" {
@@ -108,6 +109,33 @@ func TestResultIsNoPage(t *testing.T) {
 		}
 		if fmt.Sprint(h["Content-Security-Policy"], h["X-Content-Type-Options"]) != "[sandbox] [nosniff]" {
 			t.Errorf("%q has the policies %q and %q", f.fields, h["Content-Security-Policy"], h["X-Content-Type-Options"])
+		}
+	}
+}
+
+// What the target has answered can be read if the request is done or has failed, and of a target
+// that claims something else about it the claim is not believed.
+func TestResultOfFailed(t *testing.T) {
+	t.Parallel()
+	answer := &deferred.Result{Status: 422, Head: []byte("POST / HTTP/1.1\r\nContent-Type: application/problem+json\r\nX-Weir-State: done\r\nx-weir-status: 200\r\n"), Body: []byte(`{"title":"no"}`)}
+	for _, f := range []struct {
+		state  deferred.State
+		answer *deferred.Result
+		want   string
+	}{
+		{deferred.Done, answer, "422 done 422 no"}, {deferred.Failed, answer, "200 failed 422 no"},
+		{deferred.Failed, nil, "410   "}, {deferred.Expired, answer, "410   "}, {deferred.Unknown, nil, "410   "}, {deferred.Cancelled, nil, "410   "},
+		{deferred.Waiting, answer, "425   "}, {deferred.Delivering, answer, "425   "},
+	} {
+		w := httptest.NewRecorder()
+		new(Dispatcher).result(t.Context(), w, &deferred.Entry{State: f.state, Result: f.answer}, 0)
+		var body struct{ Title string }
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+			t.Errorf("%s: %q: %v", f.state, w.Body, err)
+		}
+		h := w.Header()
+		if got := fmt.Sprint(w.Code, " ", strings.Join(h["X-Weir-State"], "|"), " ", strings.Join(h["X-Weir-Status"], "|"), " ", body.Title); got != f.want {
+			t.Errorf("%s with %+v: %q, want %q", f.state, f.answer, got, f.want)
 		}
 	}
 }
