@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/internal/loop"
@@ -14,6 +16,7 @@ import (
 	"weir/proxy/decide"
 	"weir/proxy/gates"
 	"weir/proxy/limit"
+	"weir/proxy/pattern"
 	"weir/proxy/refusal"
 	"weir/proxy/rule"
 	"weir/proxy/session"
@@ -234,11 +237,25 @@ func (c *Config) Session() session.Settings {
 	d.Head.HeadBytes, d.ResponseHead.HeadBytes = int(c.headBytes), int(c.answerBytes)
 	d.OwnBytesMax = service.BodyBytesMax
 	d.PreflightsApart = c.preflight == "apart"
-	d.OwnElsewhere, d.NoTargets = c.Edge.AdminPort != 0, len(c.Targets) == 0
+	d.OwnPaths, d.NoTargets = c.ownPaths(), len(c.Targets) == 0
 	if c.Defer.Used() {
 		d.DeferPath, d.DeferBodyMax, d.Callbacks = c.Defer.Path, c.Defer.BodyMax, c.Defer.Callbacks
 	}
 	return d
+}
+
+// ownPaths returns the paths of the own endpoints on the data port. Those of deferred requests have
+// a setting of their own.
+func (c *Config) ownPaths() *pattern.Paths {
+	var all []string
+	for _, one := range service.OwnEndpoints() {
+		_, path, _ := strings.Cut(one.Pattern, " ")
+		here := c.Edge.AdminPort == 0 || c.Edge.HealthHere && strings.HasPrefix(path, "/actuator/health")
+		if here && (one.Program == "proxy" || one.Program == "") && !strings.HasPrefix(path, "/deferred/") && !slices.Contains(all, path) {
+			all = append(all, path)
+		}
+	}
+	return pattern.NewPaths(all)
 }
 
 // outboundMax is how much of a stream may wait unsent before its sender is paused. With

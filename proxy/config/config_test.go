@@ -319,10 +319,10 @@ func TestEdgeValuesArrive(t *testing.T) {
 	}
 	s := c.Session()
 	if s.BodyRateMin != 5 || s.StreamTimeout != time.Minute || s.TunnelTimeout != 2*time.Minute || s.DrainGrace != 3*time.Second ||
-		!slices.Equal(s.Upgrades, []string{"websocket", "chat/1.0"}) || s.Pseudonym != "edge-1" || !s.OwnElsewhere || !s.HealthHere {
+		!slices.Equal(s.Upgrades, []string{"websocket", "chat/1.0"}) || s.Pseudonym != "edge-1" || !e.HealthHere || s.OwnPaths == nil {
 		t.Errorf("sessions %+v", s)
 	}
-	if c := must(t); c.Edge.AdminBind != "127.0.0.1" || !c.Edge.AdminTLS || c.Edge.MemoryBudget <= 0 || len(c.Session().Pseudonym) != len("weir-000000") || c.Session().OwnElsewhere {
+	if c := must(t); c.Edge.AdminBind != "127.0.0.1" || !c.Edge.AdminTLS || c.Edge.MemoryBudget <= 0 || len(c.Session().Pseudonym) != len("weir-000000") || c.Session().OwnPaths == nil {
 		t.Errorf("by default: %+v", c.Edge)
 	}
 }

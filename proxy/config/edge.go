@@ -23,6 +23,7 @@ type Edge struct {
 	AdminPort          int           // port of the own endpoints; 0: the data port
 	AdminBind          string        // address of the admin port
 	AdminTLS           bool          // the admin port has TLS if the data port has
+	HealthHere         bool          // with an admin port, health is answered at the data port, too
 	Takeover           bool
 	MemoryBudget       int64 // bytes
 }
@@ -38,7 +39,7 @@ func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config
 	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port for the proxy's own endpoints; 0: the data port")
 	s.String(&e.AdminBind, "ADMIN_BIND", "127.0.0.1", "address that ADMIN_PORT listens on")
 	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "true: ADMIN_PORT uses TLS when TLS_CERT is set; false: plain HTTP")
-	s.Bool(&d.HealthHere, "HEALTH_ON_DATA_PORT", false, "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too")
+	s.Bool(&e.HealthHere, "HEALTH_ON_DATA_PORT", false, "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too")
 	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may differ")
 	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory use above which requests are refused with 503; 0: three quarters of the memory of the machine or container")
 	s.Int(&l.PerAddressMax, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "maximum number of connections from one client address (IPv6: /64); 0: no limit, since a load balancer may carry all clients")

@@ -11,6 +11,7 @@ import (
 	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
+	"weir/proxy/pattern"
 	"weir/proxy/refusal"
 	"weir/proxy/store"
 )
@@ -45,10 +46,9 @@ type Settings struct {
 	// Via adds Via to requests and answers. Otherwise requests get CDN-Loop; many targets
 	// do not compress the answers to requests with Via.
 	Via bool
-	// OwnElsewhere says that the own endpoints have a separate port, so that requests to
-	// their paths are forwarded here; HealthHere excepts the health endpoints.
-	OwnElsewhere bool
-	HealthHere   bool
+	// OwnPaths are the paths of the own endpoints that are answered here, except those of deferred
+	// requests; nil: none.
+	OwnPaths *pattern.Paths
 	// NoTargets says that nothing is forwarded, and the limiter is not asked.
 	NoTargets bool
 	// TrustedProxies are the peers whose claims about the origin of requests are

@@ -86,11 +86,7 @@ func (x *Exchange) answeredHere(now time.Time, h *http1.Head) bool {
 
 // isOwn reports whether a path is that of an own endpoint.
 func (set *Settings) isOwn(path []byte) bool {
-	if set.OwnElsewhere {
-		return set.isDeferred(path) || set.HealthHere && (string(path) == "/actuator/health" || string(path) == "/actuator/health/readiness")
-	}
-	return set.isDeferred(path) || len(path) >= 8 && string(path[:8]) == "/config/" || len(path) >= 10 && string(path[:10]) == "/actuator/" ||
-		string(path) == "/metrics" || string(path) == "/reload"
+	return set.OwnPaths.Has(path) || set.isDeferred(path)
 }
 
 // beginForward writes the head for the target. The body is appended as it arrives.

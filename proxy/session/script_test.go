@@ -20,6 +20,7 @@ import (
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
+	"weir/proxy/pattern"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
@@ -129,7 +130,7 @@ func newPlayer() *player {
 
 func testSettings() *Settings {
 	return &Settings{HeadTimeout: 10 * time.Second, IdleTimeout: 60 * time.Second, TunnelTimeout: time.Hour, DrainGrace: 200 * time.Millisecond, Settings: exchange.Settings{
-		OwnBytesMax: 1 << 20, BufferBytesMax: 32, BodyTimeout: 15 * time.Second,
+		OwnPaths: pattern.NewPaths([]string{"/metrics", "/config/limits", "/config/x"}), OwnBytesMax: 1 << 20, BufferBytesMax: 32, BodyTimeout: 15 * time.Second,
 		ConnectTimeout: time.Second, WaitTimeout: 2 * time.Second, TargetTimeout: 10 * time.Second, StreamTimeout: 30 * time.Second,
 		Pseudonym: "weir", Via: true, Upgrades: []string{"websocket"}, PreserveHost: true, Style: decide.Style{Families: decide.Legacy | decide.Standard},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},

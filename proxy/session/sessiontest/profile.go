@@ -9,6 +9,7 @@ import (
 	"weir/internal/loop/looptest"
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
+	"weir/proxy/pattern"
 	"weir/proxy/session"
 	"weir/proxy/store/simredis"
 	"weir/proxy/upstream"
@@ -66,7 +67,7 @@ func newWorld(seed uint64) *world {
 		tally: Tally{Seen: make(map[string]int), Statuses: make(map[int]int)}}
 	w.Failed = w.failed
 	exchanges := exchange.Settings{
-		ResponseHead: http1.Limits{HeadBytes: headMax},
+		ResponseHead: http1.Limits{HeadBytes: headMax}, OwnPaths: pattern.NewPaths([]string{"/metrics", "/config/x"}),
 		BodyBytesMax: bodyMax, OwnBytesMax: bodyMax, BufferBytesMax: bufferMax, BodyRateMin: int64(r.IntN(2)),
 		BodyTimeout: 5 * time.Second, ConnectTimeout: connectTimeout,
 		WaitTimeout: 2 * time.Second, TargetTimeout: 5 * time.Second, StreamTimeout: 6 * time.Second,
