@@ -109,9 +109,9 @@ var wrong = []struct {
 	{"TARGET_URL", "http://a:1,,http://b:1", "is not a URL"},
 	{"TARGET_BALANCE", "random", "allowed: p2c, round_robin, least_inflight"},
 	{"HOST_HEADER", "both", "allowed: preserve, target"},
-	{"TRUSTED_PROXIES", "10.0.0.1", "is not a CIDR; allowed: CIDRs"},
-	{"TRUSTED_PROXIES", "10.0.0.0/8,", "is not a CIDR"},
-	{"TRUSTED_PROXIES", "::ffff:10.0.0.0/104", "is an IPv4 network written as IPv6"},
+	{"TRUSTED_PROXIES", "10.0.0", "must be a network or an address such as 10.0.0.0/8 or 2001:db8::1; allowed: networks and addresses"},
+	{"TRUSTED_PROXIES", "10.0.0.0/8,", "must be a network or an address"},
+	{"TRUSTED_PROXIES", "::ffff:10.0.0.0/104", "must be written as IPv4"},
 	{"UNTRUSTED_FIELDS", "X-A,", `"" must have 1 to 63 characters`},
 	{"UNTRUSTED_FIELDS", "X-A,*", `"*" must have 1 to 63 characters`},
 	{"UNTRUSTED_FIELDS", "X-*-A", `"X-*-A" has characters other than letters, digits and -; allowed: names`},
@@ -232,7 +232,7 @@ func TestWrongCombinations(t *testing.T) {
 
 func TestValuesArrive(t *testing.T) {
 	c := must(t, "TARGET_URL", "http://a:1,http://b:2", "TARGET_BALANCE", "round_robin", "HOST_HEADER", "target", "UNDERSCORED_FIELDS", "keep",
-		"TRUSTED_PROXIES", "10.0.0.0/8, ::1/128", "UNTRUSTED_FIELDS", "X-Remote-User, X-Auth-*", "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_LIMIT", "5",
+		"TRUSTED_PROXIES", "10.0.0.0/8, ::1", "UNTRUSTED_FIELDS", "X-Remote-User, X-Auth-*", "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_LIMIT", "5",
 		"RATE_LIMIT_WINDOW", "0.5", "RATE_LIMIT_CAPACITY", "6", "RATE_LIMIT_FILL_RATE", "1.5", "RATE_LIMIT_HEADERS", "legacy",
 		"KEYS_MAX", "7", "EVENT_LOOPS", "3", "MAX_CONNECTIONS", "8", "TARGET_MAX_CONNECTIONS", "9", "HEAD_MAX_BYTES", "2KiB",
 		"FIELDS_MAX", "10", "TARGET_HEAD_MAX_BYTES", "5KiB", "TARGET_FIELDS_MAX", "11", "BODY_MAX_BYTES", "3KiB", "BODY_BUFFER_BYTES", "4KiB", "HEAD_TIMEOUT", "1s", "BODY_TIMEOUT", "2s",

@@ -1,34 +1,31 @@
 package config
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"weir/internal/service"
 	"weir/proxy/claims"
+	"weir/proxy/rule"
 	"weir/proxy/session"
 )
 
 // registerOrigin adds the settings about where requests come from.
 func registerOrigin(s *service.Settings, d *session.Settings) {
-	s.Func("TRUSTED_PROXIES", "", "networks of proxies whose X-Forwarded-For and similar fields are trusted",
-		"CIDRs, comma separated: 10.0.0.0/8,::1/128", parsed(&d.TrustedProxies, networks))
+	s.Func("TRUSTED_PROXIES", "", "networks and addresses of proxies whose X-Forwarded-For and similar fields are trusted",
+		"networks and addresses, comma separated: 10.0.0.0/8,192.0.2.1,::1", parsed(&d.TrustedProxies, networks))
 	s.Func("UNTRUSTED_FIELDS", "", "request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come from TRUSTED_PROXIES",
 		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", parsed(&d.Claims, func(text string) (*claims.Set, error) { return claims.New(elements(text)) }))
 }
 
 func networks(text string) (list []netip.Prefix, err error) {
 	for _, part := range elements(text) {
-		p, err := netip.ParsePrefix(part)
-		if err != nil {
-			return nil, fmt.Errorf("%q is not a CIDR", part)
+		var n rule.Network
+		if err := n.UnmarshalText([]byte(part)); err != nil {
+			return nil, err
 		}
-		if p.Addr().Is4In6() {
-			return nil, fmt.Errorf("%q is an IPv4 network written as IPv6, which no address matches", part)
-		}
-		list = append(list, p)
+		list = append(list, n.Prefix)
 	}
 	return list, nil
 }

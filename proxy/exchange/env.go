@@ -134,6 +134,8 @@ type Outcome struct {
 	Complete  time.Time // when all of it had been sent; zero: the client has not sent all
 	Answered  time.Time // when the head of the target's answer had arrived; zero: it has not
 	Fault     Fault     // why the target did not answer
+	Garbled   error     // what was wrong with its answer; nil: unknown, or nothing
+	Looped    bool      // the request has passed this proxy before
 	Retried   bool
 	OddFields int    // request fields dropped for their names
 	Trailers  int    // dropped trailer sections of request and answer

@@ -74,6 +74,7 @@ func (x *Exchange) answeredHere(now time.Time, h *http1.Head) bool {
 	case h.Length > x.bodyMax():
 		x.fail(now, 413, bodyTooLarge)
 	case x.inLoop(h):
+		x.outcome.Looped = true
 		x.fail(now, 508, "the request has passed this proxy before")
 	case x.overloaded():
 		x.keepAccept(h)

@@ -152,7 +152,7 @@ func (x *Exchange) HandleUpstream(now time.Time, b []byte) int {
 	for {
 		ev, err := x.reader.Next(b[n:], &x.env.response)
 		if err != nil {
-			x.garbled(now, mark)
+			x.garbled(now, mark, err)
 			return n
 		}
 		n += ev.N
@@ -178,7 +178,8 @@ func (x *Exchange) HandleUpstream(now time.Time, b []byte) int {
 }
 
 // garbled handles an answer that is not valid HTTP. The part collected since mark is dropped.
-func (x *Exchange) garbled(now time.Time, mark int) {
+func (x *Exchange) garbled(now time.Time, mark int, why error) {
+	x.outcome.Garbled = why
 	if x.answer != answerRelaying {
 		x.env.out = x.env.out[:mark]
 	}
@@ -189,8 +190,8 @@ func (x *Exchange) garbled(now time.Time, mark int) {
 // requested is not a valid answer.
 func (x *Exchange) upgraded(now time.Time, mark int) {
 	h := &x.env.response
-	if x.upgrade == "" || h.CheckSwitch([]byte(x.upgrade)) != nil {
-		x.garbled(now, mark)
+	if err := h.CheckSwitch([]byte(x.upgrade)); x.upgrade == "" || err != nil {
+		x.garbled(now, mark, err)
 		return
 	}
 	protocol, _ := h.Value(http1.FieldUpgrade)

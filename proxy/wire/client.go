@@ -165,6 +165,9 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 		c.lookUp(now, fx.LookUp)
 	}
 	if fx.Report != nil {
+		if fx.Report.Looped {
+			s.front.looped.Add(1)
+		}
 		c.wrote(now, fx.Report)
 		c.learn(now, fx.Report)
 		s.counts.Report(now, fx.Report)
@@ -346,6 +349,9 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	}
 	if !c.paced {
 		c.at.Value.learnt(now, c, o)
+	}
+	if o.Garbled != nil {
+		c.at.Value.noteGarbled(o.Garbled)
 	}
 	status := o.Status
 	switch {

@@ -101,6 +101,7 @@ type Front struct {
 	began      time.Time
 	memory     budget.Memory
 	claims     claimsWarning
+	looped     atomic.Int64 // requests that have passed this proxy before, since housekeeping looked
 	seed       maphash.Seed // of the hashes by which waiting clients are distinguished
 	classes    gates.Classes
 	routes     route.Table
@@ -184,11 +185,13 @@ func (f *Front) housekeeping() {
 	rules := f.Tally.NewHousekeeper()
 	var slow gates.Watch
 	var targets roster.Watch
+	var wrong complaints
 	every.Pause(f.running.Done(), time.Second, func(now time.Time) {
 		rules.Keep(now)
 		f.claims.warn(now, f.cfg.Log)
 		targets.Look(now, f.Targets)
 		slow.Look(now, f.Gates)
+		wrong.look(now, f)
 	})
 	rules.Last()
 }

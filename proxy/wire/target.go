@@ -37,6 +37,8 @@ type target struct {
 	serve    func(now time.Time)
 	called   atomic.Bool // serve is scheduled
 
+	garbled atomic.Pointer[error] // what was wrong with an answer since housekeeping looked, or nil
+
 	since atomic.Int64 // time of the last change of the numbers, see micros; 0: never
 }
 

@@ -1,0 +1,55 @@
+package wire
+
+import (
+	"cmp"
+	"time"
+
+	"weir/internal/every"
+	"weir/proxy/roster"
+)
+
+// complainEvery is the least time between two log lines about the same.
+const complainEvery = time.Minute
+
+// complaints log what others do wrong: targets whose answers are not valid, and proxies in front of
+// this one that form a loop with it.
+//
+// Owned by the goroutine of housekeeping.
+type complaints struct {
+	answers map[*roster.Target]*every.Sparse
+	loops   every.Sparse
+}
+
+// noteGarbled keeps what was wrong with an answer for look.
+func (t *target) noteGarbled(why error) {
+	if t.garbled.Load() == nil {
+		t.garbled.Store(&why)
+	}
+}
+
+// look logs what has happened since the last call.
+func (c *complaints) look(now time.Time, f *Front) {
+	known := make(map[*roster.Target]*every.Sparse)
+	for _, s := range f.sides {
+		for spec, t := range *s.seen.Load() {
+			if known[spec] == nil {
+				known[spec] = cmp.Or(c.answers[spec], new(every.Sparse))
+			}
+			why := t.garbled.Swap(nil)
+			if why == nil {
+				continue
+			}
+			if _, ok := known[spec].Take(now, complainEvery); ok {
+				f.cfg.Log.Warn("The answer of a target is not valid HTTP, answered 502", "target", spec.URL, "address", spec.Addr, "reason", *why)
+			}
+		}
+	}
+	c.answers = known
+	if f.looped.Load() == 0 {
+		return
+	}
+	if _, ok := c.loops.Take(now, complainEvery); ok {
+		f.cfg.Log.Warn("Requests had passed this proxy before, answered 508: a target forwards to this proxy, or another proxy in the chain has the same VIA_NAME",
+			"name", f.cfg.Session.Pseudonym, "count", f.looped.Swap(0))
+	}
+}
