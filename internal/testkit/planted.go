@@ -25,7 +25,7 @@ func Planted(t *testing.T, name string) {
 		info, err := os.Stat(victim)
 		have, readErr := os.ReadFile(victim)
 		if err != nil || readErr != nil || info.Mode() != 0o644 || string(have) != text {
-			t.Errorf("the file behind the link of another user at %s has changed: %q, %v, %v", name, have, info.Mode(), err)
+			t.Errorf("the file behind the link of another user at %s has changed: %.40q, %v, %v", name, have, info.Mode(), err)
 		}
 	})
 }
