@@ -1,24 +1,31 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"weir/internal/service"
 	"weir/internal/testkit"
+	"weir/proxy/config"
 )
 
 // askerRules tell requests apart by all that describes them.
 const askerRules = `rules:
 - {id: posts, match: {methods: [POST], path: /only, host: a.example}, key: [ip, "header:X-Key"], limit: {algorithm: fixed, limit: 1, window: C}}
 - {id: busy, match: {path: /busy}, refusal: {status: 503}, limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: queue, match: {path: /queue}, limit: {algorithm: leaky, capacity: 100, fillRate: 0.00001}}
 - {id: gets, match: {methods: [GET], path: /only/**}, key: ["header:X-Key"], limit: {algorithm: fixed, limit: 2, window: C}}
 `
 
@@ -122,7 +129,7 @@ const lies = " X-Original-Method=PUT X-Original-URI=/free X-Original-Host=b.exam
 	" Connection=X-Original-URI,X-Forwarded-Uri,X-Forwarded-For"
 
 // Requests are limited by what they are, whatever their fields claim, and are admitted when Weir
-// does not answer.
+// hangs or is down.
 func (a *asker) limits() {
 	a.gets("POST /only Host=a.example X-Key=1", 200)
 	header := a.gets("POST /only Host=a.example X-Key=1", 429)
@@ -143,12 +150,42 @@ func (a *asker) limits() {
 	if status, _, err := a.try("GET /busy"); err != nil || status != 429 && status != 503 {
 		a.t.Errorf("a rule that refuses with 503: %d, %v", status, err)
 	}
+	a.queues()
 	a.refusesLarge()
+	testkit.Freeze(a.t, a.proxy.Process.Pid)
+	a.gets("POST /only Host=a.example X-Key=1", 200)
 	_ = a.proxy.Process.Kill()
 	testkit.Eventually(a.t, "requests pass without Weir", func() bool {
 		status, _, err := a.try("POST /only Host=a.example X-Key=1")
 		return err == nil && status == 200
 	})
+}
+
+// queues fails unless a queue whose slots are further away than its asker waits admits the first
+// request alone.
+func (a *asker) queues() {
+	a.t.Helper()
+	const requests = 10
+	statuses := make(chan int, requests)
+	for range requests {
+		go func() {
+			status, header, err := a.try("GET /queue")
+			if status == 429 && header.Get("Retry-After") == "" {
+				err = errors.New("there is no Retry-After")
+			}
+			if err != nil {
+				a.t.Error(err)
+			}
+			statuses <- status
+		}()
+	}
+	got := make(map[int]int)
+	for range requests {
+		got[<-statuses]++
+	}
+	if want := map[int]int{200: 1, 429: requests - 1}; !maps.Equal(got, want) {
+		a.t.Errorf("statuses of requests to a slow queue: %v, want %v", got, want)
+	}
 }
 
 // refusesLarge fails unless a request that is refused is refused however many or large the fields
@@ -193,6 +230,51 @@ func TestCaddyAsks(t *testing.T) {
 		cmd.Env = append(os.Environ(), "HOME="+dir)
 		return cmd
 	}).limits()
+}
+
+// waits are the settings of the shipped configurations that say how long their programs wait for an
+// answer, with the unit of numbers.
+var waits = map[string][]struct {
+	file, setting string
+	unit          time.Duration // 0: the setting has one
+}{
+	"caddy":   {{"Caddyfile", `response_header_timeout (\S+)`, 0}},
+	"envoy":   {{"envoy.yaml", `cluster: weir, timeout: (\S+)\}`, 0}, {"ratelimit.yaml", `\}, body, (\d+)\)`, time.Millisecond}},
+	"haproxy": {{"weir.lua", `timeout = (\d+)`, time.Millisecond}},
+	"nginx":   {{"nginx.conf", `proxy_read_timeout (\S+);`, 0}},
+	"traefik": {{"traefik.yaml", `it waits for (\S+), which cannot be set`, 0}},
+}
+
+// A shipped configuration waits for longer than Weir takes with default settings: for its store, and
+// for a slot in a queue. Otherwise the asker gives up, and admits what has not been decided.
+func TestAskersWaitForAnswers(t *testing.T) {
+	var c config.Config
+	s := service.NewSettings("proxy")
+	c.Register(s)
+	testkit.Must(s.Parse(nil, testkit.Env([]string{"REDIS_HOST", "redis"})))(t)
+	most := c.Decision.HoldMax + c.StoreTimeout()
+	folders := testkit.Must(os.ReadDir(filepath.Join("..", "deploy", "decision")))(t)
+	for _, folder := range folders {
+		if len(waits[folder.Name()]) == 0 {
+			t.Errorf("it is unknown how long %s waits", folder.Name())
+		}
+		for _, w := range waits[folder.Name()] {
+			text := testkit.Must(os.ReadFile(filepath.Join("..", "deploy", "decision", folder.Name(), w.file)))(t)
+			found := regexp.MustCompile(w.setting).FindSubmatch(text)
+			if found == nil {
+				t.Errorf("%s has no %s", w.file, w.setting)
+				continue
+			}
+			wait, err := time.ParseDuration(string(found[1]))
+			if w.unit > 0 {
+				n, bad := strconv.Atoi(string(found[1]))
+				wait, err = time.Duration(n)*w.unit, bad
+			}
+			if err != nil || wait <= most {
+				t.Errorf("%s waits for %v (%v), want more than %v", w.file, wait, err, most)
+			}
+		}
+	}
 }
 
 // Each form describes requests only by its own fields, which must be present exactly once.

@@ -25,9 +25,7 @@ type checked struct {
 	reader decide.Reader
 	asked  []decide.Counted // with copied keys
 	keys   []byte
-	mode   store.Mode
-	slot   time.Time // when its slot is due; zero: it does not wait for one
-	fields []byte    // fields of the answer at that time
+	fields []byte // fields of the answer when its slot is due
 }
 
 // check decides about the request described by h.
@@ -59,7 +57,8 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	c.client = d.client
 	c.policy, c.reader = e.Policy(), decide.Reader{Accept: refusal.ParseAccept(accept)}
 	request := (*keys.Request)(&d.head)
-	if !e.matched.Open(c.policy, &decide.Request{Described: request, Client: d.client, Preflight: e.PreflightsApart && rule.Preflight(request)}) {
+	preflight := e.PreflightsApart && rule.Preflight(request)
+	if !e.matched.Open(c.policy, &decide.Request{Described: request, Client: d.client, Preflight: preflight, MaxDelay: e.HoldMax}) {
 		s.denyFor(now, 400, "the path can be read in several ways, and too many rules apply to them")
 		return
 	}
@@ -111,7 +110,7 @@ func (s *Session) judge(now time.Time, ans *store.Answer) {
 	case ans.Granted > 0:
 		e.extra = v.AppendFields(e.extra[:0], e.Answers.Style.Families)
 		if ans.Delay() > 0 {
-			s.queue(now, ans)
+			s.hold(now, ans.Delay())
 			return
 		}
 		s.allow(now, e.extra)
@@ -123,43 +122,12 @@ func (s *Session) judge(now time.Time, ans *store.Answer) {
 	}
 }
 
-// queue lets the request wait for its slot. Its places are given back if the asker
-// disconnects.
-func (s *Session) queue(now time.Time, ans *store.Answer) {
-	c := &s.checked
-	if len(c.keys) == 0 { // decided at once: the keys borrow from the head
-		asked := slices.Clone(c.asked)
-		c.asked = c.asked[:0]
-		s.keep(asked)
-	}
-	for i := range c.asked {
-		c.asked[i].Slot = ans.Decisions[i].Slot
-	}
-	c.mode, c.slot = ans.Mode, now.Add(ans.Delay())
-	c.fields = append(c.fields, s.env.extra...)
+// hold holds the answer until the request's slots are due, with the Env's extra as its fields. An asker
+// that disconnects meanwhile may have admitted the request, so that its places stay taken.
+func (s *Session) hold(now time.Time, delay time.Duration) {
+	s.checked.fields = append(s.checked.fields, s.env.extra...)
 	s.cycle.Wait()
-	s.queued, s.cycle.Until = true, c.slot
-}
-
-// late gives back what was booked for an asker that disconnected before the answer came.
-func (s *Session) late(now time.Time, ans *store.Answer) {
-	if len(ans.Decisions) != len(s.checked.asked) {
-		return
-	}
-	for i := range s.checked.asked {
-		s.checked.asked[i].Slot = ans.Decisions[i].Slot
-	}
-	s.checked.mode = ans.Mode
-	s.leave(now)
-}
-
-// leave gives back the places of a request whose asker has disconnected.
-func (s *Session) leave(now time.Time) {
-	for i := range s.checked.asked {
-		if c := &s.checked.asked[i]; c.Slot != 0 {
-			s.env.Release(now, &c.Counter, c.Slot, s.checked.mode)
-		}
-	}
+	s.held, s.cycle.Until = true, now.Add(delay)
 }
 
 // allow admits the described request.

@@ -68,6 +68,9 @@ type Env struct {
 	RateLimit *RateLimit
 	// Trusted reports whether an address is that of a trusted proxy.
 	Trusted func(netip.Addr) bool
+	// HoldMax bounds how long the answer to a described request is held until its slots are due, in
+	// whole microseconds.
+	HoldMax time.Duration
 	// PreflightsApart says that preflights are counted separately.
 	PreflightsApart bool
 	// Refused remembers a refusal, which it copies, and returns its decision id.

@@ -149,12 +149,10 @@ func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool
 	s.waits--
 	switch s.route {
 	case routeCheck:
-		if s.gone {
-			s.late(now, ans)
-			return false
+		if !s.gone {
+			s.judge(now, ans)
 		}
-		s.judge(now, ans)
-		return true
+		return !s.gone
 	case routeJSON:
 		s.limited.Take(index, ans)
 	default:

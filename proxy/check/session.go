@@ -28,7 +28,7 @@ type Session struct {
 
 	env    *Env
 	cycle  cycle.Cycle
-	queued bool // waits for its slot in a queue
+	held   bool // the answer is held until a slot in a queue is due
 	route  route
 	rights rights
 	name   string // name of the requested document
@@ -158,7 +158,7 @@ func (s *Session) HandleExpired(now time.Time) {
 	case !s.cycle.Expired(now):
 	case s.cycle.State == cycle.Idle:
 		s.env.Close = s.cycle.Close()
-	case s.queued:
+	case s.held:
 		s.allow(now, s.checked.fields)
 		s.env.Answered(now, s)
 	default:
@@ -176,13 +176,8 @@ func (s *Session) HandleDrain(now time.Time) {
 }
 
 // HandleClosed ends the session after its connection has closed. Later answers are
-// dropped.
-func (s *Session) HandleClosed(now time.Time) {
-	s.gone = true
-	if s.queued {
-		s.leave(now)
-	}
-}
+// dropped. What was charged stays charged.
+func (s *Session) HandleClosed() { s.gone = true }
 
 // refuse answers a request that is not read to its end, and closes the connection.
 func (s *Session) refuse(now time.Time, status int, problem string) {
@@ -228,7 +223,7 @@ func (s *Session) write(now time.Time, a http1.Answer) {
 	if cap(s.body) > bodyBytesKept {
 		s.body = nil
 	}
-	s.queued, e.Close = false, s.cycle.End(now)
+	s.held, e.Close = false, s.cycle.End(now)
 	s.cycle.Full = len(e.Out) > outMax
 }
 

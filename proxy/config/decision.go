@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net/netip"
+	"time"
 
 	"weir/internal/service"
 )
@@ -16,6 +17,8 @@ type Decision struct {
 
 	CertFile, KeyFile string // empty: no TLS
 	ClientCAFile      string // authorities of askers' certificates; empty: none are requested
+
+	HoldMax time.Duration // how long leaky limits may hold an answer of /check
 }
 
 // Local reports whether the port is reachable only from this machine.
@@ -32,7 +35,9 @@ func (d *Decision) register(s *service.Settings) {
 	s.String(&d.CertFile, "DECISION_TLS_CERT", "", "PEM file of the certificate (chain) to serve DECISION_PORT with; read again when it changes; empty: no TLS")
 	s.String(&d.KeyFile, "DECISION_TLS_KEY", "", "PEM file of its key")
 	s.String(&d.ClientCAFile, "DECISION_TLS_CLIENT_CA", "", "PEM file of certificate authorities; askers need a certificate signed by one of them, or DECISION_TOKEN; read at the start")
-	s.NoEffect("DECISION_PORT", "0", "DECISION_BIND", "DECISION_TOKEN", "DECISION_OPEN", "DECISION_TLS_CERT", "DECISION_TLS_KEY", "DECISION_TLS_CLIENT_CA")
+	s.Duration(&d.HoldMax, "DECISION_HOLD_MAX", 250*time.Millisecond, time.Millisecond, 10*time.Second, "how long /check holds an answer until a request's slot in a leaky limit is due; one whose slot is later is refused; keep it below the asker's timeout, after which the asker admits the request")
+	s.NoEffect("DECISION_PORT", "0", "DECISION_BIND", "DECISION_TOKEN", "DECISION_OPEN", "DECISION_TLS_CERT", "DECISION_TLS_KEY", "DECISION_TLS_CLIENT_CA",
+		"DECISION_HOLD_MAX")
 }
 
 func (d *Decision) complete(targets int) error {

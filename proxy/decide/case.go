@@ -2,6 +2,7 @@ package decide
 
 import (
 	"net/netip"
+	"time"
 
 	"weir/proxy/keys"
 	"weir/proxy/rule"
@@ -24,6 +25,18 @@ type Request struct {
 	Trusted   bool       // its fields may state its priority class
 	Preflight bool       // counted separately
 	Delivery  bool       // a stored request, which leaves a share of the limit to others
+	// MaxDelay bounds how long leaky limits may hold the request, besides the bounds of their rules,
+	// in whole microseconds; 0: no bound.
+	MaxDelay time.Duration
+}
+
+// delay returns how long the request may be held by a leaky limit with the given bound, where 0
+// means no bound.
+func (r *Request) delay(own time.Duration) time.Duration {
+	if own == 0 || r.MaxDelay == 0 {
+		return max(own, r.MaxDelay)
+	}
+	return min(own, r.MaxDelay)
 }
 
 // A Case determines which rules apply to a request, and what the store is asked about it.
@@ -50,7 +63,7 @@ type Case struct {
 func (c *Case) Open(p *Policy, r *Request) bool {
 	c.Policy, c.Client, c.Rank, c.Exempt = p, r.Client, 0, -1
 	c.Hits, c.Lacks, c.Shadows, c.Defers = nil, nil, c.Shadows[:0], false
-	c.Asked = append(c.Asked[:0], p.counted(r.Preflight))
+	c.Asked = append(c.Asked[:0], p.counted(r))
 	c.Ask.N = 1
 	c.Ask.Counters = append(c.Ask.Counters[:0], c.Asked[0].Counter)
 	if p.Rules == nil {
@@ -74,7 +87,8 @@ func (c *Case) count(r *Request) {
 	for i := range c.Hits {
 		h := &c.Hits[i]
 		counted := Counted{Rule: h.Rule, Index: h.Index, Lacks: h.Lacks != nil,
-			Counter: store.Counter{Rule: h.Rule.ID, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve, MaxDelay: h.MaxDelay}}
+			Counter: store.Counter{Rule: h.Rule.ID, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve,
+				MaxDelay: r.delay(h.MaxDelay)}}
 		if r.Preflight {
 			counted.Counter.Rule = h.Rule.Preflights()
 		}

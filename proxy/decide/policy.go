@@ -34,9 +34,10 @@ func NewPolicy(l limit.Limit) *Policy {
 var globalPreflights = rule.PreflightsOf(rule.Global)
 
 // counted returns the global counter for a request of cost 1.
-func (p *Policy) counted(preflight bool) Counted {
-	c := Counted{Counter: store.Counter{Rule: rule.Global, Limit: &p.Limit, Cost: 1}, Rule: &p.global, Index: -1}
-	if preflight {
+func (p *Policy) counted(r *Request) Counted {
+	counter := store.Counter{Rule: rule.Global, Limit: &p.Limit, Cost: 1, MaxDelay: r.MaxDelay}
+	c := Counted{Counter: counter, Rule: &p.global, Index: -1}
+	if r.Preflight {
 		c.Counter.Rule = globalPreflights
 	}
 	return c

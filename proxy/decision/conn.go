@@ -35,8 +35,8 @@ func newSide(p *Port, l *loop.Loop) *side {
 		Ask: r.lane.Ask, Release: r.lane.Release, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
 		Policy:  p.cfg.Policy, Trusted: p.cfg.Trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
-		DrainGrace: p.cfg.DrainGrace,
-		Answered:   func(_ time.Time, s *check.Session) { s.Owner.(*conn).answered() },
+		HoldMax: p.cfg.HoldMax, DrainGrace: p.cfg.DrainGrace,
+		Answered: func(_ time.Time, s *check.Session) { s.Owner.(*conn).answered() },
 	}
 	return r
 }
@@ -134,7 +134,7 @@ func (c *conn) Expired(now time.Time) {
 }
 
 // Closed implements loop.Handler.
-func (c *conn) Closed(now time.Time, _ error) { c.session.HandleClosed(now) }
+func (c *conn) Closed(time.Time, error) { c.session.HandleClosed() }
 
 // answered applies the effects of an answer that came later, and continues reading.
 func (c *conn) answered() {

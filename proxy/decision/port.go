@@ -53,6 +53,7 @@ type Config struct {
 	Policy          func() *decide.Policy
 	Trusts          func(netip.Addr) bool
 	PreflightsApart bool
+	HoldMax         time.Duration // how long leaky limits may hold the answer to a described request
 	Style           decide.Style
 	Pages           *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
 
