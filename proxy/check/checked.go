@@ -141,11 +141,12 @@ func (s *Session) denyFor(now time.Time, status int, reason string) {
 }
 
 // deny refuses the described request. For an asker that supports only 403 the status is replaced,
-// and a field has the original one.
+// and a field has the original one. Such an answer has no body: nginx closes a connection on which there
+// is one, because it does not read it.
 func (s *Session) deny(now time.Time, a http1.Answer) {
 	if e := s.env; s.checked.deny != 0 {
 		e.extra = http1.AppendFieldInt(append(e.extra[:0], a.Extra...), "X-Weir-Status", int64(a.Status))
-		a.Extra, a.Status = e.extra, s.checked.deny
+		a.Extra, a.Status, a.ContentType, a.Body = e.extra, s.checked.deny, "", nil
 	}
 	s.write(now, a)
 }

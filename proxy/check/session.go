@@ -96,15 +96,20 @@ func (s *Session) handleHead(now time.Time) {
 	s.find(h)
 	authorization, _ := h.Value(http1.FieldAuthorization)
 	s.rights, s.tokened = s.env.Access.of(authorization, s.verified)
-	if status, problem := s.admit(h); status != 0 {
-		s.refuse(now, status, problem)
-		return
-	}
+	status, problem := s.admit(h)
 	if s.route == routeCheck { // its body is never read
-		if h.Framing != http1.BodyNone {
+		if h.Framing != http1.BodyNone && h.Length != 0 {
 			s.cycle.Refuse(now)
 		}
+		if status != 0 {
+			s.fail(now, status, problem)
+			return
+		}
 		s.check(now, h)
+		return
+	}
+	if status != 0 {
+		s.refuse(now, status, problem)
 		return
 	}
 	s.env.Out = s.cycle.AppendContinue(s.env.Out, h)

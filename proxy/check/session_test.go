@@ -109,6 +109,42 @@ func TestPipelineIsBounded(t *testing.T) {
 	}
 }
 
+// A connection outlives a refusal, also one whose body the asker does not read, as nginx, and a question
+// with an empty body, as Envoy's.
+func TestRefusalsKeepTheConnection(t *testing.T) {
+	const forms = "X-Original-Method: GET\r\nX-Original-URI: /a\r\nX-Original-Host: h\r\n"
+	for _, test := range []struct {
+		question, fields string
+		access           Access
+		status           string
+		bodiless         bool
+	}{
+		{"GET /check/original?deny=403", forms, Access{Open: true}, "403", true},
+		{"GET /check/original", forms, Access{Open: true}, "429", false},
+		{"GET /check/path/a", "Content-Length: 0\r\n", Access{Open: true}, "429", false},
+		{"GET /check/original?deny=403", "", Access{Open: true}, "403", true},
+		{"GET /check/other", "", Access{Open: true}, "404", false},
+		{"GET /check/original?deny=404", "", Access{Open: true}, "400", false},
+		{"GET /check/path/a", "", Access{Token: "secret"}, "403", false},
+	} {
+		env := queueing(t, time.Microsecond)
+		env.Access = &Access{Open: true}
+		now := time.Unix(1e9, 0)
+		put(now, env)
+		env.Reset()
+		env.Access = &test.access
+		s := New(now, env, netip.MustParseAddr("192.0.2.9"), false)
+		for range 2 {
+			s.HandleData(now, []byte(test.question+" HTTP/1.1\r\nHost: w\r\n"+test.fields+"\r\n"))
+			head, body, _ := bytes.Cut(env.Out, []byte("\r\n\r\n"))
+			if !bytes.HasPrefix(head, []byte("HTTP/1.1 "+test.status)) || (len(body) == 0) != test.bodiless || env.Close != cycle.CloseNone {
+				t.Errorf("%s: %q, close %d", test.question, env.Out, env.Close)
+			}
+			env.Reset()
+		}
+	}
+}
+
 // The body of a described request is not read. The connection that it comes over is closed such
 // that an asker which still sends it gets the answer, also when the store answers later.
 func TestCheckWithBody(t *testing.T) {
