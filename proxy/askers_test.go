@@ -128,6 +128,10 @@ const lies = " X-Original-Method=PUT X-Original-URI=/free X-Original-Host=b.exam
 	" X-Forwarded-Host=b.example X-Forwarded-For=192.0.2.7 X-Original-URL=/free X_Original_URI=/free X-HTTP-Method-Override=PUT Forwarded=for=192.0.2.7" +
 	" Connection=X-Original-URI,X-Forwarded-Uri,X-Forwarded-For"
 
+// byPage are fields of a browser on a page of another origin.
+const byPage = " Origin=https://page.example Referer=https://page.example/ Sec-Fetch-Site=cross-site" +
+	" Sec-Fetch-Mode=cors Sec-Fetch-Dest=empty"
+
 // Requests are limited by what they are, whatever their fields claim, and are admitted when Weir
 // hangs or is down.
 func (a *asker) limits() {
@@ -150,6 +154,8 @@ func (a *asker) limits() {
 	if status, _, err := a.try("GET /busy"); err != nil || status != 429 && status != 503 {
 		a.t.Errorf("a rule that refuses with 503: %d, %v", status, err)
 	}
+	a.gets("POST /only Host=a.example X-Key=1"+byPage, 429)
+	a.gets("POST /only Host=a.example X-Key=4"+byPage, 200)
 	a.queues()
 	a.keepsConnections()
 	a.refusesLarge()
@@ -257,8 +263,9 @@ var waits = map[string][]struct {
 	file, setting string
 	unit          time.Duration // 0: the setting has one
 }{
-	"caddy":   {{"Caddyfile", `response_header_timeout (\S+)`, 0}},
-	"envoy":   {{"envoy.yaml", `cluster: weir, timeout: (\S+)\}`, 0}, {"ratelimit.yaml", `\}, body, (\d+)\)`, time.Millisecond}},
+	"caddy": {{"Caddyfile", `response_header_timeout (\S+)`, 0}},
+	"envoy": {{"envoy.yaml", `cluster: weir, timeout: (\S+)\}`, 0},
+		{"ratelimit.yaml", `\}, body, (\d+)\)`, time.Millisecond}},
 	"haproxy": {{"weir.lua", `timeout = (\d+)`, time.Millisecond}},
 	"nginx":   {{"nginx.conf", `proxy_read_timeout (\S+);`, 0}},
 	"traefik": {{"traefik.yaml", `it waits for (\S+), which cannot be set`, 0}},
@@ -310,6 +317,7 @@ func TestForms(t *testing.T) {
 	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
 	c := testkit.NewClient(t, "http://127.0.0.1:"+port)
 	forwarded := []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/only?q=1", "X-Forwarded-Host", "a.example", "X-Forwarded-For", "192.0.2.1"}
+	client := forwarded[6:]
 	with := func(fields []string, more ...string) []string { return append(append([]string{}, fields...), more...) }
 	for i, test := range []struct {
 		method, path string
@@ -328,13 +336,14 @@ func TestForms(t *testing.T) {
 		{"GET", "/check/forwarded", with(forwarded[:6], "X-Forwarded-For", "192.0.2.1, 192.0.2.2"), 200, ""},
 		{"GET", "/check/forwarded", with(forwarded[:6], "X-Forwarded-For", "192.0.2.9, 192.0.2.2"), 429, ""},
 		{"POST", "/check/path/only?q=2", with(forwarded, "Host", "a.example"), 200, ""}, // another host, by Go's client
-		{"GET", "/check/path/busy", nil, 200, ""},
-		{"GET", "/check/path/busy", nil, 503, `"rule":"busy"`},
-		{"GET", "/check/path/named", nil, 400, `"missing"`},
-		{"GET", "/check/path/named", []string{"X-Name", "n"}, 200, ""},
-		{"GET", "/check/path/queue", nil, 200, ""},
-		{"GET", "/check/path/queue", nil, 200, ""}, // when its slot has come
-		{"GET", "/check/path/exempt", nil, 200, ""},
+		{"GET", "/check/path/busy", client, 200, ""},
+		{"GET", "/check/path/busy", client, 503, `"rule":"busy"`},
+		{"GET", "/check/path/busy", nil, 403, "X-Forwarded-For"},
+		{"GET", "/check/path/named", client, 400, `"missing"`},
+		{"GET", "/check/path/named", with(client, "X-Name", "n"), 200, ""},
+		{"GET", "/check/path/queue", client, 200, ""},
+		{"GET", "/check/path/queue", client, 200, ""}, // when its slot has come
+		{"GET", "/check/path/exempt", client, 200, ""},
 		{"GET", "/check/path", nil, 404, "unknown form"},
 		{"GET", "/check/other", nil, 404, "unknown form"},
 	} {
@@ -342,7 +351,7 @@ func TestForms(t *testing.T) {
 		if status != test.status || !strings.Contains(body, test.part) {
 			t.Errorf("%d, %s %q: %d %q, want %d with %q", i, test.path, test.fields, status, body, test.status, test.part)
 		}
-		if status == 503 && header.Get("X-Why") != "busy" || status == 403 && (header.Get("X-Weir-Status") != "429" || body != "") {
+		if status == 503 && header.Get("X-Why") != "busy" || strings.Contains(test.path, "deny=403") && (header.Get("X-Weir-Status") != "429" || body != "") {
 			t.Errorf("%d, %s: %v", i, test.path, header)
 		}
 	}
@@ -350,6 +359,11 @@ func TestForms(t *testing.T) {
 	twice.Send("GET /check/forwarded HTTP/1.1\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /only\r\nx-forwarded-uri: /free\r\nX-Forwarded-Host: x\r\n\r\n")
 	if res, body := twice.Answer("GET"); res.StatusCode != 400 || !strings.Contains(body, "X-Forwarded-Uri must appear once") {
 		t.Errorf("a field that is there twice: %d %q", res.StatusCode, body)
+	}
+	page := testkit.Dial(t, "127.0.0.1:"+port)
+	page.Send("GET /check/path/free HTTP/1.1\r\nHost: page.example:" + port + "\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
+	if res, body := page.Answer("GET"); res.StatusCode != 403 || !strings.Contains(body, "number of this port") {
+		t.Errorf("a page whose name leads here: %d %q", res.StatusCode, body)
 	}
 	p.gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="check",code="429"} 3`)
 	_, header, body := c.Do("GET", "/check/forwarded", "", forwarded...)
@@ -377,7 +391,7 @@ func TestUntrustedAskers(t *testing.T) {
 	for _, test := range []struct {
 		from, field string
 		status      int
-	}{{"127.0.0.1", "X-A: b", 403}, {"127.0.0.1", "Authorization: Bearer wrong", 403}, {"127.0.0.1", "Authorization: Bearer secret", 200}, {"127.0.0.2", "X-A: b", 200}} {
+	}{{"127.0.0.1", "X-A: b", 403}, {"127.0.0.1", "Authorization: Bearer wrong", 403}, {"127.0.0.1", "Authorization: Bearer secret", 200}, {"127.0.0.2", "X-Forwarded-For: 192.0.2.1", 200}} {
 		c := testkit.DialFrom(t, test.from, "127.0.0.1:"+port)
 		c.Send("GET /check/path/x HTTP/1.1\r\nHost: x\r\n" + test.field + "\r\n\r\n")
 		if res, body := c.Answer("GET"); res.StatusCode != test.status || test.status == 403 && !strings.Contains(body, "asker is not trusted") {

@@ -222,6 +222,7 @@ func TestDecisionTLS(t *testing.T) {
 		transport := &http.Transport{TLSClientConfig: trust, DisableKeepAlives: true}
 		req := testkit.Must(http.NewRequest("GET", url+path, http.NoBody))(t)
 		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("X-Forwarded-For", "192.0.2.1")
 		res, err := transport.RoundTrip(req)
 		if err != nil {
 			return 0, err

@@ -102,7 +102,8 @@ func decidedOnce(answers, decisions float64) error {
 // flood loads each instance with wrk for goalTime and returns the numbers of requests and of
 // refused requests.
 func (s *side) flood(keys int) (requests, refused float64) {
-	script := fmt.Sprintf("request = function() return wrk.format(nil, nil, {[\"X-User\"] = tostring(math.random(%d))}) end\n", keys)
+	const fields = `{["X-User"] = tostring(math.random(%d)), ["X-Forwarded-For"] = "192.0.2.1"}` // /check needs the second
+	script := fmt.Sprintf("request = function() return wrk.format(nil, nil, "+fields+") end\n", keys)
 	runs := make([]rig.WrkRun, len(s.addrs))
 	rig.Together(len(runs), func(i int) {
 		runs[i] = rig.Wrk{URL: "http://" + s.addrs[i] + s.path, Connections: goalConnections, For: goalTime, Script: script}.Run(s.lab.Ctx)

@@ -56,7 +56,11 @@ func (l *lab) forwarding() {
 // checks compares refusals of the decision port with those of the data port.
 func (l *lab) checks() {
 	m := l.master("TARGET_URL=http://"+l.target(), "GATE=off", "RATE_LIMIT_LIMIT=1", "RATE_LIMIT_WINDOW=3153600000")
-	all := []rig.Contestant{{Name: "refused by the proxy", Wrk: rig.Wrk{URL: "http://" + m.Own + "/api/test"}, Refuses: true}, {Name: "refused by /check", Wrk: rig.Wrk{URL: "http://" + m.Addr + "/check/path/api/test"}, Refuses: true}}
+	const client = "X-Forwarded-For: 192.0.2.1"
+	all := []rig.Contestant{
+		{Name: "refused by the proxy", Wrk: rig.Wrk{URL: "http://" + m.Own + "/api/test", Header: client}, Refuses: true},
+		{Name: "refused by /check", Wrk: rig.Wrk{URL: "http://" + m.Addr + "/check/path/api/test", Header: client}, Refuses: true},
+	}
 	runs := l.run(all, connections)
 	t := report.NewTable(" | answers/s")
 	for i, c := range all {

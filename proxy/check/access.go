@@ -1,7 +1,8 @@
 package check
 
 import (
-	"net/netip"
+	"bytes"
+	"strconv"
 
 	"weir/internal/http1"
 )
@@ -16,6 +17,9 @@ type Access struct {
 	Open     bool   // asking needs no Token
 	Edit     string // token that allows everything
 	EditOpen bool   // every asker may also edit
+
+	Port   int  // the port's number
+	Secure bool // it speaks TLS
 }
 
 // rights are the allowed actions of a request.
@@ -44,10 +48,40 @@ func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool
 	return asking, tokened
 }
 
-// describes reports whether an asker at the given address may describe requests without a
-// token.
-func (a *Access) describes(from netip.Addr) bool {
-	return a.Open && a.Token == "" || a.Local && from.IsLoopback()
+// stranger says why the asker of a question without token may not describe a request. It is empty if it may.
+//
+// Fronts pass on what browsers send, so Origin and Sec-Fetch-Site do not tell a question of a front from
+// one that a page in a browser makes by itself. Two things do. A page cannot add fields that describe a
+// request, or X-Forwarded-For, to a request for another origin without a preflight, which is refused.
+// And a page of our own origin, whose name was resolved to this machine, shows that name in Host together
+// with our port, which a front on this machine passes on only if it has the same port.
+func (s *Session) stranger(h *http1.Head) string {
+	a, local, trusted := s.env.Access, s.remote.IsLoopback(), s.env.Trusted(s.remote)
+	switch {
+	case !trusted && !s.verified && !(a.Open && a.Token == "") && !(a.Local && local):
+		return "asker is not trusted"
+	case trusted && !local:
+		return ""
+	case local && !s.verified && !a.Open && a.origin(h.Host) && !http1.Loopback(string(h.Host)):
+		return "asker may be a web page: Host has the number of this port and a name that is not a loopback one"
+	}
+	_, proxied := h.Value(http1.FieldXForwardedFor)
+	if !proxied && bytes.HasPrefix(h.Path, []byte(pathPrefix+"/")) {
+		return "asker may be a web page: X-Forwarded-For is missing"
+	}
+	return ""
+}
+
+// origin reports whether a Host field has the port's number.
+func (a *Access) origin(host []byte) bool {
+	number := 80
+	if a.Secure {
+		number = 443
+	}
+	if i := bytes.LastIndexByte(host, ':'); i >= 0 && i+1 < len(host) && host[len(host)-1] != ']' {
+		number, _ = strconv.Atoi(string(host[i+1:]))
+	}
+	return len(host) > 0 && number == a.Port
 }
 
 // page reports whether a request may have been made by a web page in a browser that

@@ -9,9 +9,15 @@ import (
 
 // statusOf is the status of an answer to a request from this machine.
 func statusOf(t *testing.T, a *Access, request string) string {
-	env := &Env{Access: a, Count: func(API, int) {}, Trusted: func(netip.Addr) bool { return false },
-		Documents: func() *Documents { return &Documents{Marks: []byte("{}")} }}
-	s := New(time.Unix(1, 0), env, netip.MustParseAddr("127.0.0.1"), false)
+	return statusFrom(t, "127.0.0.1", a, request)
+}
+
+// statusFrom is the status of an answer to a request from an address. 127.0.0.2 and 192.0.2.2 are trusted.
+func statusFrom(t *testing.T, from string, a *Access, request string) string {
+	env := granting(t)
+	env.Access, env.Documents = a, func() *Documents { return &Documents{Marks: []byte("{}")} }
+	env.Trusted = func(at netip.Addr) bool { return strings.HasSuffix(at.String(), ".0.2") || at.String() == "192.0.2.2" }
+	s := New(time.Unix(1, 0), env, netip.MustParseAddr(from), false)
 	request = strings.ReplaceAll(request, "|", "\r\n") + "\r\n\r\n"
 	if s.HandleData(time.Unix(1, 0), []byte(request)) != len(request) || len(env.Out) < 12 {
 		t.Fatalf("%q: %q", request, env.Out)
@@ -42,10 +48,76 @@ func TestWhoMayAsk(t *testing.T) {
 		{&Access{Local: true, Token: "secret"}, "GET /v1/marks HTTP/1.1|Host: weir:8083|Authorization: Bearer secret", "200"},
 		{open, "GET /check/original HTTP/1.1|Host: weir:8083", "400"}, // it describes nothing
 		{&Access{Open: true, Token: "secret"}, "GET /check/original HTTP/1.1|Host: weir:8083", "403"},
-		{local, "GET http://h/check/path/a HTTP/1.1|Host: h", "400"},
+		{local, "GET http://h/check/path/a HTTP/1.1|Host: h|X-Forwarded-For: 192.0.2.1", "400"},
 	} {
 		if status := statusOf(t, test.access, test.request); status != test.status {
 			t.Errorf("%s: %s, want %s", test.request, status, test.status)
+		}
+	}
+}
+
+// The fields of questions about GET /a of shop.example, as the shipped configurations send them for a client
+// that is a browser on another origin's page.
+const (
+	browsers  = "|Origin: https://evil.example|Sec-Fetch-Site: cross-site|Sec-Fetch-Mode: cors|Referer: https://evil.example/"
+	forClient = "|X-Forwarded-For: 203.0.113.7"
+	original  = browsers + "|X-Original-Method: GET|X-Original-URI: /a|X-Original-Host: shop.example" + forClient
+	forwarded = browsers + "|X-Forwarded-Method: GET|X-Forwarded-Uri: /a|X-Forwarded-Host: shop.example" + forClient
+)
+
+// Fronts on this machine may describe requests of browsers, whatever a browser adds to them. A page may not
+// describe any: without a preflight, which is refused, it cannot add the fields that fronts set; and if it
+// can, because its own name leads to this machine, that name is in Host together with our port.
+func TestPagesDescribeNothing(t *testing.T) {
+	local := &Access{Local: true, Port: 8083}
+	secure := &Access{Local: true, Port: 443, Secure: true}
+	plain := &Access{Local: true, Port: 80}
+	for _, test := range []struct {
+		access  *Access
+		from    string
+		request string
+		status  string
+	}{
+		// nginx, HAProxy, Caddy, Traefik, Envoy
+		{local, "127.0.0.1", "GET /check/original?deny=403 HTTP/1.1|Host: weir" + original, "204"},
+		{local, "127.0.0.1", "GET /check/original?deny=403 HTTP/1.1|Host: 127.0.0.1:8083" + original, "204"},
+		{local, "127.0.0.1", "GET /check/forwarded HTTP/1.1|Host: shop.example" + forwarded, "200"},
+		{local, "127.0.0.1", "GET /check/forwarded HTTP/1.1|Host: shop.example:8080" + forwarded, "200"},
+		{local, "127.0.0.1", "GET /check/forwarded HTTP/1.1|Host: localhost:8083" + forwarded, "200"},
+		{local, "192.0.2.2", "GET /check/forwarded HTTP/1.1|Host: weir:8083" + forwarded, "200"},
+		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: shop.example|Content-Length: 0" + browsers + forClient, "200"},
+		{local, "::1", "OPTIONS /check/path/a HTTP/1.1|Host: shop.example|Access-Control-Request-Method: PUT" + browsers + forClient, "200"},
+		{local, "127.0.0.1", "GET /check/path/a HTTP/1.0" + forClient, "400"}, // there is no Host to describe
+		// other programs on this machine
+		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: 127.0.0.1:8083" + forClient, "200"},
+		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: [::1]:8083" + forClient, "200"},
+		// pages of other origins: an image, a form, a request of old browsers, one with fields, its preflight
+		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: 127.0.0.1:8083|Sec-Fetch-Site: cross-site", "403"},
+		{local, "127.0.0.1", "POST /check/path/a HTTP/1.1|Host: localhost:8083|Origin: null|Content-Type: text/plain|Content-Length: 0", "403"},
+		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: localhost:8083", "403"},
+		{local, "127.0.0.1", "OPTIONS /check/path/a HTTP/1.1|Host: localhost:8083|Access-Control-Request-Headers: x-forwarded-for" + browsers, "403"},
+		{local, "127.0.0.1", "GET /check/forwarded HTTP/1.1|Host: localhost:8083" + browsers, "400"},
+		{local, "127.0.0.1", "GET /check/original HTTP/1.1|Host: localhost:8083" + browsers, "400"},
+		{&Access{Open: true, Port: 8083}, "10.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083" + browsers, "403"},
+		{local, "127.0.0.2", "GET /check/path/a HTTP/1.1|Host: localhost:8083" + browsers, "403"},
+		// pages whose name leads here
+		{local, "127.0.0.1", "GET /check/original HTTP/1.1|Host: evil.example:8083" + original, "403"},
+		{local, "127.0.0.1", "GET /check/forwarded HTTP/1.1|Host: evil.example:8083" + forwarded, "403"},
+		{local, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: evil.example:08083" + forClient, "403"},
+		{local, "127.0.0.2", "GET /check/path/a HTTP/1.1|Host: evil.example:8083" + forClient, "403"},
+		{plain, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: evil.example" + forClient, "403"},
+		{plain, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: evil.example:" + forClient, "403"},
+		{plain, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: localhost" + forClient, "200"},
+		{secure, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: evil.example" + forClient, "403"},
+		{secure, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: evil.example:80" + forClient, "200"},
+		// neither applies to an asker that is identified, nor the name where everybody may ask
+		{&Access{Local: true, Port: 8083, Token: "secret"}, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083|Authorization: Bearer secret", "200"},
+		{local, "192.0.2.2", "GET /check/path/a HTTP/1.1|Host: weir:8083", "200"},
+		{&Access{Open: true, Port: 8083}, "127.0.0.1", "GET /check/path/a HTTP/1.1|Host: weir:8083" + forClient, "200"},
+		{local, "192.0.2.3", "GET /check/path/a HTTP/1.1|Host: weir:8083" + forClient, "403"},
+	} {
+		if status := statusFrom(t, test.from, test.access, test.request); status != test.status {
+			t.Errorf("from %s, %s: %s, want %s", test.from, test.request, status, test.status)
 		}
 	}
 }

@@ -58,7 +58,8 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	c.policy, c.reader = e.Policy(), decide.Reader{Accept: refusal.ParseAccept(accept)}
 	request := (*keys.Request)(&d.head)
 	preflight := e.PreflightsApart && rule.Preflight(request)
-	if !e.matched.Open(c.policy, &decide.Request{Described: request, Client: d.client, Preflight: preflight, MaxDelay: e.HoldMax}) {
+	r := decide.Request{Described: request, Client: d.client, Preflight: preflight, MaxDelay: e.HoldMax}
+	if !e.matched.Open(c.policy, &r) {
 		s.denyFor(now, 400, "the path can be read in several ways, and too many rules apply to them")
 		return
 	}

@@ -106,7 +106,7 @@ func TestCheckAllocates(t *testing.T) {
 		request, answer string
 		most            float64
 	}{
-		{"GET /check/path/a?b HTTP/1.1\r\nHost: w\r\n\r\n", "HTTP/1.1 200 ", 0},
+		{"GET /check/path/a?b HTTP/1.1\r\nHost: w\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n", "HTTP/1.1 200 ", 1},
 		{"GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: /a?b\r\nX-Original-Host: h\r\n\r\n", "HTTP/1.1 204 ", 0},
 		{"GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: /a?b\r\nX-Original-Host: h\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n", "HTTP/1.1 204 ", 1},
 	} {

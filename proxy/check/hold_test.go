@@ -37,7 +37,7 @@ func queueing(t *testing.T, hold time.Duration) *Env {
 func put(now time.Time, env *Env) (s *Session, answer string) {
 	env.Reset()
 	s = New(now, env, netip.MustParseAddr("192.0.2.9"), false)
-	s.HandleData(now, []byte("GET /check/path/a HTTP/1.1\r\nHost: w\r\n\r\n"))
+	s.HandleData(now, []byte("GET /check/path/a HTTP/1.1\r\nHost: w\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"))
 	return s, string(env.Out)
 }
 

@@ -120,10 +120,13 @@ func (s *Session) handleHead(now time.Time) {
 func (s *Session) admit(h *http1.Head) (status int, problem string) {
 	switch {
 	case s.route == routeCheck:
-		if !s.tokened && !s.verified && !s.env.Access.describes(s.remote) && !s.env.Trusted(s.remote) {
-			return 403, "asker is not trusted"
+		if s.tokened {
+			return 0, ""
 		}
-		return 0, ""
+		if problem = s.stranger(h); problem != "" {
+			status = 403
+		}
+		return status, problem
 	case s.route != routeNone && s.route != routeHealth && s.rights == nothing:
 		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy, or a certificate that its DECISION_TLS_CLIENT_CA trusts"
 	case (s.route.api() == Remote || s.route == routeJSON) && !s.tokened && s.env.Access.page(h):

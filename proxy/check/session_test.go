@@ -121,14 +121,13 @@ func TestRefusalsKeepTheConnection(t *testing.T) {
 	}{
 		{"GET /check/original?deny=403", forms, Access{Open: true}, "403", true},
 		{"GET /check/original", forms, Access{Open: true}, "429", false},
-		{"GET /check/path/a", "Content-Length: 0\r\n", Access{Open: true}, "429", false},
+		{"GET /check/path/a", "X-Forwarded-For: 192.0.2.1\r\nContent-Length: 0\r\n", Access{Open: true}, "429", false},
 		{"GET /check/original?deny=403", "", Access{Open: true}, "403", true},
 		{"GET /check/other", "", Access{Open: true}, "404", false},
 		{"GET /check/original?deny=404", "", Access{Open: true}, "400", false},
 		{"GET /check/path/a", "", Access{Token: "secret"}, "403", false},
 	} {
 		env := queueing(t, time.Microsecond)
-		env.Access = &Access{Open: true}
 		now := time.Unix(1e9, 0)
 		put(now, env)
 		env.Reset()
@@ -161,7 +160,7 @@ func TestCheckWithBody(t *testing.T) {
 			return at == "at once"
 		}
 		s := New(now, env, netip.Addr{}, false)
-		s.HandleData(now, []byte("POST /check/path/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"))
+		s.HandleData(now, []byte("POST /check/path/a HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 5\r\n\r\n"))
 		if at == "later" {
 			later(now, granted)
 		}

@@ -35,9 +35,11 @@ func (d *Decision) register(s *service.Settings) {
 	s.String(&d.CertFile, "DECISION_TLS_CERT", "", "PEM file of the certificate (chain) to serve DECISION_PORT with; read again when it changes; empty: no TLS")
 	s.String(&d.KeyFile, "DECISION_TLS_KEY", "", "PEM file of its key")
 	s.String(&d.ClientCAFile, "DECISION_TLS_CLIENT_CA", "", "PEM file of certificate authorities; askers need a certificate signed by one of them, or DECISION_TOKEN; read at the start")
-	s.Duration(&d.HoldMax, "DECISION_HOLD_MAX", 250*time.Millisecond, time.Millisecond, 10*time.Second, "how long /check holds an answer until a request's slot in a leaky limit is due; one whose slot is later is refused; keep it below the asker's timeout, after which the asker admits the request")
-	s.NoEffect("DECISION_PORT", "0", "DECISION_BIND", "DECISION_TOKEN", "DECISION_OPEN", "DECISION_TLS_CERT", "DECISION_TLS_KEY", "DECISION_TLS_CLIENT_CA",
-		"DECISION_HOLD_MAX")
+	s.Duration(&d.HoldMax, "DECISION_HOLD_MAX", 250*time.Millisecond, time.Millisecond, 10*time.Second,
+		"how long /check holds an answer until a request's slot in a leaky limit is due; one whose slot is later is refused; "+
+			"keep it below the asker's timeout, after which the asker admits the request")
+	s.NoEffect("DECISION_PORT", "0", "DECISION_BIND", "DECISION_TOKEN", "DECISION_OPEN", "DECISION_TLS_CERT", "DECISION_TLS_KEY",
+		"DECISION_TLS_CLIENT_CA", "DECISION_HOLD_MAX")
 }
 
 func (d *Decision) complete(targets int) error {

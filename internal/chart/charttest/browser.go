@@ -23,6 +23,18 @@ const patience = 5 * time.Minute
 // to the console. Without Chromium the test is skipped, or fails if CI is true.
 func DOM(t *testing.T, address string, budget time.Duration) string {
 	t.Helper()
+	dom, said := Visit(t, address, budget)
+	for line := range strings.Lines(said) {
+		if strings.Contains(line, ":CONSOLE") {
+			t.Errorf("%s writes to the console: %s", address, line)
+		}
+	}
+	return dom
+}
+
+// Visit does what DOM does, and returns what the browser logs, including what is written to the console.
+func Visit(t *testing.T, address string, budget time.Duration) (dom, log string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, find(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
@@ -38,16 +50,11 @@ func DOM(t *testing.T, address string, budget time.Duration) string {
 	if cmd.Process != nil {
 		_ = end()
 	}
-	dom, said := content(t, out), content(t, words)
+	dom, log = content(t, out), content(t, words)
 	if err != nil {
-		t.Fatalf("chromium shows %s: %v\n%s", address, err, said)
+		t.Fatalf("chromium shows %s: %v\n%s", address, err, log)
 	}
-	for line := range strings.Lines(said) {
-		if strings.Contains(line, ":CONSOLE") {
-			t.Errorf("%s writes to the console: %s", address, line)
-		}
-	}
-	return dom
+	return dom, log
 }
 
 // output returns a file for the output of a process.
