@@ -360,6 +360,13 @@ func TestForms(t *testing.T) {
 	if res, body := twice.Answer("GET"); res.StatusCode != 400 || !strings.Contains(body, "X-Forwarded-Uri must appear once") {
 		t.Errorf("a field that is there twice: %d %q", res.StatusCode, body)
 	}
+	large := with(client, "X-Name", strings.Repeat("n", 59<<10))
+	for i := range 480 {
+		large = append(large, fmt.Sprintf("X-%d", i), "a")
+	}
+	if status, _, body := c.Do("GET", "/check/path/free", "", large...); status != 200 {
+		t.Errorf("a large question: %d %q", status, body)
+	}
 	page := testkit.Dial(t, "127.0.0.1:"+port)
 	page.Send("GET /check/path/free HTTP/1.1\r\nHost: page.example:" + port + "\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
 	if res, body := page.Answer("GET"); res.StatusCode != 403 || !strings.Contains(body, "number of this port") {

@@ -29,7 +29,7 @@ func (p *proxy) decide(ctx context.Context) error {
 	}
 	set := c.Session()
 	p.port, err = decision.Start(decision.Config{
-		Socket: p.socks.decision, Secure: secure, Loop: c.Loop(), Store: p.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: !p.shared(),
+		Socket: p.socks.decision, Secure: secure, Loop: c.DecisionLoop(), Head: c.Decision.Head(), Store: p.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: !p.shared(),
 		Access: decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open,
 			Port: c.Decision.Port, Secure: secure != nil, Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
 		Policy: p.policies.Policy, Trusts: set.Trusts, PreflightsApart: set.PreflightsApart, HoldMax: c.Decision.HoldMax, Style: set.Style, Pages: p.templates.Pages(),

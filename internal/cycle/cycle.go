@@ -83,9 +83,9 @@ type Cycle struct {
 	times  *Times
 }
 
-// New returns the Cycle of a connection that was opened at now.
-func New(now time.Time, times *Times) Cycle {
-	return Cycle{reader: http1.NewRequestReader(nil), times: times, Until: now.Add(times.Idle)}
+// New returns the Cycle of a connection that was opened at now. limits bounds heads; nil means the defaults.
+func New(now time.Time, times *Times, limits *http1.Limits) Cycle {
+	return Cycle{reader: http1.NewRequestReader(limits), times: times, Until: now.Add(times.Idle)}
 }
 
 // HandleData reads b, the bytes received and not yet read, and returns how many it has

@@ -23,7 +23,7 @@ type server struct {
 }
 
 func newServer(times cycle.Times) *server {
-	return &server{Cycle: cycle.New(epoch, &times), now: epoch}
+	return &server{Cycle: cycle.New(epoch, &times, nil), now: epoch}
 }
 
 // data shows what was not read and text, and returns how much of it was read.

@@ -49,6 +49,8 @@ func (a API) String() string { return [...]string{"other", "remote", "check", "j
 // Owned by its loop.
 type Env struct {
 	Access *Access
+	// Head bounds the heads of requests; nil means the defaults.
+	Head *http1.Limits
 	// Ask asks the store. It returns true if it has answered; otherwise done is called
 	// later.
 	Ask func(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool

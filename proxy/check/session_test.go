@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/cycle"
+	"weir/internal/http1"
 	"weir/internal/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/decide"
@@ -140,6 +142,31 @@ func TestRefusalsKeepTheConnection(t *testing.T) {
 				t.Errorf("%s: %q, close %d", test.question, env.Out, env.Close)
 			}
 			env.Reset()
+		}
+	}
+}
+
+// A question's head is bounded by the settings of the port.
+func TestHeadIsBounded(t *testing.T) {
+	const bytesMax, fieldsMax = 2000, 20
+	pad := func(n int) string { return "X-Pad: " + strings.Repeat("x", n-len("X-Pad: \r\n")) + "\r\n" }
+	const question = "GET /check/path/a HTTP/1.1\r\nHost: w\r\nX-Client: a\r\n"
+	room := bytesMax - len(question) - len("\r\n")
+	for _, test := range []struct {
+		fields, status string
+	}{
+		{pad(room), "200"},
+		{pad(room + 1), "431"},
+		{strings.Repeat("A: b\r\n", fieldsMax-2), "200"},
+		{strings.Repeat("A: b\r\n", fieldsMax-1), "431"},
+	} {
+		env := granting(t)
+		env.Access, env.Head = &Access{}, &http1.Limits{HeadBytes: bytesMax, Fields: fieldsMax}
+		env.Trusted = func(netip.Addr) bool { return true }
+		now := time.Unix(1e9, 0)
+		New(now, env, netip.MustParseAddr("192.0.2.9"), false).HandleData(now, []byte(question+test.fields+"\r\n"))
+		if !bytes.HasPrefix(env.Out, []byte("HTTP/1.1 "+test.status)) {
+			t.Errorf("%d bytes of fields: %.40q, want %s", len(test.fields), env.Out, test.status)
 		}
 	}
 }

@@ -268,7 +268,17 @@ func (c *Config) Loop() loop.Config {
 	l.HandshakeTimeout, l.OutboundMax = c.data.HeadTimeout, outboundMax
 	// A target that does not answer connects must not delay the others.
 	l.DialsMax = max(256, len(c.Targets)*c.TargetConnsMax)
-	// A head is processed only when it is complete: half of the bound must hold one.
-	l.InboundMax = 2*int(max(c.headBytes, c.answerBytes)) + 64<<10
+	l.InboundMax = inboundMax(max(c.headBytes, c.answerBytes))
+	return l
+}
+
+// inboundMax is how many bytes of a connection may be unread. A head of at most headBytes is processed
+// only when it is complete: half of the bound must hold one.
+func inboundMax(headBytes int64) int { return 2*int(headBytes) + 64<<10 }
+
+// DecisionLoop returns the settings of the event loops of the decision port.
+func (c *Config) DecisionLoop() loop.Config {
+	l := c.Loop()
+	l.InboundMax = inboundMax(c.Decision.headBytes)
 	return l
 }

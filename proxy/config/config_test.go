@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/http1"
 	"weir/internal/service"
 	"weir/internal/testkit"
 	"weir/proxy/decide"
@@ -301,6 +302,19 @@ func TestTargetParts(t *testing.T) {
 		if got, err := parseTarget(test.url); err != nil || got != test.want {
 			t.Errorf("%s: %+v, %v; want %+v", test.url, got, err, test.want)
 		}
+	}
+}
+
+func TestDecisionValuesArrive(t *testing.T) {
+	c := must(t, "DECISION_PORT", "9", "DECISION_HOLD_MAX", "2s", "DECISION_HEAD_MAX_BYTES", "1MiB", "DECISION_FIELDS_MAX", "7")
+	if d := c.Decision; d.HoldMax != 2*time.Second || d.Head() != (http1.Limits{HeadBytes: 1 << 20, Fields: 7}) {
+		t.Errorf("%+v", d)
+	}
+	if d := must(t).Decision; d.HoldMax != 250*time.Millisecond || d.Head() != (http1.Limits{HeadBytes: 64 << 10, Fields: 500}) {
+		t.Errorf("by default: %+v", d)
+	}
+	if most := c.DecisionLoop().InboundMax; most <= 2<<20 || most == c.Loop().InboundMax {
+		t.Errorf("the loops read at most %d bytes of a head", most)
 	}
 }
 

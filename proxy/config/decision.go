@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/internal/http1"
 	"weir/internal/service"
 )
 
@@ -18,13 +19,20 @@ type Decision struct {
 	CertFile, KeyFile string // empty: no TLS
 	ClientCAFile      string // authorities of askers' certificates; empty: none are requested
 
-	HoldMax time.Duration // how long leaky limits may hold an answer of /check
+	headBytes int64
+	fields    int
+	HoldMax   time.Duration // how long leaky limits may hold an answer of /check
 }
 
 // Local reports whether the port is reachable only from this machine.
 func (d *Decision) Local() bool {
 	addr, err := netip.ParseAddr(d.Bind)
 	return d.Bind == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}
+
+// Head returns the bounds of a question's head.
+func (d *Decision) Head() http1.Limits {
+	return http1.Limits{HeadBytes: int(d.headBytes), Fields: d.fields}
 }
 
 func (d *Decision) register(s *service.Settings) {
@@ -38,8 +46,11 @@ func (d *Decision) register(s *service.Settings) {
 	s.Duration(&d.HoldMax, "DECISION_HOLD_MAX", 250*time.Millisecond, time.Millisecond, 10*time.Second,
 		"how long /check holds an answer until a request's slot in a leaky limit is due; one whose slot is later is refused; "+
 			"keep it below the asker's timeout, after which the asker admits the request")
+	s.Bytes(&d.headBytes, "DECISION_HEAD_MAX_BYTES", 64<<10, 1<<10, 1<<20,
+		"maximum size of the head of a question, which has the fields of the described request; beyond: 431")
+	s.Int(&d.fields, "DECISION_FIELDS_MAX", 500, 1, 10000, "maximum number of field lines of a question; beyond: 431")
 	s.NoEffect("DECISION_PORT", "0", "DECISION_BIND", "DECISION_TOKEN", "DECISION_OPEN", "DECISION_TLS_CERT", "DECISION_TLS_KEY",
-		"DECISION_TLS_CLIENT_CA", "DECISION_HOLD_MAX")
+		"DECISION_TLS_CLIENT_CA", "DECISION_HOLD_MAX", "DECISION_HEAD_MAX_BYTES", "DECISION_FIELDS_MAX")
 }
 
 func (d *Decision) complete(targets int) error {

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"weir/internal/http1"
 	"weir/internal/loop"
 	"weir/internal/metric"
 	"weir/proxy/check"
@@ -44,6 +45,7 @@ type Config struct {
 	Documents []string // names of the documents provided
 	Quiet     bool     // the store reports no changes: documents are in this process
 	Access    Access
+	Head      http1.Limits // of requests
 	Healthy   func() bool
 	// EditTimeout bounds how long an exchange with edits waits for the store. The default
 	// is 2 s.

@@ -25,7 +25,7 @@ type Session struct {
 
 // New returns the Session of a connection opened at now.
 func New(now time.Time, sh *Shared) *Session {
-	return &Session{sh: sh, cycle: cycle.New(now, &times)}
+	return &Session{sh: sh, cycle: cycle.New(now, &times, nil)}
 }
 
 // Deadline returns when HandleExpired must be called; zero means never.
