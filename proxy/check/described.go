@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 
 	"weir/internal/http1"
@@ -71,7 +72,11 @@ func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(n
 	return nil
 }
 
-var errMalformed = errors.New("the described method, target or host is malformed")
+// errMalformed is the error of a request that cannot be described.
+var errMalformed = errors.New("the described method or target is malformed")
+
+// errFragment is the error of a target that some applications read with what follows #, and others without.
+var errFragment = errors.New("the described target has a fragment")
 
 // cutPrefix sets the head to h's own request line without pathPrefix. Since h is valid, so is
 // what is left, except for a missing Host of HTTP/1.0.
@@ -87,24 +92,59 @@ func (d *described) cutPrefix(h *http1.Head) error {
 	return nil
 }
 
-// parseFields sets the head to the request that the fields of a form describe.
+// parseFields sets the head to the request that the fields of a form describe. A Host that is empty or
+// malformed, as fronts accept it, is read like a missing one.
 func (d *described) parseFields(f *form, h *http1.Head) error {
 	var line [3][]byte
 	for i, name := range [...]string{f.method, f.target, f.host} {
 		value, n := only(h, name)
-		if n != 1 || len(value) == 0 {
+		switch {
+		case n != 1:
 			return fmt.Errorf("the field %s must appear once, and appears %d times", name, n)
+		case len(value) == 0 && name != f.host:
+			return fmt.Errorf("the field %s must not be empty", name)
 		}
 		line[i] = value
 	}
-	d.text = append(append(append(append(d.text[:0], line[0]...), ' '), line[1]...), " HTTP/1.1\r\nHost: "...)
-	d.text = append(append(d.text, line[2]...), "\r\n\r\n"...)
-	r := http1.NewRequestReader(nil)
-	event, err := r.Next(d.text, &d.head)
-	if err != nil || event.Kind != http1.HeadDone || event.N != len(d.text) {
-		return errMalformed
+	if bytes.IndexByte(line[1], '#') >= 0 {
+		return errFragment
 	}
-	return nil
+	d.text = appendTarget(append(append(d.text[:0], line[0]...), ' '), line[1])
+	end := len(d.text)
+	d.text = append(append(append(d.text, " HTTP/1.1\r\nHost: "...), line[2]...), "\r\n\r\n"...)
+	if d.parse() {
+		return nil
+	}
+	d.text = append(d.text[:end], " HTTP/1.0\r\n\r\n"...)
+	if d.parse() {
+		return nil
+	}
+	return errMalformed
+}
+
+// parse sets the head to the request that the text is, and reports whether it is one.
+func (d *described) parse() bool {
+	r := http1.NewRequestReader(&unbounded)
+	event, err := r.Next(d.text, &d.head)
+	return err == nil && event.Kind == http1.HeadDone && event.N == len(d.text)
+}
+
+// unbounded are the bounds of the text, which is made from a head that is bounded.
+var unbounded = http1.Limits{HeadBytes: math.MaxInt32}
+
+// appendTarget appends a target. Bytes that a target cannot have, such as those of UTF-8, which fronts
+// pass on, are escaped: applications read them like the escapes. So is a % that begins no escape.
+func appendTarget(dst, target []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	for i, c := range target {
+		escape := i+2 < len(target) && http1.IsHex(target[i+1]) && http1.IsHex(target[i+2])
+		if c > ' ' && c < 0x7f && (c != '%' || escape) {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return dst
 }
 
 // describes reports whether a field of that name is part of the description.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,47 @@ func TestDescribed(t *testing.T) {
 	for _, form := range []*form{&formForwarded, &formOriginal, &formPath} {
 		if what, ok := describe(t, form, []byte("Accept: a")); !ok || what != "POST /a ? b at h by 192.0.2.1" {
 			t.Errorf("%q, %t", what, ok)
+		}
+	}
+}
+
+// What a front accepts is described, and the fault of a field is told.
+func TestOddDescriptions(t *testing.T) {
+	for _, test := range []struct{ method, target, host, want string }{
+		{"GET", "/a\xc3\xa9?\xe9", "h", "GET /a%C3%A9?%E9 at h"},
+		{"GET", "/a b\x7f", "h", "GET /a%20b%7F at h"},
+		{"GET", "/%zz", "h", "GET /%25zz at h"},
+		{"GET", "/%4", "h", "GET /%254 at h"},
+		{"GET", "/%41", "h", "GET /%41 at h"},
+		{"OPTIONS", "*", "h", "OPTIONS * at h"},
+		{"GET", "/a", "[::1]:80", "GET /a at [::1]:80"},
+		{"GET", "/a", "::1", "GET /a at "},
+		{"GET", "/a", "a..b", "GET /a at "},
+		{"GET", "/a", "a b", "GET /a at "},
+		{"GET", "/a", "", "GET /a at "},
+		{"GET", "/a?" + strings.Repeat("a", 100<<10), "h", "GET /a?" + strings.Repeat("a", 100<<10) + " at h"},
+		{"GET", "/a#b", "h", "the described target has a fragment"},
+		{"GET", "a", "h", errMalformed.Error()},
+		{"G T", "/a", "h", errMalformed.Error()},
+		{"", "/a", "h", "the field X-Original-Method must not be empty"},
+		{"GET", "", "h", "the field X-Original-URI must not be empty"},
+	} {
+		var h http1.Head
+		for _, f := range [][2]string{{"X-Original-Method", test.method}, {"X-Original-URI", test.target}, {"X-Original-Host", test.host}} {
+			h.Fields = append(h.Fields, http1.Field{Name: []byte(f[0]), Value: []byte(f[1])})
+		}
+		var d described
+		err := d.read(&formOriginal, &h, netip.Addr{}, func(netip.Addr) bool { return false })
+		got := fmt.Sprintf("%s %s at %s", d.head.MethodText, d.head.Target, d.head.Host)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%q %.100q %q: %.100q, want %.100q", test.method, test.target, test.host, got, test.want)
+		}
+		h.Fields = h.Fields[:2]
+		if err := d.read(&formOriginal, &h, netip.Addr{}, nil); err == nil {
+			t.Error("a front that does not set X-Original-Host is believed")
 		}
 	}
 }

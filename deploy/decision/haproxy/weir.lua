@@ -3,30 +3,40 @@
 -- field that describes the request is set here, so that none of a client's counts.
 local own = { ["x-original-method"] = true, ["x-original-uri"] = true, ["x-original-host"] = true,
 	["x-forwarded-for"] = true, ["content-length"] = true, ["transfer-encoding"] = true, ["connection"] = true, ["host"] = true, ["expect"] = true, ["upgrade"] = true }
--- A request with more fields is refused here: HAProxy accepts up to 101 (tune.http.maxhdr), but its
--- httpclient, which adds some, then sends nothing, or in version 2.6 ends the process.
+-- More fields are not sent: HAProxy accepts up to 101 (tune.http.maxhdr), but its httpclient, which
+-- adds some, then sends nothing, or in version 2.6 ends the process. Those that a request repeats are
+-- joined first; of the others some are then left out, and rules may find that a field is missing.
 local fields_max = 80
 -- Answers of Weir about a request that it cannot read.
 local unread = { [400] = true, [413] = true, [414] = true, [417] = true, [431] = true }
 
+-- A target that is only a host, and *, have no path.
+local function target(txn)
+	local path = txn.f:pathq()
+	if path and path ~= "" then
+		return path
+	end
+	return txn.f:url() == "*" and "*" or "/"
+end
+
 core.register_action("weir", { "http-req" }, function(txn, address)
-	local headers, fields = {}, 0
+	local headers, names, fields = {}, 0, 0
 	for name, values in pairs(txn.http:req_get_headers()) do
-		if not own[name] then
+		if not own[name] and names < fields_max then
 			local list = {}
 			for _, value in pairs(values) do
 				list[#list + 1] = value
-				fields = fields + 1
 			end
-			headers[name] = list
+			headers[name], names, fields = list, names + 1, fields + #list
 		end
 	end
 	if fields > fields_max then
-		txn:set_var("txn.weir_status", 431)
-		return
+		for name, list in pairs(headers) do
+			headers[name] = { table.concat(list, name == "cookie" and "; " or ", ") }
+		end
 	end
 	headers["x-original-method"] = { txn.f:method() }
-	headers["x-original-uri"] = { txn.f:pathq() }
+	headers["x-original-uri"] = { target(txn) }
 	headers["x-original-host"] = { txn.sf:req_fhdr("host") ~= "" and txn.sf:req_fhdr("host") or "none" }
 	headers["x-forwarded-for"] = { txn.f:src() }
 	local answer = core.httpclient():get { url = "http://" .. address .. "/check/original?deny=403", headers = headers, timeout = 3000 }
