@@ -32,7 +32,8 @@ func (p *proxy) decide(ctx context.Context) error {
 		Socket: p.socks.decision, Secure: secure, Loop: c.DecisionLoop(), Head: c.Decision.Head(), Store: p.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: !p.shared(),
 		Access: decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open,
 			Port: c.Decision.Port, Secure: secure != nil, Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
-		Policy: p.policies.Policy, Trusts: set.Trusts, PreflightsApart: set.PreflightsApart, HoldMax: c.Decision.HoldMax, Style: set.Style, Pages: p.templates.Pages(),
+		Policy: p.policies.Policy, Trusts: set.Trusts, PreflightsApart: set.PreflightsApart, HoldMax: c.Decision.HoldMax,
+		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style, Pages: p.templates.Pages(),
 		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families),
 		Healthy: e.Health.Ready, EditTimeout: c.StoreTimeout(), DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})

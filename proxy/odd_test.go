@@ -26,10 +26,12 @@ func oddRequests() map[string]string {
 	return map[string]string{
 		"a head of 21 KB":             get("/odd", host+strings.Repeat("X-A: "+strings.Repeat("a", 6900)+"\r\n", 3)),
 		"a head of 60 KB":             get("/odd", host+strings.Repeat("X-A: "+strings.Repeat("a", 6900)+"\r\n", 9)),
+		"a head of 100 KB":            get("/odd", host+strings.Repeat("X-A: "+strings.Repeat("a", 6900)+"\r\n", 15)),
 		"a cookie of 7 KB":            get("/odd", host+"Cookie: a="+strings.Repeat("a", 7000)+"\r\n"),
 		"a target of 7 KB":            get("/odd?"+strings.Repeat("a", 7000), host),
 		"90 fields":                   get("/odd", host+many(90)),
 		"120 fields":                  get("/odd", host+many(120)),
+		"600 fields":                  get("/odd", host+many(600)),
 		"the same field 90 times":     get("/odd", host+strings.Repeat("X-A: a\r\n", 90)),
 		"an IPv6 host":                get("/odd", "Host: [::1]:80\r\n"),
 		"an IPv6 host without port":   get("/odd", "Host: [::1]\r\n"),
@@ -107,6 +109,29 @@ func TestOddRequests(t *testing.T) {
 					t.Errorf("%s: %d, without Weir %d", name, got, want)
 				}
 			}
+		})
+	}
+}
+
+// With DECISION_UNDESCRIBED=refuse, what cannot be described is refused behind each front, and refused
+// requests stay refused however large their fields are.
+func TestUndescribedIsRefused(t *testing.T) {
+	large, many := oddRequests()["a head of 100 KB"], oddRequests()["600 fields"]
+	for _, f := range []front{nginx(), caddy()} {
+		t.Run(f.folder, func(t *testing.T) {
+			a := startAsker(t, f, "DECISION_UNDESCRIBED", "refuse")
+			for _, request := range []string{large, many} {
+				if status := oddStatus(t, a.addr, request); status != 431 && status != 400 {
+					t.Errorf("%.40q: %d", request, status)
+				}
+			}
+			_, text := a.proxy.call("GET /metrics")
+			if n := testkit.Samples(t, text)["ratelimiter_check_undescribed_total"]; n < 1 {
+				t.Errorf("%v requests could not be described", n)
+			}
+			a.proxy.Logged("WARN DecisionService - Requests cannot be described outcome=refused count=1 ")
+			a.gets("POST /only Host=a.example X-Key=1", 200)
+			a.refusesLarge()
 		})
 	}
 }

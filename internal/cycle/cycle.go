@@ -76,7 +76,9 @@ type Cycle struct {
 	OnlyHead  bool // the request's method is HEAD
 	// Full is set by a caller that has enough to send: HandleData returns before the next
 	// request, and starts with Full unset.
-	Full   bool
+	Full bool
+	// Faulty is what was received from the beginning of a malformed head, while its error is handled.
+	Faulty []byte
 	say    bool // send Connection: keep-alive, which HTTP/1.0 clients need
 	cut    bool // the request is answered before its end
 	reader http1.Reader
@@ -99,6 +101,8 @@ func (c *Cycle) HandleData(now time.Time, b []byte, h *http1.Head, handle func(t
 		n += event.N
 		c.Unread = n < len(b)
 		switch {
+		case err != nil && c.State <= Head:
+			c.Faulty = b[n:]
 		case err != nil:
 		case event.Kind == http1.NeedMore:
 			c.pause(now)
@@ -108,6 +112,7 @@ func (c *Cycle) HandleData(now time.Time, b []byte, h *http1.Head, handle func(t
 			c.begin(now, h)
 		}
 		handle(now, event, err)
+		c.Faulty = nil
 	}
 	if c.State == Closing {
 		return len(b) // closing discards it

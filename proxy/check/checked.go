@@ -28,31 +28,40 @@ type checked struct {
 	fields []byte // fields of the answer when its slot is due
 }
 
-// check decides about the request described by h.
-func (s *Session) check(now time.Time, h *http1.Head) {
-	e, d := s.env, &s.env.described
+// deny403 is the query of an asker that supports no other status for refusals.
+const deny403 = "deny=403"
+
+// renew returns the session's checked for another request.
+func (s *Session) renew() *checked {
 	c := &s.checked
 	*c = checked{asked: c.asked[:0], keys: c.keys[:0], fields: c.fields[:0]}
-	e.Answers.Extra = e.Answers.Extra[:0]
-	var known bool
-	if c.form, known = formOf(h.Path); !known {
-		s.fail(now, 404, "unknown form; allowed: /check/forwarded, /check/original, /check/path/…")
-		return
-	}
-	if c.form != &formPath && len(h.Query) > 0 {
-		if !bytes.Equal(h.Query, []byte("deny=403")) {
-			s.fail(now, 400, "the only allowed parameter is deny=403")
-			return
+	s.env.Answers.Extra = s.env.Answers.Extra[:0]
+	return c
+}
+
+// describing reports whether a malformed head is that of a question, whose checked it then begins.
+func (s *Session) describing(head []byte) bool {
+	line, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\r\n"))
+	_, target, _ := bytes.Cut(line, []byte(" "))
+	target, _, _ = bytes.Cut(target, []byte(" "))
+	path, query, _ := bytes.Cut(target, []byte("?"))
+	f, known := formOf(path)
+	if known {
+		c := s.renew()
+		c.form, s.route = f, routeCheck
+		if f != &formPath && string(query) == deny403 {
+			c.deny = 403
 		}
-		c.deny = 403
 	}
-	if s.tokened { // the field is the asker's, not the client's
-		h.Fields = slices.DeleteFunc(h.Fields, func(f http1.Field) bool { return f.ID == http1.FieldAuthorization })
-	}
-	if err := d.read(c.form, h, s.remote, e.Trusted); err != nil {
-		s.denyFor(now, 400, err.Error())
+	return known
+}
+
+// check decides about the request described by h.
+func (s *Session) check(now time.Time, h *http1.Head) {
+	if !s.describe(now, h) {
 		return
 	}
+	e, c, d := s.env, &s.checked, &s.env.described
 	accept, _ := h.Value(http1.FieldAccept)
 	c.client = d.client
 	c.policy, c.reader = e.Policy(), decide.Reader{Accept: refusal.ParseAccept(accept)}
@@ -88,6 +97,37 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	s.keep(m.Asked)
 	s.waits = 1
 	s.cycle.Wait()
+}
+
+// describe reads the request that h describes, and reports whether there is one. Otherwise the question is
+// answered.
+func (s *Session) describe(now time.Time, h *http1.Head) bool {
+	c := s.renew()
+	var known bool
+	if c.form, known = formOf(h.Path); !known {
+		s.fail(now, 404, "unknown form; allowed: /check/forwarded, /check/original, /check/path/…")
+		return false
+	}
+	if c.form != &formPath && len(h.Query) > 0 {
+		if string(h.Query) != deny403 {
+			s.fail(now, 400, "the only allowed parameter is deny=403")
+			return false
+		}
+		c.deny = 403
+	}
+	if s.tokened { // the field is the asker's, not the client's
+		h.Fields = slices.DeleteFunc(h.Fields, func(f http1.Field) bool { return f.ID == http1.FieldAuthorization })
+	}
+	switch err := s.env.described.read(c.form, h, s.remote, s.env.Trusted); err {
+	case nil:
+	case errMalformed:
+		s.undescribed(now, 400, err.Error())
+		return false
+	default:
+		s.denyFor(now, 400, err.Error())
+		return false
+	}
+	return true
 }
 
 // keep copies what was asked, which outlives the head.
@@ -134,6 +174,17 @@ func (s *Session) hold(now time.Time, delay time.Duration) {
 // allow admits the described request.
 func (s *Session) allow(now time.Time, fields []byte) {
 	s.write(now, http1.Answer{Status: s.checked.form.allow, Extra: fields})
+}
+
+// undescribed admits or refuses a request that cannot be described: a fault of the question, which a client
+// causes with a request that the application may well answer.
+func (s *Session) undescribed(now time.Time, status int, reason string) {
+	s.env.Undescribed(now, reason)
+	if s.env.AdmitUndescribed {
+		s.allow(now, nil)
+		return
+	}
+	s.denyFor(now, status, reason)
 }
 
 // denyFor refuses the described request because of an error.

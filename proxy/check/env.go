@@ -70,6 +70,10 @@ type Env struct {
 	RateLimit *RateLimit
 	// Trusted reports whether an address is that of a trusted proxy.
 	Trusted func(netip.Addr) bool
+	// AdmitUndescribed says that requests that cannot be described are admitted.
+	AdmitUndescribed bool
+	// Undescribed notes such a request, and why it is one.
+	Undescribed func(now time.Time, reason string)
 	// HoldMax bounds how long the answer to a described request is held until its slots are due, in
 	// whole microseconds.
 	HoldMax time.Duration

@@ -75,6 +75,9 @@ func (s *Session) HandleData(now time.Time, b []byte) int {
 // handle handles an event of the request reader.
 func (s *Session) handle(now time.Time, event http1.Event, err error) {
 	switch {
+	case err != nil && s.describing(s.cycle.Faulty):
+		s.cycle.Refuse(now)
+		s.undescribed(now, http1.StatusOf(err), "the head of the question is too large or malformed")
 	case err != nil:
 		s.route = routeNone
 		s.refuse(now, http1.StatusOf(err), "the request is malformed")

@@ -157,6 +157,7 @@ func TestHeadIsBounded(t *testing.T) {
 	}{
 		{pad(room), "200"},
 		{pad(room + 1), "431"},
+		{"X-Pad: \x00\r\n", "400"},
 		{strings.Repeat("A: b\r\n", fieldsMax-2), "200"},
 		{strings.Repeat("A: b\r\n", fieldsMax-1), "431"},
 	} {
@@ -167,6 +168,49 @@ func TestHeadIsBounded(t *testing.T) {
 		New(now, env, netip.MustParseAddr("192.0.2.9"), false).HandleData(now, []byte(question+test.fields+"\r\n"))
 		if !bytes.HasPrefix(env.Out, []byte("HTTP/1.1 "+test.status)) {
 			t.Errorf("%d bytes of fields: %.40q, want %s", len(test.fields), env.Out, test.status)
+		}
+	}
+}
+
+// A request that cannot be described is admitted or refused as the setting says, and noted.
+func TestUndescribed(t *testing.T) {
+	large := "X-Pad: " + strings.Repeat("x", 20<<10) + "\r\n"
+	described := "X-Forwarded-Method: GET\r\nX-Forwarded-Uri: a\r\nX-Forwarded-Host: h\r\n"
+	for _, test := range []struct {
+		question, fields string
+		admitted         string
+		refused          string
+		how              cycle.Close
+	}{
+		{"GET /check/path/a", large, "200 OK", "431 ", cycle.CloseLinger},
+		{"GET /check/path/a?deny=403", large, "200 OK", "431 ", cycle.CloseLinger},
+		{"GET /check/path/" + strings.Repeat("a", 20<<10), "", "200 OK", "414 ", cycle.CloseLinger},
+		{"GET /check/path/\u00e9", "", "200 OK", "400 ", cycle.CloseLinger},
+		{"HEAD /check/original", large, "204 No", "431 ", cycle.CloseLinger},
+		{"GET /check/original?deny=403", large, "204 No", "403 ", cycle.CloseLinger},
+		{"GET /check/forwarded", described, "200 OK", "400 ", cycle.CloseNone},
+		{"GET /check/forwarded?deny=403", described, "200 OK", "403 ", cycle.CloseNone},
+		{"GET /check/other", large, "431 ", "431 ", cycle.CloseLinger},
+		{"POST /v1/decide", large, "431 ", "431 ", cycle.CloseLinger},
+		{"GET /check/forwarded", strings.Replace(described, "Uri: a", "Uri: /a#b", 1), "400 ", "400 ", cycle.CloseNone},
+	} {
+		for _, admit := range []bool{true, false} {
+			env := granting(t)
+			noted := 0
+			env.AdmitUndescribed, env.Undescribed = admit, func(time.Time, string) { noted++ }
+			want := test.refused
+			if admit {
+				want = test.admitted
+			}
+			now := time.Unix(1e9, 0)
+			s := New(now, env, netip.MustParseAddr("192.0.2.9"), false)
+			s.HandleData(now, []byte("\r\n"+test.question+" HTTP/1.1\r\nHost: w\r\n"+test.fields+"\r\n"))
+			if !strings.HasPrefix(string(env.Out), "HTTP/1.1 "+want) || env.Close != test.how {
+				t.Errorf("%.30s, admit %t: %.60q, close %d, want %s", test.question, admit, env.Out, env.Close, want)
+			}
+			if same := test.admitted == test.refused; same != (noted == 0) {
+				t.Errorf("%.30s, admit %t: noted %d times", test.question, admit, noted)
+			}
 		}
 	}
 }

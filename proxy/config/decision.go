@@ -21,7 +21,10 @@ type Decision struct {
 
 	headBytes int64
 	fields    int
-	HoldMax   time.Duration // how long leaky limits may hold an answer of /check
+	// AdmitUndescribed says that /check admits requests that cannot be described.
+	AdmitUndescribed bool
+
+	HoldMax time.Duration // how long leaky limits may hold an answer of /check
 }
 
 // Local reports whether the port is reachable only from this machine.
@@ -47,10 +50,14 @@ func (d *Decision) register(s *service.Settings) {
 		"how long /check holds an answer until a request's slot in a leaky limit is due; one whose slot is later is refused; "+
 			"keep it below the asker's timeout, after which the asker admits the request")
 	s.Bytes(&d.headBytes, "DECISION_HEAD_MAX_BYTES", 64<<10, 1<<10, 1<<20,
-		"maximum size of the head of a question, which has the fields of the described request; beyond: 431")
-	s.Int(&d.fields, "DECISION_FIELDS_MAX", 500, 1, 10000, "maximum number of field lines of a question; beyond: 431")
+		"maximum size of the head of a question, which has the fields of the described request; beyond: DECISION_UNDESCRIBED")
+	s.Int(&d.fields, "DECISION_FIELDS_MAX", 500, 1, 10000, "maximum number of field lines of a question; beyond: DECISION_UNDESCRIBED")
+	s.Word("DECISION_UNDESCRIBED", "admit", []string{"admit", "refuse"},
+		"what /check does with requests that cannot be described, for example because their heads are too large: admit lets clients "+
+			"bypass the limits with such requests, as far as the asker accepts them; refuse answers 400 or 431", is(&d.AdmitUndescribed, "admit"))
 	s.NoEffect("DECISION_PORT", "0", "DECISION_BIND", "DECISION_TOKEN", "DECISION_OPEN", "DECISION_TLS_CERT", "DECISION_TLS_KEY",
-		"DECISION_TLS_CLIENT_CA", "DECISION_HOLD_MAX", "DECISION_HEAD_MAX_BYTES", "DECISION_FIELDS_MAX")
+		"DECISION_TLS_CLIENT_CA", "DECISION_HOLD_MAX", "DECISION_HEAD_MAX_BYTES", "DECISION_FIELDS_MAX",
+		"DECISION_UNDESCRIBED")
 }
 
 func (d *Decision) complete(targets int) error {

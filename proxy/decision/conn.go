@@ -35,6 +35,7 @@ func newSide(p *Port, l *loop.Loop) *side {
 		Ask: r.lane.Ask, Release: r.lane.Release, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
 		Policy:  p.cfg.Policy, Trusted: p.cfg.Trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
+		AdmitUndescribed: p.cfg.AdmitUndescribed, Undescribed: r.undescribed,
 		HoldMax: p.cfg.HoldMax, DrainGrace: p.cfg.DrainGrace,
 		Answered: func(_ time.Time, s *check.Session) { s.Owner.(*conn).answered() },
 	}
@@ -45,6 +46,9 @@ func newSide(p *Port, l *loop.Loop) *side {
 func (r *side) refused(now time.Time, refusal *decide.Refusal) []byte {
 	return r.refusals.Note(func(place *recall.Refused) { place.Keep(now, refusal) })
 }
+
+// undescribed notes a request that cannot be described.
+func (r *side) undescribed(now time.Time, reason string) { r.port.odd.note(now, &r.port.cfg, reason) }
 
 // edit starts an edit of a key. The exchange is answered at its deadline, which counts
 // from its first edit.

@@ -3,7 +3,9 @@ package decision
 import (
 	"slices"
 	"strconv"
+	"time"
 
+	"weir/internal/every"
 	"weir/internal/metric"
 	"weir/proxy/check"
 )
@@ -37,4 +39,30 @@ func (c *counts) register(set *metric.Set) {
 				"answers of the decision port, by part and status", c.answers[api][i].Load)
 		}
 	}
+}
+
+// undescribed counts the requests that cannot be described, and tells the log.
+//
+// Safe for concurrent use: its fields are.
+type undescribed struct {
+	requests metric.Counter
+	lines    every.Sparse
+}
+
+func (u *undescribed) note(now time.Time, cfg *Config, reason string) {
+	u.requests.Inc()
+	missed, ok := u.lines.Take(now, time.Minute)
+	if !ok || cfg.Log == nil {
+		return
+	}
+	outcome := "refused"
+	if cfg.AdmitUndescribed {
+		outcome = "admitted"
+	}
+	cfg.Log.Warn("Requests cannot be described", "outcome", outcome, "count", missed+1, "latest", reason)
+}
+
+func (u *undescribed) register(set *metric.Set) {
+	set.Counter("ratelimiter_check_undescribed_total",
+		"described requests that were admitted or refused as DECISION_UNDESCRIBED says", u.requests.Load)
 }

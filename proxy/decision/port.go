@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
@@ -55,9 +56,12 @@ type Config struct {
 	Policy          func() *decide.Policy
 	Trusts          func(netip.Addr) bool
 	PreflightsApart bool
-	HoldMax         time.Duration // how long leaky limits may hold the answer to a described request
-	Style           decide.Style
-	Pages           *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
+	// AdmitUndescribed says that requests that cannot be described are admitted. Log is told once a minute.
+	AdmitUndescribed bool
+	Log              *slog.Logger
+	HoldMax          time.Duration // how long leaky limits may hold the answer to a described request
+	Style            decide.Style
+	Pages            *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
 
 	DrainGrace time.Duration // how long idle connections stay open in Drain
 	// Limits are those of Envoy's rate limit service, and RateLimit its settings.
@@ -78,6 +82,7 @@ type Port struct {
 	counts    counts
 	documents documents
 	series    *series
+	odd       undescribed
 
 	edits      chan edit
 	background sync.WaitGroup
@@ -142,6 +147,7 @@ func (p *Port) Recall(id string) (any, bool) {
 // Register adds the port's metrics to set.
 func (p *Port) Register(set *metric.Set) {
 	p.counts.register(set)
+	p.odd.register(set)
 	p.series.register(set)
 	p.cfg.Limits.register(set)
 	stats := p.group.Stats()
