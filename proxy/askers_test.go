@@ -272,7 +272,7 @@ func TestForms(t *testing.T) {
 		{"GET", "/check/forwarded", with(forwarded, "X-Original-URI", "/free", "X-Original-Method", "GET"), 429, ""},
 		{"GET", "/check/forwarded", forwarded[2:], 400, "X-Forwarded-Method"},
 		{"GET", "/check/forwarded", with(forwarded[:2], "X-Forwarded-Uri", "only", "X-Forwarded-Host", "a"), 200, ""}, // cannot be described
-		{"GET", "/check/forwarded", with(forwarded[:4], "X-Forwarded-Host", "a b"), 200, ""}, // no host
+		{"GET", "/check/forwarded", with(forwarded[:4], "X-Forwarded-Host", "a b"), 200, ""},                          // no host
 		{"GET", "/check/forwarded", with(forwarded[:4], "X-Forwarded-Host", ""), 200, ""},
 		{"GET", "/check/forwarded", with(forwarded[2:6], "X-Forwarded-Method", ""), 400, "X-Forwarded-Method must not be empty"},
 		{"GET", "/check/forwarded?deny=403", forwarded, 403, ""},

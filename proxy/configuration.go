@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/metric"
@@ -11,6 +12,7 @@ import (
 	"weir/proxy/config"
 	"weir/proxy/decision"
 	"weir/proxy/delivery"
+	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres"
 	"weir/proxy/store/redis"
@@ -95,6 +97,7 @@ type proxy struct {
 	socks     *sockets
 	port      *decision.Port       // nil without DECISION_PORT
 	deferral  *delivery.Dispatcher // nil without DEFER_URL
+	limitFrom func() string        // says where the limit of the settings comes from
 	finish    time.Duration        // how long deliveries may take to finish when the proxy ends
 	front     *wire.Front          // nil until serve
 	adaptive  *adaptive.Adaptive   // follows the advisor; nil until serve
@@ -142,7 +145,69 @@ func (p *proxy) keepConfiguration(ctx context.Context) (err error) {
 	p.policies = &admin.Policies{Limits: p.limits, Rules: p.rules}
 	p.limits.InMemory, p.rules.InMemory = !p.shared(), !p.shared()
 	p.limits.OnChange, p.rules.OnChange = s.Forgetful, s.Forgetful
+	p.limitFrom = p.impliedLimit()
 	p.limits.Share(ctx, s, syncPause)
 	p.rules.Share(ctx, s, syncPause)
 	return nil
+}
+
+// impliedLimit keeps the global limit that is in force if the settings say nothing about it: that of the
+// master, and without one none as long as rules or descriptors limit something. It returns what says where
+// the limit of the settings comes from. It is called before anything changes.
+func (p *proxy) impliedLimit() (from func() string) {
+	c := p.config
+	switch {
+	case c.LimitGiven():
+		return func() string { return "settings" }
+	case c.UsesRemote():
+		return p.masterLimit()
+	}
+	limits := func() bool { return p.rules.Set().Len() > 0 || c.RateLimit.Config != "" }
+	apply := func() {
+		cfg := c.Limit
+		if limits() {
+			cfg.Algorithm = limit.Off
+		}
+		_ = p.limits.Default(cfg) // it is valid
+	}
+	p.rules.OnChange = func() {
+		p.store.Forgetful()
+		apply()
+	}
+	apply()
+	return func() string {
+		if limits() {
+			return "none, since there are rules or descriptors"
+		}
+		return "default"
+	}
+}
+
+// masterLimit follows the limit in force at the master.
+func (p *proxy) masterLimit() (from func() string) {
+	var known atomic.Bool
+	take := func(doc store.Document) {
+		if doc.Version == 0 {
+			return // an older master
+		}
+		cfg, err := admin.ReadLimit(doc)
+		if err == nil {
+			err = p.limits.Default(cfg)
+		}
+		if err != nil {
+			p.Logger("RemoteStore").Warn("The limit of the master is ignored", "reason", err)
+			return
+		}
+		known.Store(true)
+	}
+	if doc, err := p.store.Read(decision.LimitName); err == nil {
+		take(doc)
+	}
+	p.store.Watch(decision.LimitName, take)
+	return func() string {
+		if known.Load() {
+			return "master"
+		}
+		return "default, until the master is reached"
+	}
 }

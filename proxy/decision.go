@@ -30,6 +30,7 @@ func (p *proxy) decide(ctx context.Context) error {
 	set := c.Session()
 	p.port, err = decision.Start(decision.Config{
 		Socket: p.socks.decision, Secure: secure, Loop: c.DecisionLoop(), Head: c.Decision.Head(), Store: p.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: !p.shared(),
+		Limit: func() []byte { return p.limits.Active().AppendJSON(nil) },
 		Access: decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open,
 			Port: c.Decision.Port, Secure: secure != nil, Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
 		Policy: p.policies.Policy, Trusts: set.Trusts, PreflightsApart: set.PreflightsApart, HoldMax: c.Decision.HoldMax,

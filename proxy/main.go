@@ -87,7 +87,11 @@ func (p *proxy) live(ctx context.Context) error {
 		return err
 	}
 	taken, withdraw := p.offer()
-	log.Info("Ready", "addr", p.front.Addr(), "targets", p.targets.inForce())
+	from, l := p.limitFrom(), p.limits.Active()
+	if l.Source != admin.SourceDefault {
+		from = l.Source
+	}
+	log.Info("Ready", "addr", p.front.Addr(), "targets", p.targets.inForce(), "limit", l.Config.String(), "limitFrom", from)
 	following, leave := context.WithCancel(ctx)
 	var advised sync.WaitGroup
 	advised.Go(func() { p.adaptive.Run(following) })

@@ -134,3 +134,73 @@ func TestMisconfiguredSidecars(t *testing.T) {
 		cannotStart(t, test.env, 2, test.told)
 	}
 }
+
+// A sidecar whose settings say nothing about the global limit has that of its master, whether that comes from
+// settings or was changed; one with settings keeps its own until the limit is changed.
+func TestSidecarHasTheLimitOfItsMaster(t *testing.T) {
+	port := testkit.FreePort(t)
+	m := startMaster(t, port, "RATE_LIMIT_LIMIT", "1000", "RATE_LIMIT_WINDOW", "7")
+	url := "http://127.0.0.1:" + port
+	rules := ruleFile(t, "rules: [{id: a, match: {path: /a}, limit: {algorithm: fixed, limit: 5, window: C}}]\n")
+	bare := startSidecar(t, "REMOTE_URL", url)
+	ruled := startSidecar(t, "REMOTE_URL", url, "RULES_FILE", rules)
+	own := startSidecar(t, "REMOTE_URL", url, "RATE_LIMIT_LIMIT", "100")
+	for _, s := range []*running{bare, ruled} {
+		s.Logged("INFO Proxy - Ready addr=" + s.addr + " ")
+		testkit.Eventually(t, "the sidecar has the limit", func() bool {
+			_, text := s.call("GET /config/limits")
+			return strings.Contains(text, `"limit":1000,"window":7`)
+		})
+	}
+	own.gets("GET /config/limits", 200, `"limit":100,`)
+	if line := own.Logged("INFO Proxy - Ready"); !strings.Contains(line, `limit="algorithm=fixed, limit=100, window=1" limitFrom=settings`) {
+		t.Error(line)
+	}
+	m.gets("POST /config/limits", 200, `"limit":3`, `{"algorithm":"fixed","limit":3,"window":`+strconv.Itoa(century)+`}`)
+	for _, s := range []*running{bare, ruled, own} {
+		testkit.Eventually(t, "the sidecar has the changed limit", func() bool {
+			_, text := s.call("GET /config/limits")
+			return strings.Contains(text, `"limit":3,`)
+		})
+	}
+	m.gets("DELETE /config/limits", 200, `"limit":1000`)
+	testkit.Eventually(t, "the sidecar has the master's limit again", func() bool {
+		_, text := bare.call("GET /config/limits")
+		return strings.Contains(text, `"limit":1000,`)
+	})
+}
+
+// Without settings of a global limit there is none as long as there are rules, clients or descriptors.
+func TestImpliedLimit(t *testing.T) {
+	rules := ruleFile(t, "rules: [{id: a, match: {path: /a}, limit: {algorithm: fixed, limit: 5, window: C}}]\n")
+	clients, descriptors := t.TempDir()+"/clients.json", t.TempDir()+"/limits.yaml"
+	testkit.WriteFile(t, clients, `{"acme":{"algorithm":"fixed","limit":5,"window":1}}`)
+	testkit.WriteFile(t, descriptors, "domain: d\ndescriptors: [{key: a, rate_limit: {unit: minute, requests_per_unit: 6}}]\n")
+	const none, some = `limit=algorithm=off limitFrom="none, since there are rules or descriptors"`, `limit="algorithm=fixed, limit=100, window=1" limitFrom=`
+	for _, test := range []struct {
+		env   []string
+		ready string
+	}{
+		{nil, some + "default"},
+		{[]string{"EXEMPT", "/health"}, some + "default"},
+		{[]string{"RULES_FILE", rules}, none},
+		{[]string{"CLIENTS_FILE", clients}, none},
+		{[]string{"RATELIMIT_CONFIG", descriptors, "DECISION_PORT", testkit.FreePort(t)}, none},
+		{[]string{"RULES_FILE", rules, "RATE_LIMIT_LIMIT", "100"}, some + "settings"}, // its default, but given
+		{[]string{"RULES_FILE", rules, "ADAPTIVE_MODE", "shadow"}, some + "settings"},
+	} {
+		p := launch(t, append([]string{"TARGET_URL", named(t), "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, test.env...))
+		if line := p.Logged("INFO Proxy - Ready"); !strings.Contains(line, test.ready) {
+			t.Errorf("%q: %s, want %s", test.env, line, test.ready)
+		}
+	}
+	p := launch(t, []string{"TARGET_URL", named(t), "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
+	const stored = "rules: [{id: a, match: {path: /a}, limit: {algorithm: fixed, limit: 5, window: 9}}]"
+	for _, step := range []struct{ rules, limit string }{{stored, `"algorithm":"off"`}, {"rules: []", `"algorithm":"fixed"`}, {stored, `"algorithm":"off"`}} {
+		p.gets("PUT /config/rules", 200, "", step.rules)
+		p.gets("GET /config/limits", 200, step.limit)
+	}
+	p.gets("POST /config/limits", 200, `"limit":7`, `{"algorithm":"fixed","limit":7,"window":1}`)
+	p.gets("PUT /config/rules", 200, "", "rules: []")
+	p.gets("GET /config/limits", 200, `"limit":7`)
+}

@@ -45,8 +45,9 @@ type setting struct {
 	// set stores a value and returns it in canonical form, or what is wrong with it.
 	set func(text string) (canonical string, err error)
 
-	given bool   // by flag or environment
-	text  string // given text, then the value in canonical form
+	given      bool   // by flag
+	configured bool   // by flag or environment; set by resolve
+	text       string // given text, then the value in canonical form
 }
 
 // A SettingError says that a setting has an invalid value. Run may return one as well:
@@ -191,6 +192,7 @@ func (g *setting) resolve(env func(string) string) error {
 		text = cmp.Or(env(g.name), env(g.alias))
 		given = text != ""
 	}
+	g.configured = given
 	if !given {
 		text = g.def
 	}
@@ -258,6 +260,12 @@ func (s *Settings) find(name string) *setting {
 		}
 	}
 	return nil
+}
+
+// Given reports whether one of the settings was given to Parse, by flag or environment, even if with its
+// default.
+func (s *Settings) Given(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { g := s.find(name); return g != nil && g.configured })
 }
 
 // text returns the value of a setting after Parse in canonical form. It is empty for a

@@ -87,6 +87,28 @@ func (l *Limits) fromDefaults(now time.Time) (*Active, error) {
 	return newActive(l.defaults, l.defaults, Held{Source: SourceDefault, UpdatedAt: now}, false)
 }
 
+// Default replaces the limit of the settings, which is in force while no change is.
+func (l *Limits) Default(cfg limit.Config) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if cfg == l.defaults {
+		return nil
+	}
+	before := l.defaults
+	l.defaults = cfg
+	a := l.Active()
+	if a.Source != SourceDefault {
+		return nil
+	}
+	next, err := l.fromDefaults(a.UpdatedAt)
+	if err != nil {
+		l.defaults = before
+		return err
+	}
+	l.enforce(next, l.version, false)
+	return nil
+}
+
 // Policy returns the part that the data path needs.
 func (l *Limits) Policy() *decide.Policy { return l.active.Load().Policy }
 

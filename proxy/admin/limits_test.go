@@ -10,6 +10,7 @@ import (
 	"weir/internal/strict"
 	"weir/internal/testkit"
 	"weir/proxy/limit"
+	"weir/proxy/store"
 	"weir/proxy/store/simredis"
 )
 
@@ -325,4 +326,45 @@ func TestIfMatchOverUnreadableDocument(t *testing.T) {
 		t.Errorf("written over it: %v", err)
 	}
 	r.inForce("algorithm=sliding, limit=500, window=60 source=api version=1")
+}
+
+// The limit of the settings may change. It is in force while no change is, also after one was deleted.
+func TestDefault(t *testing.T) {
+	r := start(t, new(simredis.Documents))
+	put := func(cfg limit.Config) {
+		t.Helper()
+		if err := r.Default(cfg); err != nil {
+			t.Error(err)
+		}
+	}
+	put(token200)
+	r.inForce("algorithm=token, capacity=200, fillRate=50 source=default version=0")
+	if err := r.Default(limit.Config{Algorithm: limit.Token}); err == nil {
+		t.Error("a limit without numbers was taken")
+	}
+	r.must(change(sliding500))
+	put(limit.Config{Algorithm: limit.Off})
+	r.inForce("algorithm=sliding, limit=500, window=60 source=api version=1")
+	if _, err := r.Limits.Delete(epoch, -1); err != nil {
+		t.Error(err)
+	}
+	r.inForce("algorithm=off source=default version=2")
+	put(token200)
+	r.inForce("algorithm=token, capacity=200, fillRate=50 source=default version=2")
+}
+
+// A sidecar reads the limit that its master shows.
+func TestReadLimit(t *testing.T) {
+	for _, cfg := range []limit.Config{sliding500, token200, {Algorithm: limit.Off}} {
+		a := Active{Config: cfg}
+		got, err := ReadLimit(store.Document{Version: 1, Body: a.AppendJSON(nil)})
+		if err != nil || got != cfg {
+			t.Errorf("%+v is read as %+v, %v", cfg, got, err)
+		}
+	}
+	for _, body := range []string{"", "{}", `{"algorithm":"fixed","limit":0}`, `{"algorithm":"new"}`} {
+		if cfg, err := ReadLimit(store.Document{Version: 1, Body: []byte(body)}); err == nil {
+			t.Errorf("%q is read as %+v", body, cfg)
+		}
+	}
 }

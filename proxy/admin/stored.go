@@ -77,3 +77,20 @@ func decodeStored(doc store.Document, into any) (*entry, error) {
 	}
 	return e, err
 }
+
+// AppendJSON appends the configuration in force as the document that a master shows its sidecars.
+func (a *Active) AppendJSON(dst []byte) []byte {
+	body, err := json.Marshal(a.Config)
+	if err != nil {
+		panic("bug: admin: " + err.Error()) // numbers and a word
+	}
+	return append(dst, body...)
+}
+
+// ReadLimit reads such a document.
+func ReadLimit(doc store.Document) (cfg limit.Config, err error) {
+	if err = strict.DecodeIgnoringUnknown(doc.Body, &cfg); err == nil {
+		err = cfg.Validate()
+	}
+	return cfg, err
+}

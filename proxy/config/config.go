@@ -45,6 +45,7 @@ type Config struct {
 	data        session.Settings // registered here; Session completes them
 	preflight   string
 	limit       int
+	limitGiven  func() bool // reports whether a setting of the global limit was given
 	capacity    int
 	headBytes   int64
 	answerBytes int64
@@ -77,11 +78,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Word("UNDERSCORED_FIELDS", "drop", []string{"drop", "keep"},
 		"what to do with request fields that have _ in their names (nginx: underscores_in_headers); those that a target could take for connection fields or untrusted claims are always dropped", is(&d.Underscores, "keep"))
 	registerOrigin(s, d)
-	s.Choice("RATE_LIMIT_ALGORITHM", "fixed", "algorithm of the global limit", service.Among(&c.Limit.Algorithm, limit.Algorithms()...))
-	s.Int(&c.limit, "RATE_LIMIT_LIMIT", limitDefault, 1, 1<<53, "requests per window (fixed, sliding, sliding_log, gcra)")
-	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600, "window in seconds (fixed, sliding, sliding_log, gcra)")
-	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", limitDefault, 1, 1<<53, "capacity of the bucket (token) or of the queue (leaky)")
-	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", limitDefault, 0.000001, 1e9, "refill of tokens (token) or requests leaving the queue (leaky), per second")
+	c.registerLimit(s)
 	s.Word("RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both", "envoy"},
 		"rate limit fields in answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard), RateLimit-Limit, -Remaining and -Reset (envoy, as in envoyproxy/ratelimit)",
 		func(word string) error { d.Style.Families = families[word]; return nil })

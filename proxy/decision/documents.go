@@ -56,6 +56,7 @@ func (d *documents) keep(stop <-chan struct{}) {
 		names = nil
 	}
 	for {
+		d.make()
 		for _, name := range names {
 			if doc, err := d.cfg.Store.Read(name); err == nil {
 				d.learn(name, doc)
@@ -70,6 +71,24 @@ func (d *documents) keep(stop <-chan struct{}) {
 	}
 }
 
+// LimitName is the name of the document with the master's limit in force.
+const LimitName = "ratelimiter:limit"
+
+// make makes the document that is not in the store. Its version is the number of changes.
+func (d *documents) make() {
+	if d.cfg.Limit == nil {
+		return
+	}
+	body := d.cfg.Limit()
+	d.mu.Lock()
+	version := d.known[LimitName].Version
+	if string(d.known[LimitName].Body) != string(body) {
+		version++
+	}
+	d.mu.Unlock()
+	d.learn(LimitName, store.Document{Version: version, Body: body})
+}
+
 func (d *documents) learn(name string, doc store.Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,12 +98,22 @@ func (d *documents) learn(name string, doc store.Document) {
 	d.known[name], d.fresh = doc, false
 }
 
+// complete reports whether all documents have been read. The caller holds mu.
+func (d *documents) complete() bool {
+	for _, name := range d.cfg.Documents {
+		if _, known := d.known[name]; !known {
+			return false
+		}
+	}
+	return true
+}
+
 // show publishes what is known, if it has changed.
 func (d *documents) show() {
 	epoch := d.cfg.Store.Epoch()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.fresh && d.epoch == epoch || len(d.known) < len(d.cfg.Documents) {
+	if d.fresh && d.epoch == epoch || !d.complete() {
 		return
 	}
 	shown := &check.Documents{Named: maps.Clone(d.known)}

@@ -44,10 +44,12 @@ type Config struct {
 	Loop      loop.Config
 	Store     store.Store
 	Documents []string // names of the documents provided
-	Quiet     bool     // the store reports no changes: documents are in this process
-	Access    Access
-	Head      http1.Limits // of requests
-	Healthy   func() bool
+	// Limit returns the content of a further document, LimitName, which is not in the store; nil: there is none.
+	Limit   func() []byte
+	Quiet   bool // the store reports no changes: documents are in this process
+	Access  Access
+	Head    http1.Limits // of requests
+	Healthy func() bool
 	// EditTimeout bounds how long an exchange with edits waits for the store. The default
 	// is 2 s.
 	EditTimeout time.Duration

@@ -224,6 +224,9 @@ func (b *backend) Read(ctx context.Context, name string) (store.Document, error)
 	ctx, cancel := context.WithTimeout(ctx, store.DocumentTimeout(0))
 	defer cancel()
 	res, body, err := b.do(ctx, "/v1/documents/"+name, nil)
+	if s, ok := errors.AsType[*statusError](err); ok && s.status == http.StatusNotFound {
+		return store.Document{}, nil // an older master, which does not have this one
+	}
 	if err != nil || res.StatusCode == http.StatusNoContent {
 		return store.Document{}, err
 	}
