@@ -29,7 +29,7 @@ type sockets struct {
 }
 
 // takeOver requests the sockets of a running proxy, if TAKEOVER is set. It returns nil if no
-// proxy runs.
+// proxy of this user runs. Then the port is opened, which fails if another program has it.
 func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.Taken, error) {
 	if !c.Edge.Takeover {
 		return nil, nil
@@ -39,8 +39,13 @@ func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.
 		return nil, err
 	}
 	taken, err := handover.Take(ctx, nameOf(port))
-	if errors.Is(err, handover.ErrNoOffer) {
-		e.Logger("Proxy").Info("No proxy to take the port over from", "port", port)
+	log := e.Logger("Proxy")
+	switch {
+	case errors.Is(err, handover.ErrNoOffer):
+		log.Info("No proxy to take the port over from", "port", port)
+		return nil, nil
+	case errors.Is(err, handover.ErrForeign):
+		log.Warn("Not taking the port over", "port", port, "error", err)
 		return nil, nil
 	}
 	return taken, err

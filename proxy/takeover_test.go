@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -218,5 +219,22 @@ func TestTakeoverOfTheDecisionPort(t *testing.T) {
 	}
 	if lines := sidecar.Log.Lines(" RemoteStore - "); len(lines) > 0 {
 		t.Errorf("logged %q", lines)
+	}
+}
+
+// Any user of the machine can hold the name under which a proxy would be found, and must not
+// keep the proxy from starting.
+func TestTakeoverNameHeldByAStranger(t *testing.T) {
+	port := testkit.FreePort(t)
+	held := testkit.Must(net.Listen("unixpacket", "@weir/proxy/"+port))(t)
+	defer held.Close()
+	cmd := program(t, []string{"TAKEOVER", "true", "PORT", port})
+	testkit.Unmapped(t, cmd) // there the holder's user is unknown
+	p := testkit.Start(t, cmd)
+	p.Logged("WARN Proxy - Not taking the port over")
+	p.Logged("INFO Proxy - Ready")
+	p.Logged("WARN Proxy - This proxy cannot be taken over from")
+	if status := p.Stop(syscall.SIGTERM); status != 0 {
+		t.Errorf("exit status %d, want 0", status)
 	}
 }

@@ -99,7 +99,7 @@ func (g *Guard) foreign(r *http.Request) string {
 	switch {
 	case err != nil:
 		return "comes from a socket whose owner is unknown: " + err.Error()
-	case owner != 0 && (owner != uint32(os.Geteuid()) || owner == overflowUser):
+	case owner != 0 && !SameUser(owner, uint32(os.Geteuid())):
 		return fmt.Sprintf("comes from a program of user %d, which is neither root nor the user of this program", owner)
 	}
 	return ""

@@ -11,8 +11,13 @@ import (
 )
 
 // overflowUser is what the kernel reports for users unknown in the user namespace of this
-// process.
+// process (user_namespaces(7)).
 const overflowUser = 65534
+
+// SameUser reports whether user, as the kernel reports it of another process, is own, the user
+// of this program. An id that stands for all unknown users is nobody's: two processes that
+// have it need not belong to one user.
+func SameUser(user, own uint32) bool { return user == own && user != overflowUser }
 
 // ownerTimeout bounds the wait for the kernel's answer, which normally comes at once.
 const ownerTimeout = time.Second

@@ -46,6 +46,18 @@ func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// Unmapped makes a command run in a user namespace that maps no user, where each user id is
+// reported as 65534. The test is skipped if this machine allows none.
+func Unmapped(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	probe := exec.Command("/proc/self/exe", "-test.list", "^$")
+	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
+	if err := probe.Run(); err != nil {
+		t.Skip("this machine allows no user namespaces:", err)
+	}
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
+}
+
 // Ends runs a command to its end, fails unless it has the exit status, and returns its output.
 func Ends(t testing.TB, cmd *exec.Cmd, status int) (stdout, stderr string) {
 	t.Helper()

@@ -37,7 +37,10 @@
 // # Failures
 //
 // Nothing changes for the old process until a successor is ready: one that dies, does not
-// answer or belongs to another user is ignored. Each wait is bounded. The name is in the
+// answer or belongs to another user is ignored. A user id that the kernel reports for all
+// unknown users (65534 in a user namespace) counts as another user's. Any user can hold the name;
+// a proxy that finds it held by another one starts without a take-over (ErrForeign). Each wait
+// is bounded. The name is in the
 // abstract namespace, so a killed process leaves no file behind, and the successor finds
 // it free. Connections that the old process has accepted stay with it.
 package handover

@@ -28,7 +28,7 @@ func anyName() string {
 
 // brief are terms whose waits for a stuck peer are short.
 func brief() terms {
-	return terms{uid: os.Geteuid(), step: 2 * time.Second, ready: 300 * time.Millisecond}
+	return terms{uid: uint32(os.Geteuid()), step: 2 * time.Second, ready: 300 * time.Millisecond}
 }
 
 // socket listens on a free port.

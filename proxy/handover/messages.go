@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/service"
 )
 
 // The messages of the protocol, one packet each. The successor gets the sockets, may request
@@ -41,11 +43,11 @@ const (
 
 // terms are the conditions of one side.
 type terms struct {
-	uid         int // user of the other process
+	uid         uint32 // user of this process, and of the other one
 	step, ready time.Duration
 }
 
-func usual() terms { return terms{uid: os.Geteuid(), step: stepMax, ready: readyMax} }
+func usual() terms { return terms{uid: uint32(os.Geteuid()), step: stepMax, ready: readyMax} }
 
 // Name returns the name for the proxy that listens on port. Like ports, names are separate in
 // each network namespace.
@@ -55,8 +57,8 @@ func Name(port int) string { return "weir/proxy/" + strconv.Itoa(port) }
 func address(name string) *net.UnixAddr { return &net.UnixAddr{Name: "@" + name, Net: network} }
 
 // sameUser checks that the other side is a process of the user, as reported by the kernel
-// (unix(7), SO_PEERCRED).
-func sameUser(c *net.UnixConn, uid int) error {
+// (unix(7), SO_PEERCRED). The error is ErrForeign if it is not.
+func sameUser(c *net.UnixConn, uid uint32) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
@@ -67,10 +69,19 @@ func sameUser(c *net.UnixConn, uid int) error {
 	if err = errors.Join(err, credErr); err != nil {
 		return fmt.Errorf("ask whose process it is: %w", err)
 	}
-	if int64(cred.Uid) != int64(uid) {
-		return fmt.Errorf("process %d is user %d's, not %d's", cred.Pid, cred.Uid, uid)
+	if !service.SameUser(cred.Uid, uid) {
+		return fmt.Errorf("%w: process %d is user %d's, this one is %s", ErrForeign, cred.Pid, cred.Uid, whose(uid))
 	}
 	return nil
+}
+
+// whose says in an error which user a process has.
+func whose(uid uint32) string {
+	said := fmt.Sprintf("user %d's", uid)
+	if !service.SameUser(uid, uid) {
+		said += ", an id that may be any user's"
+	}
+	return said
 }
 
 // receive reads one packet.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/service"
 )
 
 // acceptPause is the wait after a failed accept, usually for lack of descriptors.
@@ -49,6 +51,9 @@ func Offer(name string, sockets []syscall.Conn, state func() []byte, taken func(
 func (o *Offered) begin(sockets []syscall.Conn) (err error) {
 	if len(sockets) == 0 || len(sockets) > socketsMax {
 		return fmt.Errorf("there are %d, 1 to %d are allowed", len(sockets), socketsMax)
+	}
+	if uid := o.terms.uid; !service.SameUser(uid, uid) {
+		return fmt.Errorf("no successor can show that it has the same user: this process is %s", whose(uid))
 	}
 	if o.fds, err = duplicates(sockets); err != nil {
 		return err

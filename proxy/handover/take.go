@@ -14,6 +14,10 @@ import (
 // ErrNoOffer means that no process offers its sockets under the name.
 var ErrNoOffer = errors.New("no process offers its sockets")
 
+// ErrForeign means that the name is held by a process of another user, or by one that is no
+// proxy, so there are no sockets to take. Any user of the machine can hold a name.
+var ErrForeign = errors.New("the name is not held by a proxy of this user")
+
 // A Taken is what a successor has received: the sockets, on which the running process also
 // accepts until Ready.
 //
@@ -32,7 +36,8 @@ type Taken struct {
 }
 
 // Take requests the sockets from the process that offers them under name, until ctx
-// ends, and for a few seconds at most. The error is ErrNoOffer if there is none.
+// ends, and for a few seconds at most. The error is ErrNoOffer if there is none, and
+// ErrForeign if the process that has the name is not one to take sockets from.
 func Take(ctx context.Context, name string) (*Taken, error) {
 	return take(ctx, name, usual())
 }
@@ -68,6 +73,9 @@ func (t *Taken) askFor(ctx context.Context, state bool) error {
 	ctx, cancel := context.WithTimeout(ctx, t.terms.step)
 	defer cancel()
 	c, err := new(net.Dialer).DialContext(ctx, network, address(t.name).Name)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, unix.ECONNREFUSED) {
+		err = fmt.Errorf("%w: %w", ErrForeign, err) // usually one that accepts nothing
+	}
 	if err != nil {
 		return err
 	}
