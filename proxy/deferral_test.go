@@ -426,7 +426,7 @@ func TestDeferralTruncated(t *testing.T) {
 	res, text := ask(p.addr, "/result")
 	h := res.Header
 	if res.StatusCode != 201 || text != "got or" || h.Get("X-Weir-Truncated") != "9" || h.Get("Cache-Control") != "no-store" ||
-		h.Get("Content-Type") != "text/plain; charset=utf-8" || h.Get("Content-Security-Policy") != "sandbox" || h.Get("X-Content-Type-Options") != "nosniff" {
+		h.Get("Content-Type") != "text/plain; charset=utf-8" || h.Get("Content-Security-Policy") != "sandbox; frame-ancestors 'none'" || h.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("at the data port: %d %v %q", res.StatusCode, h, text)
 	}
 	if res, text = ask("127.0.0.1:"+admin, "/result"); res.StatusCode != 421 || !strings.Contains(text, "the port for clients") || strings.Contains(text, "got") {

@@ -121,7 +121,10 @@ func check(t *testing.T, p *process, r row, e service.Endpoint) {
 	if !strings.Contains(fields, "Connection:") {
 		fields += "Connection: close\r\n"
 	}
-	status, body := p.ask(t, r, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n%s\r\n", method, path, host, fields))
+	status, answered, body := p.ask(t, r, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n%s\r\n", method, path, host, fields))
+	if fault := framed(answered); fault != "" {
+		t.Errorf("%s: %d has %s", e.Pattern, status, fault)
+	}
 	refused := e.Guarded && !r.passes
 	switch {
 	case (status == http.StatusForbidden) != refused:
@@ -133,8 +136,20 @@ func check(t *testing.T, p *process, r row, e service.Endpoint) {
 	}
 }
 
+// framed says which field would let a page show an answer in a frame, unless none does.
+func framed(fields http.Header) string {
+	if options := fields["X-Frame-Options"]; len(options) != 1 || options[0] != "DENY" {
+		return fmt.Sprintf("X-Frame-Options %q", options)
+	}
+	policies := fields["Content-Security-Policy"]
+	if len(policies) != 1 || !strings.HasSuffix("; "+policies[0], "; frame-ancestors 'none'") {
+		return fmt.Sprintf("Content-Security-Policy %q", policies)
+	}
+	return ""
+}
+
 // ask makes a request and returns the answer.
-func (p *process) ask(t *testing.T, r row, request string) (status int, body string) {
+func (p *process) ask(t *testing.T, r row, request string) (status int, fields http.Header, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
@@ -170,7 +185,7 @@ func (p *process) ask(t *testing.T, r row, request string) (status int, body str
 	if err != nil {
 		t.Fatalf("%q: %v", request, err)
 	}
-	return res.StatusCode, string(text)
+	return res.StatusCode, res.Header, string(text)
 }
 
 // inCI reports whether nothing may be left out.

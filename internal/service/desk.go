@@ -147,6 +147,14 @@ func (d *Desk) answer(a ask) (reply Reply) {
 	return replyOf(func(w http.ResponseWriter) { d.own.ServeHTTP(w, r.WithContext(ctx)) })
 }
 
+// Full returns the answer to a request that Ask has not accepted.
+func Full() Reply {
+	return replyOf(func(w http.ResponseWriter) {
+		w.Header().Set("Retry-After", "1")
+		WriteError(w, http.StatusServiceUnavailable, errors.New("too many concurrent requests to the own endpoints"))
+	})
+}
+
 func refuse(status int, err error) Reply {
 	return replyOf(func(w http.ResponseWriter) { WriteError(w, status, err) })
 }

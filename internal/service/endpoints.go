@@ -79,6 +79,7 @@ func (o *Endpoints) HandleJSON(pattern string, h func(w http.ResponseWriter, r *
 func (o *Endpoints) ForOperators() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := o.mux.Handler(r); o.known[pattern].Foreign() {
+			SetPolicy(w.Header(), "")
 			WriteError(w, http.StatusMisdirectedRequest, errors.New(
 				"this port is for operators and does not show what targets have answered; allowed: the same path on the port for clients"))
 			return
@@ -87,9 +88,9 @@ func (o *Endpoints) ForOperators() http.Handler {
 	})
 }
 
-// ServeHTTP implements http.Handler. Browsers take no answer for anything but its Content-Type.
+// ServeHTTP implements http.Handler.
 func (o *Endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	SetPolicy(w.Header(), "")
 	own, pattern := o.mux.Handler(r)
 	if pattern != "" {
 		o.mux.ServeHTTP(w, r)

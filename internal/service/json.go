@@ -107,7 +107,21 @@ const (
 func WritePage(w http.ResponseWriter, policy string, page []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy)
+	SetPolicy(h, policy)
 	h.Set("Cache-Control", "no-store")
 	_, _ = w.Write(page) // the browser may have left
+}
+
+// SetPolicy sets the content security policy of an own answer, which may be empty. Whatever
+// it is, no page may show the answer in a frame: a click there would be one on an own page
+// (Content Security Policy Level 3, section 6.4.2; RFC 7034 for older browsers), and browsers
+// take it for nothing but its Content-Type. Endpoints and Desk set it for every answer.
+func SetPolicy(h http.Header, policy string) {
+	const unframed = "frame-ancestors 'none'"
+	if policy != "" {
+		policy += "; "
+	}
+	h.Set("Content-Security-Policy", policy+unframed)
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Content-Type-Options", "nosniff")
 }

@@ -29,7 +29,11 @@ type replyWriter struct {
 	fields http.Header // the header as it was at WriteHeader
 }
 
-func newReplyWriter() *replyWriter { return &replyWriter{header: make(http.Header)} }
+func newReplyWriter() *replyWriter {
+	w := &replyWriter{header: make(http.Header)}
+	SetPolicy(w.header, "")
+	return w
+}
 
 // Header implements http.ResponseWriter.
 func (w *replyWriter) Header() http.Header { return w.header }
@@ -73,7 +77,9 @@ func replyOf(answer func(w http.ResponseWriter)) Reply {
 	return r
 }
 
+// write answers with r, and without fields that were set before.
 func (r Reply) write(w http.ResponseWriter) {
+	clear(w.Header())
 	for _, f := range r.Fields {
 		w.Header().Add(f[0], f[1])
 	}

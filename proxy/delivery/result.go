@@ -58,8 +58,7 @@ func writeResult(w http.ResponseWriter, e *deferred.Entry, status int) {
 	}
 	h.Set(stateField, e.State.String())
 	h.Set(statusField, fmt.Sprint(r.Status))
-	h.Set("Content-Security-Policy", sandbox)
-	h.Set("X-Content-Type-Options", "nosniff")
+	service.SetPolicy(h, sandbox)
 	if r.Truncated {
 		h.Set("X-Weir-Truncated", fmt.Sprint(r.Bytes))
 	}

@@ -71,7 +71,7 @@ func TestResultHasNoRequestLine(t *testing.T) {
 	e := &deferred.Entry{State: deferred.Done, Result: &deferred.Result{Status: 200, Head: head}}
 	w := httptest.NewRecorder()
 	new(Dispatcher).result(t.Context(), w, e, 0)
-	if got := fmt.Sprint(w.Header()); got != "map[Content-Security-Policy:[sandbox] X-A:[b: c] X-Content-Type-Options:[nosniff] X-Weir-State:[done] X-Weir-Status:[200]]" {
+	if got := fmt.Sprint(w.Header()); got != "map[Content-Security-Policy:[sandbox; frame-ancestors 'none'] X-A:[b: c] X-Content-Type-Options:[nosniff] X-Frame-Options:[DENY] X-Weir-State:[done] X-Weir-Status:[200]]" {
 		t.Errorf("the answer has the fields %q", got)
 	}
 	if got := fmt.Sprint(shownOf(e, 0).Result.Fields); got != "[[X-A b: c]]" {
@@ -107,7 +107,7 @@ func TestResultIsNoPage(t *testing.T) {
 		if got := h.Values("Content-Disposition"); strings.Join(got, "|") != f.disposition {
 			t.Errorf("%q has the disposition %q, want %q", f.fields, got, f.disposition)
 		}
-		if fmt.Sprint(h["Content-Security-Policy"], h["X-Content-Type-Options"]) != "[sandbox] [nosniff]" {
+		if fmt.Sprint(h["Content-Security-Policy"], h["X-Content-Type-Options"]) != "[sandbox; frame-ancestors 'none'] [nosniff]" {
 			t.Errorf("%q has the policies %q and %q", f.fields, h["Content-Security-Policy"], h["X-Content-Type-Options"])
 		}
 	}

@@ -307,9 +307,7 @@ func (c *client) askOwn(now time.Time, raw []byte, from netip.Addr) {
 		l.Post(func(now time.Time) { c.answerOwn(now, r) })
 	})
 	if !asked {
-		c.answerOwn(now, service.Reply{Status: 503,
-			Fields: [][2]string{{"Content-Type", "application/json"}, {"Retry-After", "1"}},
-			Body:   []byte(`{"error":"too many concurrent requests to the proxy's own endpoints"}` + "\n")})
+		c.answerOwn(now, service.Full())
 	}
 }
 

@@ -103,8 +103,8 @@ func (c *conn) askOwn(now time.Time) bool {
 		c.shard.loop.Post(func(now time.Time) { c.reply(now, r) })
 	})
 	if !taken {
-		c.session.HandleReply(now, 503, [][2]string{{"Content-Type", "application/json"}},
-			[]byte(`{"error":"too many requests to the own endpoints at a time"}`+"\n"))
+		r := service.Full()
+		c.session.HandleReply(now, r.Status, r.Fields, r.Body)
 	}
 	return !taken
 }
