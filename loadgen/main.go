@@ -41,6 +41,8 @@ func (c *config) register(s *service.Settings) {
 	s.String(&c.outputs.Out, "OUT", "", "with run and merge: file to write the result to as JSON")
 	s.String(&c.outputs.Report, "REPORT", "", "with run and merge: file to write the result to as an HTML page")
 	s.String(&c.outputs.Outcomes, "OUTCOMES", "", "with run: file to write a line per request to: when it was due, sent and answered, and its status")
+	s.Bool(&c.drive.ShowValues, "SHOW_VALUES", false, "with run: true: result, report, summary and log contain the values of query, fields and body; "+
+		"false: *** instead, since they are shared")
 	s.Int(&c.drive.Loops, "EVENT_LOOPS", 0, 0, drive.LoopsMax(), "number of event loops; 0: chosen by the rate")
 	s.Func("SOURCE_ADDRESSES", "", "local addresses to connect from, in turn; empty: the system's choice; for more connections to a loopback target than "+
 		"one address has ports, as many addresses of 127.0.0.0/8 as needed", drive.SourcesAllowed, c.setSources)
@@ -63,6 +65,9 @@ func (c *config) setAuthorities(file string) error {
 func (c *config) run(ctx context.Context, e *service.Env) error {
 	if lines := c.outputs.Outcomes; lines != "" && (len(e.Args) == 0 || e.Args[0] != "run") {
 		return &service.SettingError{Name: "OUTCOMES", Value: lines, Problem: "is allowed only with run"}
+	}
+	if c.drive.ShowValues && (len(e.Args) == 0 || e.Args[0] != "run") {
+		return &service.SettingError{Name: "SHOW_VALUES", Value: "true", Problem: "is allowed only with run"}
 	}
 	c.outputs.Summary = e.Stdout
 	c.drive.Meters, c.drive.Logger = drive.NewMeters(e.Metrics, drive.LoopsMax()), e.Logger

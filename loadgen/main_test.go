@@ -113,6 +113,45 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// What a run writes and logs has no value of its requests, unless that is asked for.
+func TestRunHidesValues(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cret"
+	for _, show := range []string{"false", "true"} {
+		s := newTarget(t)
+		var sent atomic.Int64
+		s.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Auth-Token") == secret && r.URL.Query().Get("token") == secret {
+				sent.Add(1)
+			}
+		})
+		dir := t.TempDir()
+		out, page := filepath.Join(dir, "result.json"), filepath.Join(dir, "report.html")
+		file := s.file(t, 10, 1, `,"requestOptions":{"headers":{"X-Auth-Token":"`+secret+`"},"query":{"token":"`+secret+`"}}`)
+		cmd, stdout, stderr := program(t, "run", file, "-out", out, "-report", page, "-show-values="+show)
+		if status := exit(t, cmd); status != 0 && status != 3 {
+			t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
+		}
+		if sent.Load() != 10 {
+			t.Errorf("%d of 10 requests had the values", sent.Load())
+		}
+		for what, text := range map[string]string{
+			"result": string(testkit.Must(os.ReadFile(out))(t)), "report": string(testkit.Must(os.ReadFile(page))(t)),
+		} {
+			if has := strings.Contains(text, secret); has != (show == "true") {
+				t.Errorf("with SHOW_VALUES=%s the %s has them: %t\n%s", show, what, has, text)
+			}
+		}
+		if said := stdout.String() + stderr.String(); strings.Contains(said, secret) {
+			t.Errorf("the output has them: %s", said)
+		}
+	}
+	cmd, _, stderr := program(t, "-show-values")
+	if status := exit(t, cmd); status != 2 || !strings.Contains(stderr.String(), "SHOW_VALUES") {
+		t.Errorf("the server: exit status %d, %s", status, stderr)
+	}
+}
+
 func TestRunExitStatus(t *testing.T) {
 	s := newTarget(t)
 	good := s.file(t, 50, 0.1, "")

@@ -1,8 +1,10 @@
 package control
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -161,20 +163,47 @@ func TestLivePageAsksForToken(t *testing.T) {
 	}
 }
 
-// Results and reports, which everybody may see, keep the credentials of requests
-// to themselves; the configuration tells them.
-func TestReportsHideCredentials(t *testing.T) {
+// Status, results and reports, which everybody may see, contain no value of a request, which the
+// target gets nevertheless. The configuration, which is guarded, contains them.
+func TestReportsHideValues(t *testing.T) {
 	const secret = "s3cr3t"
 	r := newRig(t)
-	config := strings.TrimSuffix(r.config(10, 60), "}") + `,"requestOptions":{"headers":{"Authorization":"Bearer ` + secret + `","COOKIE":"a=` + secret + `","X-Api-Key":"` + secret + `","X-Plain":"told"}}}`
+	var got atomic.Pointer[http.Request]
+	r.target.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		got.CompareAndSwap(nil, req)
+	})
+	config := strings.Replace(strings.TrimSuffix(r.config(10, 60), "}"), "/api/test", "/api/test?token="+secret, 1) +
+		`,"requestOptions":{"method":"POST","headers":{"Authorization":"Bearer ` + secret + `","COOKIE":"a=` + secret + `","X-Auth-Token":"` + secret +
+		`","Accept":"text/told"},"query":{"key":"` + secret + `"},"body":"password=` + secret + `"}}`
 	r.want(200, "POST", "/test/start", config)
-	r.want(200, "POST", "/test/stop", "")
-	for path, hides := range map[string]bool{"/test/result": true, "/test/report": true, "/test/config": false} {
+	testkit.Eventually(t, "a request", func() bool { return got.Load() != nil })
+	shown := func(path string) string {
 		w := httptest.NewRecorder()
 		r.api.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		if body := w.Body.String(); w.Code != 200 || strings.Contains(body, secret) == hides || !strings.Contains(body, "told") {
-			t.Errorf("%s: %d %.2000s", path, w.Code, body)
+		if w.Code != 200 {
+			t.Errorf("%s: %d %.2000s", path, w.Code, w.Body)
 		}
+		return w.Body.String()
+	}
+	bodies := map[string]string{"status of a current run": shown("/test/status")}
+	r.want(200, "POST", "/test/stop", "")
+	for _, path := range []string{"/test/status", "/test/result", "/test/report"} {
+		bodies[path] = shown(path)
+	}
+	for what, body := range bodies {
+		if strings.Contains(body, secret) || !strings.Contains(body, "/api/test?token=***") {
+			t.Errorf("%s has the secret, or not the URL: %.2000s", what, body)
+		}
+	}
+	if n := strings.Count(shown("/test/config"), secret); n != 6 {
+		t.Errorf("the configuration has %d of 6 values", n)
+	}
+	req := got.Load()
+	body, _ := io.ReadAll(req.Body)
+	if req.RequestURI != "/api/test?token="+secret+"&key="+secret || req.Header.Get("X-Auth-Token") != secret || string(body) != "password="+secret {
+		t.Errorf("the target got %s %v %q", req.RequestURI, req.Header, body)
 	}
 }
 

@@ -4,15 +4,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"weir/internal/chart"
 	"weir/internal/service"
 	"weir/internal/strict"
-	"weir/loadgen/plan"
 	"weir/loadgen/record"
 	"weir/loadgen/report"
 )
@@ -23,8 +20,9 @@ import (
 //	POST /test/stop     → 200 when the test has ended, 404 when none runs
 //	GET  /test/status   the current state; ?after=12 (seconds): with the rows
 //	                    of its series that begin later, -1 for all
-//	GET  /test/config   the configuration of the current or last test
-//	GET  /test/result   the result of the last test
+//	GET  /test/config   the configuration of the current or last test, with all values
+//	GET  /test/result   the result of the last test, with the configuration as
+//	                    plan.Config.Masked returns it
 //	GET  /test/report   the same as an HTML page with plots
 //	GET  /              a page that shows the progress
 func (r *Runs) Register(own *service.Endpoints) {
@@ -117,8 +115,7 @@ func (r *Runs) serveStatus(_ http.ResponseWriter, req *http.Request) (any, error
 
 func (r *Runs) serveResult(http.ResponseWriter, *http.Request) (any, error) { return r.finished() }
 
-// finished returns the result of the last test as shown by endpoints, without credentials. The
-// error means that there is none.
+// finished returns the result of the last test. The error means that there is none.
 func (r *Runs) finished() (*record.Result, error) {
 	run, running := r.Current()
 	switch {
@@ -127,21 +124,7 @@ func (r *Runs) finished() (*record.Result, error) {
 	case running:
 		return nil, notFound("the test is still running and has no result yet")
 	}
-	shown := *run.Result()
-	shown.Config = masked(run.Plan().Config)
-	return &shown, nil
-}
-
-// masked returns a configuration without the credentials of its requests.
-func masked(c plan.Config) plan.Config {
-	c.RequestOptions.Headers = maps.Clone(c.RequestOptions.Headers)
-	for name := range c.RequestOptions.Headers {
-		switch strings.ToLower(name) {
-		case "authorization", "cookie", "proxy-authorization", "x-api-key":
-			c.RequestOptions.Headers[name] = "***"
-		}
-	}
-	return c
+	return run.Result(), nil
 }
 
 // livePage polls /test/status and displays it. It loads nothing else.

@@ -35,11 +35,11 @@ func (c *conductor) conclude() {
 func (c *conductor) facts() (r record.Result, settled uint64) {
 	length := c.plan.Schedule.Length()
 	r = record.Result{
-		TestID: c.id, Profile: c.plan.ProfileText, URL: c.plan.Config.LimiterURL, StartedAt: c.begun.UTC(),
+		TestID: c.id, Profile: c.plan.ProfileText, URL: c.shown.LimiterURL, StartedAt: c.begun.UTC(),
 		Duration: length.Seconds(), Elapsed: length.Seconds(), End: record.EndCompleted,
 		TargetRps: c.plan.Schedule.Expected() / length.Seconds(),
 		Loops:     c.loops, Connections: record.Connections{Max: c.poolMax, Peak: c.peak},
-		LastFault: c.lastFault(), Config: c.plan.Config,
+		LastFault: c.lastFault(), Config: c.shown,
 		Shards: []record.Shard{c.plan.Config.Shard}, ScheduleHash: c.plan.ScheduleHash,
 	}
 	if c.stopped.IsZero() {

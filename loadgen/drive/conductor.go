@@ -87,7 +87,7 @@ func (c *conductor) conduct() {
 	defer close(c.done)
 	defer c.group.Stop()
 	c.log.Info(fmt.Sprintf("Starting load test profile=%s for %g seconds targeting limiterUrl=%s",
-		c.plan.ProfileText, c.plan.Schedule.Length().Seconds(), c.plan.Config.LimiterURL))
+		c.plan.ProfileText, c.plan.Schedule.Length().Seconds(), c.shown.LimiterURL))
 	for _, w := range c.plan.Warnings {
 		c.log.Warn(w)
 	}
@@ -270,7 +270,7 @@ func (c *conductor) untilStop(t time.Duration) time.Duration {
 
 func (c *conductor) publish(now time.Time) {
 	s := &record.Status{
-		Running: true, TestID: c.id, ScheduleHash: c.plan.ScheduleHash, Profile: c.plan.Config.Profile.Type, URL: c.plan.Config.LimiterURL, Phase: record.PhaseWaiting,
+		Running: true, TestID: c.id, ScheduleHash: c.plan.ScheduleHash, Profile: c.plan.Config.Profile.Type, URL: c.shown.LimiterURL, Phase: record.PhaseWaiting,
 		Duration: c.plan.Schedule.Length().Seconds(), InFlight: c.inFlight, Connections: c.open,
 	}
 	s.Verdict = record.Valid

@@ -62,6 +62,9 @@ type Settings struct {
 	// Outcomes receives a line for each request of a run, see record.LineHead. It may be
 	// nil.
 	Outcomes io.Writer
+	// ShowValues makes results, status and log contain the configuration as it is, instead of
+	// plan.Config.Masked.
+	ShowValues bool
 	// Logger returns the logger of a part of the program.
 	Logger func(component string) *slog.Logger
 
@@ -75,6 +78,7 @@ type Settings struct {
 type Run struct {
 	id       string
 	plan     *plan.Plan
+	shown    plan.Config // the plan's configuration as results, status and log contain it
 	log      *slog.Logger
 	faults   *slog.Logger
 	addr     string
@@ -102,6 +106,9 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	r := &Run{
 		id: id, plan: p, log: s.Logger("LoadGenerator"), faults: s.Logger("HttpClient"),
 		settings: s, stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if r.shown = p.Config; !s.ShowValues {
+		r.shown = p.Config.Masked()
 	}
 	r.settings.queueAge = cmp.Or(s.queueAge, queueAgeMax)
 	var err error
@@ -146,7 +153,7 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 // ID returns the test's identifier.
 func (r *Run) ID() string { return r.id }
 
-// Plan returns the plan of the run.
+// Plan returns the plan of the run. Its configuration may contain credentials.
 func (r *Run) Plan() *plan.Plan { return r.plan }
 
 // Stop ends the schedule now. The run waits for answers in flight for a while; Done says

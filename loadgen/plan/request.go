@@ -104,7 +104,7 @@ func (b *builder) headers(h *head, w map[string]string, host string) {
 		// Whatever a template inserts stands in the text, so that nothing can
 		// begin another field (RFC 9110 5.5).
 		if i := strings.IndexFunc(value, notInValue); i >= 0 {
-			b.Fault(path, "column %d: the value must not have control characters, is %q", utf8.RuneCountInString(value[:i])+1, value)
+			b.Fault(path, "column %d: the value must not have control characters, has %q", utf8.RuneCountInString(value[:i])+1, value[i:i+1])
 			continue
 		}
 		h.text(name + ": ")
@@ -120,19 +120,20 @@ func (b *builder) target(text string) (host string, target []segment) {
 	const path = "limiterUrl"
 	site, rest := cutSite(text)
 	u, err := url.Parse(site)
+	shown := maskedURL(text)
 	switch {
 	case !b.has(path):
 		b.Fault(path, missing)
 	case strings.Contains(site, "{{"):
-		b.Fault(path, "templates are allowed in the path and the query only, in %q", text)
+		b.Fault(path, "templates are allowed in the path and the query only, in %q", shown)
 	case err != nil || u.Host == "" || u.Opaque != "":
-		b.Fault(path, "must be a URL like http://proxy:8082/api/test, is %q", text)
+		b.Fault(path, "must be a URL like http://proxy:8082/api/test, is %q", shown)
 	case u.Scheme != "http" && u.Scheme != "https":
-		b.Fault(path, "must begin with http:// or https://, is %q", text)
+		b.Fault(path, "must begin with http:// or https://, is %q", shown)
 	case u.User != nil:
 		b.Fault(path, "must not hold a user or password: send them in requestOptions.headers")
 	case u.Hostname() == "" || !validPort(u.Port()):
-		b.Fault(path, "must have a host and a port from 1 to 65535, is %q", text)
+		b.Fault(path, "must have a host and a port from 1 to 65535, is %q", shown)
 	default:
 		b.plan.Host, b.plan.Secure = u.Hostname(), u.Scheme == "https"
 		b.plan.Port = cmp.Or(u.Port(), map[bool]string{false: "80", true: "443"}[b.plan.Secure])
@@ -204,7 +205,7 @@ func (b *builder) plainPath(text string) string {
 
 // plainQuery returns a literal part of a query as it is sent.
 func (b *builder) plainQuery(text string) string {
-	b.Check(strings.ContainsFunc(text, notInTarget), "limiterUrl", "must not have spaces or control characters in its query, has %q", text)
+	b.Check(strings.ContainsFunc(text, notInTarget), "limiterUrl", "must not have spaces or control characters in its query, is %q", maskedURL(b.plan.Config.LimiterURL))
 	return text
 }
 
