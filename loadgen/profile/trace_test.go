@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -136,13 +137,65 @@ func TestTraceRefused(t *testing.T) {
 		{"a,b\n1,2\n", "line 1: no known column: a time (timestamp, time,"},
 		{log(1, 2) + "garbage\n", "line 3: is not a line of an access log"},
 		{log(1) + "\n" + strings.Replace(log(2), "Jan", "Jam", 1), "line 3: is not a line of an access log"},
-		{log(1) + strings.Repeat("x", lineBytesMax+1), "line 2: "},
 	} {
 		_, err := ReadTrace(strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60q: %v, want %q", c.text, err, c.want)
 		}
 	}
+}
+
+// A line has a bound, of which the error tells; quoted line breaks do not get around it, and
+// what is no line of its own does not count.
+func TestTraceLineBound(t *testing.T) {
+	x := func(n int) string { return strings.Repeat("x", n) }
+	const tooLong = ": it is longer than 1048576 bytes"
+	logLine := strings.TrimSuffix(log(1), "\n")
+	for _, c := range []struct{ name, text, want string }{
+		{"a log", logLine + x(lineBytesMax-len(logLine)) + "\n" + log(2), ""},
+		{"a log", log(1) + logLine + x(lineBytesMax+1-len(logLine)) + "\n" + log(2), "line 2" + tooLong},
+		{"a log without an end", log(1, 2) + logLine + x(lineBytesMax-len(logLine)), ""},
+		{"a log without an end", log(1, 2) + logLine + x(lineBytesMax+1-len(logLine)), "line 3" + tooLong},
+		{"a log with quotes", log(1) + logLine + "\"\n" + logLine + x(lineBytesMax-len(logLine)) + "\n", ""},
+		{"CSV", "rps,a\n1," + x(lineBytesMax-2) + "\n2,\n", ""},
+		{"CSV", "rps,a\n1,\n2," + x(lineBytesMax-1) + "\n", "line 3" + tooLong},
+		{"the names", "rps," + x(lineBytesMax), "line 1" + tooLong},
+		{"quoted line breaks", "rps,a\n1,\"" + strings.Repeat("\n", lineBytesMax-4) + "\"\n2,\n", ""},
+		{"quoted line breaks", "rps,a\n1,\"" + strings.Repeat("\n", lineBytesMax-3) + "\"\n2,\n", "line 2" + tooLong},
+		{"quotes in quotes", "rps,a\n1,\"a\"\"\n" + strings.Repeat("x\n", lineBytesMax/2) + "\"\n", "line 2" + tooLong},
+		{"many short lines", "rps,a\n" + strings.Repeat("1,\"a\"\"b\"\n", lineBytesMax/4), ""},
+		{"comments", "rps\n" + strings.Repeat("# it's 5\" wide\n", lineBytesMax/8) + "1\n", ""},
+		{"empty lines", "rps\n" + strings.Repeat("\n", lineBytesMax*2) + "1\n", ""},
+		{"a comment", "rps\n#" + x(lineBytesMax) + "\n1\n", "line 2" + tooLong},
+	} {
+		_, err := ReadTrace(strings.NewReader(c.text))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
+			t.Errorf("%s of %d bytes: %v, want %q", c.name, len(c.text), err, c.want)
+		}
+	}
+}
+
+// A trace of one endless line is refused after a few times the bound: the reader never sees more.
+func TestTraceOfOneLineIsNotRead(t *testing.T) {
+	for _, begin := range []string{"rps,a\n1,", "rps,a\n1,\"\n", strings.TrimSuffix(log(1), "\n")} {
+		rest := &io.LimitedReader{R: endless{}, N: 1 << 40}
+		if _, err := ReadTrace(io.MultiReader(strings.NewReader(begin), rest)); err == nil {
+			t.Error("it was accepted")
+		}
+		if read := 1<<40 - rest.N; read > 2*lineBytesMax {
+			t.Errorf("%q…: %d bytes were read", begin, read)
+		}
+	}
+}
+
+// endless is the letter x, again and again.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
 
 // What a trace asks for has bounds.

@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	rowsMax      = 4 << 20                    // rows of a trace, and different seconds of a log
-	lineBytesMax = 1 << 20                    // of a line of a trace
-	recordedMax  = 100 * 366 * 24 * time.Hour // how long a record is; it may be played faster
+	rowsMax     = 4 << 20                    // rows of a trace, and different seconds of a log
+	recordedMax = 100 * 366 * 24 * time.Hour // how long a record is; it may be played faster
 )
 
 // The names of columns, in lower case. Unknown columns are ignored.
@@ -71,9 +70,9 @@ func ReadTrace(r io.Reader) (*Trace, error) {
 		return nil, err
 	}
 	if _, ok := accessTime(first); ok {
-		return readAccessLog(in)
+		return readAccessLog(&boundedLines{r: in})
 	}
-	return readCSV(in, separator(first))
+	return readCSV(&boundedLines{r: in, quotes: true}, separator(first))
 }
 
 // peekLine returns the first line with content, or its start, without consuming it.
@@ -114,7 +113,7 @@ func accessTime(line string) (time.Time, bool) {
 func readAccessLog(in io.Reader) (*Trace, error) {
 	requests := make(map[int64]int)
 	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, lineBytesMax)
+	lines.Buffer(nil, lineBytesMax+2) // a line, its end, and one byte that is never used
 	n := 0
 	for lines.Scan() {
 		n++
@@ -132,7 +131,7 @@ func readAccessLog(in io.Reader) (*Trace, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("line %d: %w", n+1, err)
+		return nil, err
 	}
 	return bySecond(requests)
 }
