@@ -107,7 +107,7 @@ func TestRefused(t *testing.T) {
 		{with("startAt", `"tomorrow"`), "startAt", "must be a time like"},
 		{with("startAt", `"2026-01-19T16:29:58Z"`), "startAt", "must not be in the past, is 2026-01-19T16:29:58Z; now it is 2026-01-19T16:30:00Z"},
 		{with("startAt", `"2027-01-20T16:30:01Z"`), "startAt", "within a year"},
-		{with("thresholds", `{"latency.p42":"<1"}`), `thresholds["latency.p42"]`, "is not a threshold; allowed: latency.mean"},
+		{with("thresholds", `{"latency.p42":"<1"}`), `thresholds["latency.p42"]`, "is not a threshold; allowed: latency, latencySuccess,"},
 		{with("thresholds", `{"errorShare":"0.1"}`), "thresholds.errorShare", "must be <"},
 		{with("thresholds", `{"errorShare":0.1}`), "thresholds.errorShare", "must be a string"},
 		{with("config", `"other"`), "config", "must be the only field"},

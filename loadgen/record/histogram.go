@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -35,23 +36,26 @@ func (h Histogram) Spread() Spread {
 	if h.empty() {
 		return Spread{}
 	}
-	q := h.counts.ValueAtPercentilesSlice([]float64{50, 90, 95, 99, 99.9})
+	q := h.Quantiles([]float64{0.5, 0.9, 0.95, 0.99, 0.999})
 	return Spread{
 		Count: uint64(h.counts.TotalCount()), Mean: h.counts.Mean() / 1e9, Min: seconds(h.counts.Min()),
-		P50: seconds(q[0]), P90: seconds(q[1]), P95: seconds(q[2]), P99: seconds(q[3]), P999: seconds(q[4]),
-		Max: seconds(h.counts.Max()),
+		P50: q[0], P90: q[1], P95: q[2], P99: q[3], P999: q[4], Max: seconds(h.counts.Max()),
 	}
 }
 
-// Quantiles returns the durations in seconds that the given shares of all did not exceed.
+// Quantiles returns for each share the least duration, in seconds, that at least this share of all
+// did not exceed: with n durations that of rank ⌈share·n⌉. The library would round the rank, to
+// one that a smaller share did not exceed.
 func (h Histogram) Quantiles(shares []float64) []float64 {
 	spans := make([]float64, len(shares))
 	if h.empty() {
 		return spans
 	}
 	percent := make([]float64, len(shares))
+	n := float64(h.counts.TotalCount())
 	for i, p := range shares {
-		percent[i] = 100 * p
+		const inexact = 1e-12                             // relative error of p·n
+		percent[i] = 100 * math.Ceil(p*n*(1-inexact)) / n // a whole rank is not rounded
 	}
 	for i, ns := range h.counts.ValueAtPercentilesSlice(percent) {
 		spans[i] = seconds(ns)

@@ -82,6 +82,33 @@ func FuzzHistogramText(f *testing.F) {
 	})
 }
 
+// A quantile is what at least its share did not exceed, also when its rank is between two.
+func TestQuantileRank(t *testing.T) {
+	h := newHistogram()
+	for i := range 33 {
+		if i < 31 {
+			h.observe(10 * ms)
+		} else {
+			h.observe(200 * ms)
+		}
+	}
+	if got := h.Spread(); got.P95 < 0.19 || got.P90 > 0.011 {
+		t.Errorf("with 2 slow ones of 33, p90 is %v s and p95 %v s, want 0.01 and 0.2", got.P90, got.P95)
+	}
+	shares := []float64{0, 0.07, 0.5, 0.9, 0.95, 0.99, 0.999, 1}
+	h = newHistogram()
+	for n := 1; n <= 2000; n++ {
+		h.observe(time.Duration(n) * ms)
+		for i, got := range h.Quantiles(shares) {
+			thousandths := int(math.Round(1000 * shares[i]))
+			rank := max(1, (thousandths*n+999)/1000)
+			if want := float64(rank) / 1000; math.Abs(got-want) > want/1000 {
+				t.Fatalf("the quantile %v of 1 to %d ms is %v s, want %v", shares[i], n, got, want)
+			}
+		}
+	}
+}
+
 // Whatever the edges, each span between the outer ones is counted once.
 func TestHistogramBetween(t *testing.T) {
 	h := filled(7, 5000)

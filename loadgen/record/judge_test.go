@@ -3,6 +3,8 @@ package record
 import (
 	"strings"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 func TestJudge(t *testing.T) {
@@ -56,8 +58,9 @@ func TestJudgeNamesTheCause(t *testing.T) {
 
 func TestThresholds(t *testing.T) {
 	r := &Result{Completed: 100, Success: 90, RateLimited: 8, Errors: 2, Throughput: 50}
-	r.Latency = Spread{Mean: 1, P50: 2, P95: 3, P99: 4, Max: 5}
-	r.Lag.P99 = 6
+	r.Latency = Spread{Count: 1, Mean: 1, P50: 2, P95: 3, P99: 4, Max: 5}
+	r.Lag = Spread{Count: 1, P99: 6}
+	r.BusyLag = Spread{P999: 7} // of nothing
 	for _, c := range []struct {
 		name, demand string
 		value        float64
@@ -73,6 +76,8 @@ func TestThresholds(t *testing.T) {
 		{"latency.p95", "<3001ms", 3, true},
 		{"latency.p95", "<= 3s", 3, true},
 		{"lag.p99", "<500µs", 6, false},
+		{"busyLag.p999", "<8", 7, false},
+		{"busyLag.p999", ">1", 7, false},
 		{"successShare", ">0.89", 0.9, true},
 		{"rejectedShare", "<0.08", 0.08, false},
 		{"errorShare", "<0.05", 0.02, true},
@@ -90,7 +95,7 @@ func TestThresholds(t *testing.T) {
 }
 
 func TestThresholdsRefused(t *testing.T) {
-	const badName, badDemand = "is not a threshold; allowed: latency.mean, ", "must be <, <=, > or >= and a number"
+	const badName, badDemand = "is not a threshold; allowed: latency, latencySuccess, ", "must be <, <=, > or >= and a number"
 	for _, c := range []struct{ name, demand, want string }{
 		{"latency.p50", "0.1", badDemand},
 		{"latency.p50", "<", badDemand},
@@ -112,11 +117,29 @@ func TestThresholdsRefused(t *testing.T) {
 	}
 }
 
-// Every name has a value in the result.
+// A demand can be made on everything that a result shows about times and rates.
 func TestThresholdNames(t *testing.T) {
-	for _, f := range figures {
-		if v := f.of(&Result{}); v != 0 {
-			t.Errorf("%s of an empty result is %v", f.name, v)
+	r := &Result{Throughput: 1}
+	for _, spread := range []struct {
+		name string
+		s    *Spread
+	}{
+		{"latency", &r.Latency}, {"latencySuccess", &r.LatencySuccess}, {"latencyRateLimited", &r.LatencyRateLimited},
+		{"latencyErrors", &r.LatencyErrors}, {"serviceTime", &r.ServiceTime}, {"lag", &r.Lag}, {"pacerLag", &r.PacerLag},
+		{"busyLag", &r.BusyLag}, {"dialLag", &r.DialLag},
+	} {
+		*spread.s = Spread{Count: 1, Mean: 1, Min: 2, P50: 3, P90: 4, P95: 5, P99: 6, P999: 7, Max: 8}
+		for i, statistic := range []string{"mean", "min", "p50", "p90", "p95", "p99", "p999", "max"} {
+			threshold := testkit.Must(ParseThreshold(spread.name+"."+statistic, "<1h"))(t)
+			if got := threshold.Check(r); got.Value != float64(i+1) || !got.Held {
+				t.Errorf("%s.%s is %+v, want %d", spread.name, statistic, got, i+1)
+			}
+		}
+		*spread.s = Spread{}
+	}
+	for _, name := range []string{"successShare", "rejectedShare", "errorShare", "throughput"} {
+		if got := testkit.Must(ParseThreshold(name, ">=0"))(t).Check(r); !got.Held {
+			t.Errorf("%s is %+v", name, got)
 		}
 	}
 }
