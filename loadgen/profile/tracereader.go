@@ -21,7 +21,7 @@ const (
 	recordedMax = 100 * 366 * 24 * time.Hour // how long a record is; it may be played faster
 )
 
-// The names of columns, in lower case. Unknown columns are ignored.
+// The names of columns, in lower case.
 var (
 	timeColumns  = []string{"timestamp", "time", "datetime", "date", "ts", "t", "ds", "period", "minute", "second", "seconds", "second_of_day", "elapsed"}
 	rateColumns  = []string{"rps", "rate", "qps", "requests_per_second"}
@@ -54,6 +54,8 @@ const accessLogTime = "02/Jan/2006:15:04:05 -0700"
 //     to the next line.
 //   - With a time and none of these, every line is one request; in any order.
 //   - With rates or counts and no time, every line is one second.
+//   - Other columns are ignored. It is an error if one has numbers at even times
+//     beside nothing but times, or times beside nothing but rates or counts.
 //
 // Without names: one column of numbers is a rate per second, line by line; one
 // column of times is a request per line; of two columns the first is the time
@@ -155,6 +157,7 @@ type table struct {
 	time, value int       // columns; -1: missing
 	first       time.Time // time of the first row
 	whole       bool      // all times so far are whole seconds
+	unknown     []unknown // the columns that are ignored
 }
 
 func readCSV(in io.Reader, comma rune) (*Trace, error) {
@@ -233,6 +236,7 @@ func tableOf(fields []string) (t *table, header bool, err error) {
 		return nil, false, fmt.Errorf("no known column: a time (%s), a rate (%s) or a count (%s) is required",
 			strings.Join(timeColumns, ", "), strings.Join(rateColumns, ", "), strings.Join(countColumns, ", "))
 	}
+	t.unknown = t.unknownColumns(fields)
 	return t, true, nil
 }
 
@@ -266,11 +270,15 @@ func (t *table) add(fields []string, line int) error {
 		}
 		r.value = value
 	}
+	t.look(fields)
 	t.trace.rows = append(rows, r)
 	return nil
 }
 
 func (t *table) finish() (*Trace, error) {
+	if err := t.misread(); err != nil {
+		return nil, err
+	}
 	if t.trace.kind != kindArrivals {
 		return &t.trace, nil
 	}
