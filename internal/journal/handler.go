@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -161,8 +162,10 @@ func parseLevel(text string) slog.Level {
 // A tee writes every line to all its writers, even if one of them fails, as with a full
 // disk.
 //
-// Safe for concurrent use: mu serializes lines.
+// Safe for concurrent use: mu serializes lines, and dropped is atomic.
 type tee struct {
+	dropped [2]atomic.Uint64 // lines that could not be written, by writer
+
 	mu      sync.Mutex
 	writers []io.Writer  // the second, if any, is the file
 	alone   slog.Handler // writes to the first only, without the mutex; nil: errors of the file are not reported
@@ -183,6 +186,9 @@ func (t *tee) Write(line []byte) (int, error) {
 	defer t.mu.Unlock()
 	for i, w := range t.writers {
 		_, err := w.Write(line)
+		if err != nil {
+			t.dropped[i].Add(1)
+		}
 		if i == 0 || t.alone == nil {
 			continue
 		}

@@ -55,6 +55,12 @@ func Open(c Config, stdout io.Writer) (*Journal, error) {
 // Logger returns a logger that writes to j.
 func (j *Journal) Logger() *slog.Logger { return slog.New(j.handler) }
 
+// Dropped returns how many lines could not be written to standard output, as when its reader has
+// gone, and to the file.
+func (j *Journal) Dropped() (stdout, file uint64) {
+	return j.out.dropped[0].Load(), j.out.dropped[1].Load()
+}
+
 // Reopen opens the file by its name again, which creates a new one after logrotate has
 // renamed it. If that fails, the log continues in the previous file. The file is not rotated in
 // a folder in which another user could put a symbolic link in the place of the new file.

@@ -99,7 +99,8 @@ func TestTee(t *testing.T) {
 	var b strings.Builder
 	broken, other := io.Pipe()
 	_ = broken.CloseWithError(errors.New("disk full"))
-	log := slog.New(NewHandler("text", slog.LevelInfo, &tee{writers: []io.Writer{other, &b}}))
+	out := &tee{writers: []io.Writer{other, &b}}
+	log := slog.New(NewHandler("text", slog.LevelInfo, out))
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -112,6 +113,9 @@ func TestTee(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if len(lines) != 200 {
 		t.Fatalf("%d lines, want 200", len(lines))
+	}
+	if stdout, file := (&Journal{out: out}).Dropped(); stdout != 200 || file != 0 {
+		t.Errorf("%d and %d lines were dropped, want 200 and 0", stdout, file)
 	}
 	for _, line := range lines {
 		if !strings.HasSuffix(line, "INFO  - a message of some length key=value") {

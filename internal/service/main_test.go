@@ -2,9 +2,12 @@ package service
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +30,12 @@ func stubborn(ctx context.Context, e *Env) error {
 	fmt.Fprintln(e.Stdout, "running")
 	<-ctx.Done()
 	fmt.Fprintln(e.Stdout, "asked")
+	var metrics bytes.Buffer
+	e.Metrics.Write(&metrics)
+	_, dropped, _ := strings.Cut(metrics.String(), `weir_log_dropped_total{output="stdout"} `)
+	if dropped, _, _ = strings.Cut(dropped, "\n"); dropped != "0" {
+		e.Logger("Child").Info("Dropped", "lines", dropped)
+	}
 	if strings.HasPrefix(e.Addr, "hang:") {
 		select {}
 	}
@@ -71,6 +80,32 @@ func TestMainSignals(t *testing.T) {
 	f(0, failed+reloaded+failed+reloaded, "", syscall.SIGHUP, syscall.SIGHUP, syscall.SIGTERM)
 	f(130, reloaded+atOnce, "-bind hang", syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTERM)
 	f(0, "Stopping signal=hangup", "run file", syscall.SIGHUP) // a command ends with its terminal
+}
+
+// A program whose log has no reader any more goes on, and counts the lines that it drops.
+func TestMainWithoutReader(t *testing.T) {
+	child := testkit.Command(t, []string{"LOG_FILE", filepath.Join(t.TempDir(), "log")})
+	stdout := testkit.Must(child.StdoutPipe())(t)
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && lines.Text() != "running" {
+	}
+	stdout.Close()
+	logged := func(part string) {
+		testkit.Eventually(t, part+" is logged", func() bool {
+			text, _ := os.ReadFile(strings.TrimPrefix(child.Env[len(child.Env)-1], "LOG_FILE="))
+			return strings.Contains(string(text), part)
+		})
+	}
+	_ = child.Process.Signal(syscall.SIGHUP) // is answered by log lines
+	logged("INFO Child - Reloaded")
+	_ = child.Process.Signal(syscall.SIGTERM)
+	if err := child.Wait(); err != nil {
+		t.Errorf("%v, want exit status 0", err)
+	}
+	logged("INFO Child - Dropped lines=")
 }
 
 func TestMainHelp(t *testing.T) {

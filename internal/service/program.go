@@ -112,11 +112,15 @@ func (e *ExitError) Unwrap() error { return e.Err }
 
 // Main runs p with the process's arguments and environment, and ends the process. The
 // first SIGTERM or SIGINT makes Run drain, a second one ends the process at once. SIGHUP
-// makes a program that serves reload its files (Env.OnReload) and reopen LOG_FILE.
+// makes a program that serves reload its files (Env.OnReload) and reopen LOG_FILE. Such a program
+// ignores SIGPIPE: without a reader of standard output, log lines are dropped and counted.
 func Main(p Program) {
 	signals, hangups := make(chan os.Signal, 2), make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	signal.Notify(hangups, syscall.SIGHUP)
+	if p.Port != 0 { // a program that serves goes on without a reader of its log
+		signal.Ignore(syscall.SIGPIPE)
+	}
 	os.Exit(run(p, process{
 		args: os.Args[1:], env: os.Getenv, environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr,
 		signals: signals, hangups: hangups, exit: os.Exit,
@@ -176,9 +180,7 @@ func run(p Program, proc process) int {
 		Addr: c.addr(), Log: j.Logger(), Health: new(Health), Metrics: metric.New(),
 		Args: args, Stdout: proc.stdout, reloads: reloads{possible: p.Reloads},
 	}
-	e.Metrics.Runtime()
-	e.Metrics.Gauge("weir_build_info"+metric.Labels("version", Version(), "goversion", runtime.Version()),
-		"always 1; the labels say what the program was built from", func() float64 { return 1 })
+	e.registerMetrics(j)
 	log := e.Logger(p.LogName)
 	slog.SetDefault(log) // for libraries that use the default logger
 	slog.SetLogLoggerLevel(slog.LevelDebug)
@@ -205,6 +207,16 @@ func run(p Program, proc process) int {
 		err = nil // Run reports that it was asked to stop
 	}
 	return end.status(err)
+}
+
+// registerMetrics registers the metrics of all programs.
+func (e *Env) registerMetrics(j *journal.Journal) {
+	e.Metrics.Runtime()
+	e.Metrics.Gauge("weir_build_info"+metric.Labels("version", Version(), "goversion", runtime.Version()),
+		"always 1; the labels say what the program was built from", func() float64 { return 1 })
+	const dropped, droppedHelp = "weir_log_dropped_total", "log lines that could not be written"
+	e.Metrics.Counter(dropped+metric.Labels("output", "stdout"), droppedHelp, func() uint64 { n, _ := j.Dropped(); return n })
+	e.Metrics.Counter(dropped+metric.Labels("output", "file"), droppedHelp, func() uint64 { _, n := j.Dropped(); return n })
 }
 
 // refusal returns everything that is wrong with how the program was started; err is what
