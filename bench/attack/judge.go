@@ -31,7 +31,7 @@ type row struct {
 }
 
 // failed returns how many good requests were not answered with 200.
-func (r *row) failed() uint64 { return r.load.Sent - min(r.load.Sent, r.load.Success) }
+func (r *row) failed() uint64 { return r.load.Attempted() - min(r.load.Attempted(), r.load.Success) }
 
 // ratio returns the p99 of the good traffic relative to the baseline.
 func (r *row) ratio(base *row) float64 {
@@ -59,7 +59,7 @@ func (r *row) expect(e *report.Expectations) {
 	}
 	say(r.crash != "", "%s", r.crash)
 	if r.load != nil {
-		say(r.failed() > 0, "%d of %d good requests failed: by status %v, without an answer %v", r.failed(), r.load.Sent, r.load.StatusCodes, r.load.ErrorsByReason)
+		say(r.failed() > 0, "%d of %d good requests failed: by status %v, without an answer %v", r.failed(), r.load.Attempted(), r.load.StatusCodes, r.load.ErrorsByReason)
 		say(r.load.Sent == 0, "no good request was sent")
 	}
 	say(r.left > 0, "%d attackers were left %.1f s after the last one connected; their timeout is %.0f s", r.left, r.gone.Seconds(), r.attack.life.Seconds())

@@ -99,8 +99,8 @@ func (p *phase) problem() string {
 	switch {
 	case l.Errors > 0:
 		return fmt.Sprintf("%d requests failed: %v", l.Errors, l.ErrorsByReason)
-	case l.Sent != l.Success+l.RateLimited:
-		return fmt.Sprintf("%d sent, but %d answered", l.Sent, l.Success+l.RateLimited)
+	case l.Attempted() != l.Success+l.RateLimited:
+		return fmt.Sprintf("%d sent, but %d answered", l.Attempted(), l.Success+l.RateLimited)
 	case l.Success != p.served:
 		return fmt.Sprintf("%d admitted, but the target served %d", l.Success, p.served)
 	case !expected.holds(l.Success):

@@ -169,7 +169,7 @@ func (c *contest) play(l *rig.Lab, name string, compress float64) *outcome {
 	o.loads = l.Load(loads...)
 	for _, one := range o.loads {
 		o.admitted, o.refused = o.admitted+one.Success, o.refused+one.RateLimited
-		o.failed += one.Sent - one.Success - one.RateLimited
+		o.failed += one.Attempted() - one.Success - one.RateLimited
 	}
 	o.after = s.spent()
 	return o

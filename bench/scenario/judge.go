@@ -55,7 +55,7 @@ const patience = 2 * slo
 func (r *Run) measure(s *Scenario, inTime uint64) {
 	l, m := r.Load, &r.Metrics
 	span := s.Length().Seconds() / s.scale(r.Compress)
-	sent := math.Max(1, float64(l.Sent))
+	sent := math.Max(1, float64(l.Attempted()))
 	m.Answered, m.Goodput = float64(l.Success)/span, float64(inTime)/span
 	m.Refused, m.Latency = float64(l.RateLimited)/sent, l.LatencySuccess
 	var bad uint64
@@ -65,7 +65,7 @@ func (r *Run) measure(s *Scenario, inTime uint64) {
 		}
 	}
 	m.Failed5xx = float64(bad) / sent
-	m.Lost = (float64(l.Sent) - float64(l.Success+l.RateLimited+bad)) / sent
+	m.Lost = (float64(l.Attempted()) - float64(l.Success+l.RateLimited+bad)) / sent
 	r.overTime()
 	ends := s.peakEnds(r.Compress)
 	m.Peaks = len(ends)

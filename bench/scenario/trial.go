@@ -150,7 +150,7 @@ func (o *outcome) exact(e *report.Expectations, algorithm string) {
 	e.AtMost(algorithm+": relative deviation from the limit", off, offMax)
 	e.AtLeast(algorithm+": relative deviation from the limit", off, -offMax)
 	e.Never(l.Errors > 0, "%s: %d requests failed", algorithm, l.Errors)
-	e.Never(l.Sent != l.Success+l.RateLimited, "%s: of %d requests %d were answered", algorithm, l.Sent, l.Success+l.RateLimited)
+	e.Never(l.Attempted() != l.Success+l.RateLimited, "%s: of %d requests %d were answered", algorithm, l.Attempted(), l.Success+l.RateLimited)
 }
 
 const (
@@ -185,7 +185,7 @@ func (o *outcome) showOutage(out io.Writer) error {
 	for status := range l.StatusCodes {
 		e.Never(status != "200" && status != "502", "answers with status %s", status)
 	}
-	n := l.Sent - l.Success - l.StatusCodes["502"]
+	n := l.Attempted() - l.Success - l.StatusCodes["502"]
 	e.Never(n > 0, "%d requests without an answer", n)
 	// Requests during the outage, and those in flight at its start.
 	most := uint64(outageRate*(back-gone+goodAgain).Seconds()) + outageRate/10

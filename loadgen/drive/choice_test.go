@@ -143,7 +143,7 @@ func TestCurrentRps(t *testing.T) {
 		{25, 100}, {50, 100}, {75, 100}, {100, 100}, {100, 75}, // 25 of the 100 by 0.25 s
 		{100, 50}, {100, 25}, {100, 0}, {200, 100},
 	} {
-		c.counts.Sent = step.sent
+		c.counts.Started = step.sent
 		now := start.Add(time.Duration(i+1) * tick)
 		got := c.currentRps(now)
 		if got != step.want {

@@ -53,7 +53,7 @@ func (c *conductor) facts() (r record.Result, settled uint64) {
 		}
 		r.Elapsed = length.Seconds()
 		// Each loop continued to send until it received the stop.
-		r.Due = c.counts.Sent + c.counts.Dropped() + c.counts.Unsent
+		r.Due = c.counts.Started + c.counts.Dropped() + c.counts.Unsent
 		settled = min(r.Due, c.settled)
 	}
 	for _, k := range c.plan.Profile.Peaks(length) {

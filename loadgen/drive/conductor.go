@@ -303,10 +303,11 @@ func (c *conductor) currentRps(now time.Time) float64 {
 	if len(c.samples) > ticksPerSecond {
 		c.samples = c.samples[:copy(c.samples, c.samples[1:])]
 	}
-	c.samples = append(c.samples, sample{now, c.counts.Sent})
+	c.samples = append(c.samples, sample{now, c.counts.Sent()})
 	first := sample{at: c.start}
 	if len(c.samples) > ticksPerSecond {
 		first = c.samples[0]
 	}
-	return float64(c.counts.Sent-first.sent) / now.Sub(first.at).Seconds()
+	sent := max(c.counts.Sent(), first.sent) // started ones may have turned out unconnected
+	return float64(sent-first.sent) / now.Sub(first.at).Seconds()
 }

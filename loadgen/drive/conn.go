@@ -159,7 +159,9 @@ func (s *sender) dialledFor(start time.Time, a arrival) loop.DialFunc {
 		}
 		if err != nil {
 			s.busy--
-			s.outcome(&record.Outcome{Due: a.due, Start: start, Reason: reasonOf(err), Done: now})
+			o := record.Outcome{Due: a.due, Start: start, Reason: reasonOf(err), Done: now}
+			s.tally.Unconnect(&o, s.end)
+			s.meter.finished(&o)
 			s.dialFailed(now, err)
 			s.turn(now)
 			return nil

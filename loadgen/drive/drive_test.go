@@ -112,11 +112,11 @@ func checkBooks(t *testing.T, r *record.Result) {
 	if r.Completed != r.Success+r.RateLimited+r.Errors {
 		t.Errorf("%d completed, but %d+%d+%d", r.Completed, r.Success, r.RateLimited, r.Errors)
 	}
-	if r.Sent+r.Dropped != r.Completed+r.Abandoned {
-		t.Errorf("%d sent and %d dropped, but %d completed and %d abandoned", r.Sent, r.Dropped, r.Completed, r.Abandoned)
+	if r.Attempted()+r.Dropped != r.Completed+r.Abandoned {
+		t.Errorf("%d attempted and %d dropped, but %d completed and %d abandoned", r.Attempted(), r.Dropped, r.Completed, r.Abandoned)
 	}
-	if r.Due != r.Sent+r.Dropped+r.Unsent {
-		t.Errorf("%d due, but %d sent, %d dropped and %d unsent", r.Due, r.Sent, r.Dropped, r.Unsent)
+	if r.Due != r.Attempted()+r.Dropped+r.Unsent {
+		t.Errorf("%d due, but %d attempted, %d dropped and %d unsent", r.Due, r.Attempted(), r.Dropped, r.Unsent)
 	}
 	var errs uint64
 	for _, n := range r.ErrorsByReason {
@@ -129,8 +129,8 @@ func checkBooks(t *testing.T, r *record.Result) {
 	for _, row := range r.Series.Rows {
 		due, sent, done = due+row.Due, sent+row.Sent, done+row.Success+row.RateLimited+row.Errors
 	}
-	if r.Due > 0 && (sent != r.Sent || done != r.Completed) {
-		t.Errorf("the rows say %d sent and %d completed, the result %d and %d", sent, done, r.Sent, r.Completed)
+	if r.Due > 0 && (sent != r.Attempted() || done != r.Completed) {
+		t.Errorf("the rows say %d sent and %d completed, the result %d and %d", sent, done, r.Attempted(), r.Completed)
 	}
 	if r.Latency.Count != r.Completed {
 		t.Errorf("%d latencies of %d outcomes", r.Latency.Count, r.Completed)

@@ -3,6 +3,7 @@ package drive
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -128,8 +129,16 @@ func TestRefused(t *testing.T) {
 			config := load(addr, 400, 0.25)
 			config.Options = map[string]any{"keepAlive": keep}
 			r := b.run(config)
-			if r.Sent != 100 || r.ErrorsByReason["connect_refused"] != 100 {
-				t.Errorf("sent %d, errors %v, want 100 refused", r.Sent, r.ErrorsByReason)
+			if r.Sent != 0 || r.SentRps != 0 || r.Unconnected != 100 || r.ErrorsByReason["connect_refused"] != 100 {
+				t.Errorf("sent %d (%v/s), %d unconnected, errors %v, want 100 refused", r.Sent, r.SentRps, r.Unconnected, r.ErrorsByReason)
+			}
+			if r.Verdict == record.Valid || !slices.ContainsFunc(r.Reasons, func(s string) bool {
+				return strings.Contains(s, "100 requests were not sent, because connecting failed")
+			}) {
+				t.Errorf("the generator is %s: %q", r.Verdict, r.Reasons)
+			}
+			if r.Lag.Count != 100 || keep && r.Lag.Max == 0 {
+				t.Errorf("the pauses between dials show in no lag: %+v", r.Lag)
 			}
 			if !strings.Contains(b.log.String(), `msg="Request errors: connection refused" component=HttpClient count=100`) {
 				t.Errorf("the log has no word of it:\n%s", b.log.String())

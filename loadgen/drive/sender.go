@@ -236,13 +236,15 @@ func (s *sender) refuse(now time.Time, r record.Reason) {
 	}
 	s.take(a)
 	o := record.Outcome{Reason: r, Due: a.due, Done: now}
-	if a.sent > 0 { // it was counted as sent
-		if r == record.QueueFull {
-			o.Reason = record.Closed
-		}
+	switch {
+	case a.sent == 0 && r != record.QueueFull: // it has waited for the connection that failed
+		s.note(now, a.due, true)
+		s.tally.Unconnect(&o, s.end)
+	case a.sent > 0 && r == record.QueueFull:
+		o.Reason = record.Closed
+		fallthrough
+	default:
 		s.tally.Finish(&o, s.end)
-	} else {
-		s.tally.Refuse(&o, s.end)
 	}
 	s.meter.finished(&o)
 }

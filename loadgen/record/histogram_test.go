@@ -159,7 +159,7 @@ func TestLagByCause(t *testing.T) {
 			t.Errorf("%s: %d, at most %v; want %d, %v", name, c.got.Count, c.got.Max, c.n, c.most)
 		}
 	}
-	if tally.Sent != 4 {
-		t.Errorf("%d sent, want 4", tally.Sent)
+	if tally.Sent() != 4 {
+		t.Errorf("%d sent, want 4", tally.Sent())
 	}
 }

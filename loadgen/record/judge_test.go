@@ -8,7 +8,7 @@ import (
 )
 
 func TestJudge(t *testing.T) {
-	good := Evidence{Due: 10_000, Sent: 10_000, PacerLagP99: 0.0001, LagP99: 0.0001}
+	good := Evidence{Due: 10_000, Started: 10_000, PacerLagP99: 0.0001, LagP99: 0.0001}
 	for name, c := range map[string]struct {
 		change  func(e *Evidence)
 		want    Verdict
@@ -16,19 +16,19 @@ func TestJudge(t *testing.T) {
 	}{
 		"kept":                      {func(*Evidence) {}, Valid, 0},
 		"nothing due yet":           {func(e *Evidence) { *e = Evidence{} }, Valid, 0},
-		"sent more than was judged": {func(e *Evidence) { e.Sent = 10_050 }, Valid, 0},
+		"sent more than was judged": {func(e *Evidence) { e.Started = 10_050 }, Valid, 0},
 		"lag at the bound":          {func(e *Evidence) { e.PacerLagP99, e.LagP99 = lagValid, lagValid }, Valid, 0},
 		"lag above it":              {func(e *Evidence) { e.PacerLagP99, e.LagP99 = 0.0011, 0.0011 }, Degraded, 1},
 		"lag at the second bound":   {func(e *Evidence) { e.PacerLagP99, e.LagP99 = lagInvalid, lagInvalid }, Degraded, 1},
 		"lag above that":            {func(e *Evidence) { e.PacerLagP99, e.LagP99 = 0.011, 0.011 }, Invalid, 1},
 		"waited for connections":    {func(e *Evidence) { e.LagP99 = 5 }, Degraded, 1},
-		"rate error at the bound":   {func(e *Evidence) { e.Sent = 9990 }, Valid, 0},
-		"rate error above it":       {func(e *Evidence) { e.Sent = 9989 }, Degraded, 1},
-		"at the second bound":       {func(e *Evidence) { e.Sent = 9900 }, Degraded, 1},
-		"above that":                {func(e *Evidence) { e.Sent = 9899 }, Invalid, 1},
+		"rate error at the bound":   {func(e *Evidence) { e.Started = 9990 }, Valid, 0},
+		"rate error above it":       {func(e *Evidence) { e.Started = 9989 }, Degraded, 1},
+		"at the second bound":       {func(e *Evidence) { e.Started = 9900 }, Degraded, 1},
+		"above that":                {func(e *Evidence) { e.Started = 9899 }, Invalid, 1},
 		"a pause at the bound":      {func(e *Evidence) { e.Late = 10 }, Valid, 0},
 		"a pause above it":          {func(e *Evidence) { e.Late = 11 }, Degraded, 1},
-		"everything at once":        {func(e *Evidence) { *e = Evidence{Due: 10_000, Sent: 1, Late: 5000, PacerLagP99: 1, LagP99: 2} }, Invalid, 3},
+		"everything at once":        {func(e *Evidence) { *e = Evidence{Due: 10_000, Started: 1, Late: 5000, PacerLagP99: 1, LagP99: 2} }, Invalid, 3},
 	} {
 		e := good
 		c.change(&e)
@@ -42,13 +42,14 @@ func TestJudge(t *testing.T) {
 // The reason says what the requests waited for.
 func TestJudgeNamesTheCause(t *testing.T) {
 	for want, e := range map[string]Evidence{
-		"the generator was late while connections were idle: pacer lag p99 20.0 ms":                                                               {Due: 1, Sent: 1, PacerLagP99: 0.02, LagP99: 0.02},
-		"the generator was a little late while connections were idle: pacer lag p99 2.00 ms":                                                      {Due: 1, Sent: 1, PacerLagP99: 0.002, LagP99: 0.002},
-		"all connections were busy (lag p99 50.0 ms): the target saw requests later than planned":                                                 {Due: 1, Sent: 1, LagP99: 0.05},
-		"connections had to be opened first (lag p99 50.0 ms): the target saw requests later than planned":                                        {Due: 1, Sent: 1, LagP99: 0.05, Dialled: true},
-		"the generator stalled: 5 requests missed their time by more than 10 ms":                                                                  {Due: 100, Sent: 100, Late: 5},
-		"0.50 % of the due requests were not sent in time":                                                                                        {Due: 1000, Sent: 995},
-		"only 50.00 % of the due requests were sent in time: the target was too slow for the available connections, or this machine for the rate": {Due: 10, Sent: 5},
+		"the generator was late while connections were idle: pacer lag p99 20.0 ms":                                                               {Due: 1, Started: 1, PacerLagP99: 0.02, LagP99: 0.02},
+		"the generator was a little late while connections were idle: pacer lag p99 2.00 ms":                                                      {Due: 1, Started: 1, PacerLagP99: 0.002, LagP99: 0.002},
+		"all connections were busy (lag p99 50.0 ms): the target saw requests later than planned":                                                 {Due: 1, Started: 1, LagP99: 0.05},
+		"connections had to be opened first (lag p99 50.0 ms): the target saw requests later than planned":                                        {Due: 1, Started: 1, LagP99: 0.05, Dialled: true},
+		"the generator stalled: 5 requests missed their time by more than 10 ms":                                                                  {Due: 100, Started: 100, Late: 5},
+		"5 requests were not sent, because connecting failed: the target saw fewer than planned":                                                  {Due: 1000, Started: 1000, Unconnected: 5},
+		"0.50 % of the due requests were not sent in time":                                                                                        {Due: 1000, Started: 995},
+		"only 50.00 % of the due requests were sent in time: the target was too slow for the available connections, or this machine for the rate": {Due: 10, Started: 5},
 	} {
 		if _, reasons := e.Judge(); len(reasons) != 1 || reasons[0] != want {
 			t.Errorf("%+v: %q, want %q", e, reasons, want)

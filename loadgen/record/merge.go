@@ -76,6 +76,7 @@ func (sum *Result) count(r *Result) {
 	}
 	sum.Due = due
 	sum.Sent += r.Sent
+	sum.Unconnected += r.Unconnected
 	sum.Dropped += r.Dropped
 	sum.Unsent += r.Unsent
 	sum.Completed += r.Completed

@@ -245,7 +245,7 @@ func TestSeriesParts(t *testing.T) {
 func TestCourseStays(t *testing.T) {
 	totals, tally := NewTotals(), NewTally()
 	row := func(i int) {
-		tally.Refuse(&Outcome{Reason: QueueFull}, at(0))
+		tally.Finish(&Outcome{Reason: QueueFull}, at(0))
 		totals.Add(tally)
 		totals.Row(time.Duration(i)*time.Second, uint64(i+1))
 	}

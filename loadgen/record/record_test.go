@@ -22,7 +22,7 @@ func ExampleTally() {
 	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(2*ms), at(10*ms)
 	t.Finish(&o, end)
-	fmt.Println(t.Sent, t.Class[Success], Span(t.Latency().Spread().Max), Span(t.ServiceTime.Spread().Max), Span(t.Lag.Spread().Max))
+	fmt.Println(t.Sent(), t.Class[Success], Span(t.Latency().Spread().Max), Span(t.ServiceTime.Spread().Max), Span(t.Lag.Spread().Max))
 	// Output: 1 1 10.0 ms 8.00 ms 2.00 ms
 }
 
@@ -75,24 +75,23 @@ func TestStartCounts(t *testing.T) {
 	} {
 		tally := NewTally()
 		tally.Start(c.lag, c.pacerLag, c.sinceEnd, false)
-		if tally.Sent != 1 || tally.SentLate != c.late || tally.SentBehind != c.behind {
-			t.Errorf("%+v: sent %d, late %d, behind %d", c, tally.Sent, tally.SentLate, tally.SentBehind)
+		if tally.Sent() != 1 || tally.SentLate != c.late || tally.SentBehind != c.behind {
+			t.Errorf("%+v: sent %d, late %d, behind %d", c, tally.Sent(), tally.SentLate, tally.SentBehind)
 		}
 	}
 }
 
-// A request that found no connection counts as sent, unless it waited too long.
-func TestRefuse(t *testing.T) {
+// A request for which connecting failed was not sent; one that was given up before was not started.
+func TestUnconnected(t *testing.T) {
 	tally := NewTally()
-	for r, sent := range map[Reason]uint64{ConnectRefused: 1, QueueFull: 0} {
-		*tally = *NewTally()
-		tally.Refuse(&Outcome{Reason: r, Due: at(0), Done: at(ms)}, at(0))
-		if tally.Sent != sent || tally.Class[Failed] != 1 || tally.Reason[r] != 1 {
-			t.Errorf("%s: sent %d, failed %d, reasons %v", r, tally.Sent, tally.Class[Failed], tally.Reason)
-		}
-		if tally.ServiceTime.Spread().Count != 0 || tally.Latency().Spread().Count != 1 {
-			t.Errorf("%s: %d service times, %d latencies", r, tally.ServiceTime.Spread().Count, tally.Latency().Spread().Count)
-		}
+	tally.Start(60*ms, 0, -ms, true)
+	tally.Unconnect(&Outcome{Reason: ConnectRefused, Due: at(0), Done: at(60 * ms)}, at(0))
+	tally.Finish(&Outcome{Reason: QueueFull, Due: at(0), Done: at(ms)}, at(0))
+	if tally.Started != 1 || tally.Unconnected != 1 || tally.Sent() != 0 || tally.Dropped() != 1 || tally.Class[Failed] != 2 {
+		t.Errorf("started %d, unconnected %d, sent %d, dropped %d, failed %d", tally.Started, tally.Unconnected, tally.Sent(), tally.Dropped(), tally.Class[Failed])
+	}
+	if wait := tally.DialLag.Spread(); wait.Count != 1 || tally.Lag.Spread().Max < 0.059 {
+		t.Errorf("its wait for a connection is %+v", wait)
 	}
 }
 
@@ -266,7 +265,7 @@ func TestResult(t *testing.T) {
 		tally.Finish(&o, at(time.Second))
 	}
 	totals.Add(tally)
-	if !totals.Pending() || tally.Sent != 0 {
+	if !totals.Pending() || tally.Sent() != 0 {
 		t.Error("the tally was not taken over")
 	}
 	totals.Row(0, 4)

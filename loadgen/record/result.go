@@ -46,11 +46,12 @@ type Result struct {
 	Shards       []Shard `json:"shards"` // of the generators
 	Peaks        []Peak  `json:"peaks"`  // of the schedule, not of the sent requests
 
-	// Due requests were Sent, Dropped after waiting too long for a connection, or left Unsent by
-	// a stop. Sent and Dropped ones have Completed, except for those Abandoned by a stop. Completed
-	// is the sum of Success, RateLimited and Errors.
+	// Due requests were Sent, Unconnected because connecting failed, Dropped after waiting too long
+	// for a connection, or left Unsent by a stop. All but the last have Completed, except for those
+	// Abandoned by a stop. Completed is the sum of Success, RateLimited and Errors.
 	Due         uint64 `json:"requestsDue"`
 	Sent        uint64 `json:"requestsSent"`
+	Unconnected uint64 `json:"unconnected"`
 	Dropped     uint64 `json:"dropped"`
 	Unsent      uint64 `json:"unsent"`
 	Completed   uint64 `json:"completed"`
@@ -108,7 +109,7 @@ func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Resul
 	e.Count(&a.Counts, settled)
 	r.Schema, r.RateError = schema, e.RateError()
 	r.Verdict, r.Reasons = e.Judge()
-	r.Sent, r.Dropped, r.Unsent, r.Completed = a.Sent, a.Dropped(), a.Unsent, a.Completed()
+	r.Sent, r.Unconnected, r.Dropped, r.Unsent, r.Completed = a.Sent(), a.Unconnected, a.Dropped(), a.Unsent, a.Completed()
 	r.Success, r.RateLimited, r.Errors = a.Class[Success], a.Class[RateLimited], a.Class[Failed]
 	r.Abandoned, r.Retried, r.SentLate, r.Received = a.Abandoned, a.Retried, a.SentLate, a.Received
 	r.ErrorsByReason, r.StatusCodes = a.errorsByReason(), a.statusCodes()
@@ -120,7 +121,7 @@ func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Resul
 	}
 	r.Peaks = append([]Peak{}, r.Peaks...) // [] in JSON when there are none
 	if r.Elapsed > 0 {
-		r.SentRps = float64(e.Sent) / r.Elapsed
+		r.SentRps = float64(e.Started-min(e.Started, e.Unconnected)) / r.Elapsed
 		r.Throughput = float64(a.InSpan) / r.Elapsed
 	}
 	r.check(thresholds)
@@ -146,6 +147,10 @@ func (r *Result) check(thresholds []Threshold) {
 func (r *Result) ThresholdsHeld() bool {
 	return !slices.ContainsFunc(r.Thresholds, func(t Checked) bool { return !t.Held })
 }
+
+// Attempted returns the number of requests that were sent or would have been, had connecting not
+// failed.
+func (r *Result) Attempted() uint64 { return r.Sent + r.Unconnected }
 
 // Share returns n as a share of all completed requests.
 func (r *Result) Share(n uint64) float64 {

@@ -17,7 +17,7 @@ const rowsMax = 3600
 type Row struct {
 	T           float64 `json:"t"`
 	Due         uint64  `json:"due"`
-	Sent        uint64  `json:"sent"`
+	Sent        uint64  `json:"sent"`     // including those for which connecting failed then or later
 	SentLate    uint64  `json:"sentLate"` // missed their time through the generator's fault
 	Success     uint64  `json:"success"`
 	RateLimited uint64  `json:"rateLimited"`

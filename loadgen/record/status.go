@@ -53,7 +53,7 @@ type Status struct {
 
 // Count sets the counts from c, and the percentiles.
 func (s *Status) Count(c *Counts, latency, lag Spread) {
-	s.Sent, s.Completed = c.Sent, c.Completed()
+	s.Sent, s.Completed = c.Sent(), c.Completed()
 	s.Success, s.RateLimited, s.Errors = c.Class[Success], c.Class[RateLimited], c.Class[Failed]
 	s.Latency.Mean, s.Latency.P50, s.Latency.P95, s.Latency.P99 = latency.Mean, latency.P50, latency.P95, latency.P99
 	s.Lag.P99 = lag.P99

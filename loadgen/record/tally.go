@@ -19,14 +19,15 @@ const (
 
 // Counts are the counters of a Tally.
 type Counts struct {
-	Sent       uint64 // started or attempted, including refused connections
-	SentLate   uint64 // missed their time: a pacer lag beyond CatchUp
-	SentBehind uint64 // later than CatchUp after the end of the schedule
-	Retried    uint64 // sent again because a kept connection had been closed
-	Abandoned  uint64 // started and cut off without an outcome
-	Unsent     uint64 // due but not sent when the run was stopped
-	InSpan     uint64 // answered before the end of the schedule
-	Received   uint64 // bytes
+	Started     uint64 // sent, or attempted without getting a connection
+	Unconnected uint64 // of these, not sent, because connecting failed
+	SentLate    uint64 // missed their time: a pacer lag beyond CatchUp
+	SentBehind  uint64 // later than CatchUp after the end of the schedule
+	Retried     uint64 // sent again because a kept connection had been closed
+	Abandoned   uint64 // started and cut off without an outcome
+	Unsent      uint64 // due but not sent when the run was stopped
+	InSpan      uint64 // answered before the end of the schedule
+	Received    uint64 // bytes
 
 	Class  [Classes]uint64
 	Reason [Reasons]uint64
@@ -39,12 +40,17 @@ type Counts struct {
 // Completed returns the number of outcomes.
 func (c *Counts) Completed() uint64 { return c.Class[Success] + c.Class[RateLimited] + c.Class[Failed] }
 
+// Sent returns the number of requests that were sent. While connecting takes long, it includes those
+// that may still turn out Unconnected.
+func (c *Counts) Sent() uint64 { return c.Started - c.Unconnected }
+
 // Dropped returns the number of requests that waited too long and were never sent.
 func (c *Counts) Dropped() uint64 { return c.Reason[QueueFull] }
 
 // Add adds the counts of d.
 func (c *Counts) Add(d *Counts) {
-	c.Sent += d.Sent
+	c.Started += d.Started
+	c.Unconnected += d.Unconnected
 	c.SentLate += d.SentLate
 	c.SentBehind += d.SentBehind
 	c.Retried += d.Retried
@@ -89,7 +95,7 @@ func NewTally() *Tally {
 // the rest it waited for a busy connection, or, if fresh, as the first one on its connection for the
 // dial. sinceEnd is the time since the end of the schedule, negative before it.
 func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration, fresh bool) {
-	t.Sent++
+	t.Started++
 	if pacerLag > CatchUp {
 		t.SentLate++
 	}
@@ -107,13 +113,9 @@ func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration, fresh bool) {
 	}
 }
 
-// Refuse counts a request for which there is no connection because of o.Reason. Unless it has waited
-// too long it counts as sent: it was attempted in time, and the target is responsible for the
-// outcome.
-func (t *Tally) Refuse(o *Outcome, end time.Time) {
-	if o.Reason != QueueFull {
-		t.Sent++
-	}
+// Unconnect counts a started request that was not sent, because connecting failed, and its outcome.
+func (t *Tally) Unconnect(o *Outcome, end time.Time) {
+	t.Unconnected++
 	t.Finish(o, end)
 }
 
@@ -200,7 +202,7 @@ func (s *Totals) All() *Tally { return s.all }
 func (s *Totals) Row(t time.Duration, due uint64) {
 	lat, lag := s.second.Latency().Spread(), s.second.Lag.Spread()
 	s.series.add(Row{
-		T: t.Seconds(), Due: due - s.due, Sent: s.second.Sent, SentLate: s.second.SentLate,
+		T: t.Seconds(), Due: due - s.due, Sent: s.second.Started, SentLate: s.second.SentLate,
 		Success: s.second.Class[Success], RateLimited: s.second.Class[RateLimited], Errors: s.second.Class[Failed],
 		LatencyP50: lat.P50, LatencyP95: lat.P95, LatencyP99: lat.P99, LagP99: lag.P99,
 		ErrorsByReason: s.second.errorsByReason(),
@@ -214,4 +216,4 @@ func (s *Totals) Row(t time.Duration, due uint64) {
 func (s *Totals) Course() Series { return s.course }
 
 // Pending reports whether something was counted since the last Row.
-func (s *Totals) Pending() bool { return s.second.Sent > 0 || s.second.Completed() > 0 }
+func (s *Totals) Pending() bool { return s.second.Started > 0 || s.second.Completed() > 0 }

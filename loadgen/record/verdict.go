@@ -42,7 +42,8 @@ const (
 // Evidence is the basis of a Verdict.
 type Evidence struct {
 	Due                 uint64  // requests due up to CatchUp ago
-	Sent                uint64  // of these, no later than CatchUp after the end of the schedule
+	Started             uint64  // of these, no later than CatchUp after the end of the schedule
+	Unconnected         uint64  // of these, not sent, because connecting failed
 	Late                uint64  // requests with a pacer lag beyond CatchUp
 	PacerLagP99, LagP99 float64 // seconds
 	Dialled             bool    // requests that waited for a connection mostly waited for a new one
@@ -58,15 +59,16 @@ func (t *Tally) Evidence() Evidence {
 
 // Count adds what was counted while so many requests were due.
 func (e *Evidence) Count(c *Counts, due uint64) {
-	e.Due, e.Sent, e.Late = due, c.Sent-min(c.Sent, c.SentBehind), c.SentLate
+	e.Due, e.Started, e.Late = due, c.Started-min(c.Started, c.SentBehind), c.SentLate
+	e.Unconnected = c.Unconnected
 }
 
-// RateError returns the share of the due requests that were not sent in time.
+// RateError returns the share of the due requests that were not sent, or attempted, in time.
 func (e Evidence) RateError() float64 {
-	if e.Sent >= e.Due {
+	if e.Started >= e.Due {
 		return 0
 	}
-	return float64(e.Due-e.Sent) / float64(e.Due)
+	return float64(e.Due-e.Started) / float64(e.Due)
 }
 
 // Judge returns the verdict with all reasons for it, the most important first.
@@ -95,6 +97,9 @@ func (e Evidence) Judge() (Verdict, []string) {
 			cause = "connections had to be opened first"
 		}
 		degraded = append(degraded, fmt.Sprintf("%s (lag p99 %s): the target saw requests later than planned", cause, Span(e.LagP99)))
+	}
+	if float64(e.Unconnected) > rateErrorValid*float64(e.Due) {
+		degraded = append(degraded, fmt.Sprintf("%d requests were not sent, because connecting failed: the target saw fewer than planned", e.Unconnected))
 	}
 	switch {
 	case len(invalid) > 0:

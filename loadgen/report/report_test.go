@@ -48,7 +48,7 @@ func troubled() *record.Result {
 	r.Reasons = []string{"only 90.00 % of the due requests were sent in time", "the generator was a little late while connections were idle: pacer lag p99 2.00 ms"}
 	r.Shards, r.Peaks = []record.Shard{{Index: 0, Of: 3}, {Index: 2, Of: 3}}, []record.Peak{{Start: 10, End: 12.5, Rps: 3000}}
 	r.PacerLag, r.BusyLag, r.DialLag = spread(40_000, 0.5), spread(30_000, 20), spread(70, 3)
-	r.Due, r.Sent, r.Dropped, r.Unsent, r.Abandoned = 45_250, 40_000, 5_000, 250, 12
+	r.Due, r.Sent, r.Unconnected, r.Dropped, r.Unsent, r.Abandoned = 45_250, 39_506, 494, 5_000, 250, 12
 	r.Completed, r.Success, r.RateLimited, r.Errors = 44_988, 1_000, 38_000, 5_988
 	r.ErrorsByReason = map[string]uint64{"queue_full": 5_000, "timeout": 494, "connect_failed": 494}
 	r.LastFault = "dial tcp 10.0.0.1:8082: connect: cannot assign requested address"

@@ -73,7 +73,11 @@ func verdict(b *strings.Builder, r *record.Result) {
 func word(v record.Verdict) string { return strings.ToLower(string(v)) }
 
 func requests(b *strings.Builder, r *record.Result) {
-	row(b, "Requests", "%s due, %s sent, %s answered per second", Thousands(r.Due), Thousands(r.Sent), decimal(r.Throughput))
+	sent := Thousands(r.Sent) + " sent"
+	if r.Unconnected > 0 {
+		sent += ", " + Thousands(r.Unconnected) + " not (connecting failed)"
+	}
+	row(b, "Requests", "%s due, %s, %s answered per second", Thousands(r.Due), sent, decimal(r.Throughput))
 	row(b, "  success", "%s", share(r, r.Success))
 	row(b, "  rate limited", "%s", share(r, r.RateLimited))
 	row(b, "  errors", "%s", share(r, r.Errors))
