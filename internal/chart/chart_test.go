@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/chart/charttest"
 	"weir/internal/testkit"
 )
 
@@ -169,6 +170,25 @@ func TestSelfContained(t *testing.T) {
 }
 
 // The same values give the same bytes, from however many goroutines.
+// Charts are readable with any font: the browser may have none of those that they name.
+func TestAnyFont(t *testing.T) {
+	svgs := map[string][]byte{}
+	for name, c := range samples() {
+		svgs[name] = testkit.Must(c.SVG())(t)
+	}
+	wide := samples()["lines"]
+	wide.Title, wide.Y.Label = "Requests that were answered in time", "requests per second, of all clients together"
+	for i := range 12 {
+		wide.Lines = append(wide.Lines, Series{Name: fmt.Sprintf("a little illustration %d", i), X: []float64{0, 1}, Y: []float64{1e9, 2e9}})
+	}
+	svgs["wide"] = testkit.Must(wide.SVG())(t)
+	for _, family := range []string{`"DejaVu Sans"`, `"DejaVu Sans Mono",monospace`, `"DejaVu Serif",serif`, `"Liberation Sans"`} {
+		for _, fault := range charttest.Overlaps(t, family, svgs) {
+			t.Errorf("with the font %s, %s", family, fault)
+		}
+	}
+}
+
 func TestSameBytes(t *testing.T) {
 	c := samples()["lines"]
 	want := testkit.Must(c.SVG())(t)

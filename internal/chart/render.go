@@ -84,9 +84,41 @@ func words(size float64, ink color.Color) text.Style {
 	}
 }
 
+// A sheet is a canvas that notes how long each text is by the measures of its font.
+type sheet struct {
+	*vgsvg.Canvas
+	lengths []float64 // in pixels
+}
+
+// FillString implements vg.Canvas.
+func (s *sheet) FillString(f font.Face, at vg.Point, words string) {
+	s.lengths = append(s.lengths, f.Width(words).Points())
+	s.Canvas.FillString(f, at, words)
+}
+
+// fitted gives every text in a drawing the length that the chart was laid out with. A browser
+// that has another font would draw texts over each other, and beyond the edge.
+func (s *sheet) fitted(drawn string) string {
+	const begin = "<text "
+	parts := strings.Split(drawn, begin)
+	if len(parts) != len(s.lengths)+1 {
+		panic(fmt.Sprintf("bug: %d texts were drawn, %d measured", len(parts)-1, len(s.lengths)))
+	}
+	var out strings.Builder
+	out.WriteString(parts[0])
+	for i, part := range parts[1:] {
+		out.WriteString(begin)
+		if s.lengths[i] > 0 {
+			fmt.Fprintf(&out, `textLength="%.1f" lengthAdjust="spacingAndGlyphs" `, s.lengths[i])
+		}
+		out.WriteString(part)
+	}
+	return out.String()
+}
+
 // render draws a valid chart.
 func (c *Chart) render() []byte {
-	canvas := vgsvg.NewWith(vgsvg.UseWH(vg.Length(c.Width), vg.Length(c.Height)))
+	canvas := &sheet{Canvas: vgsvg.NewWith(vgsvg.UseWH(vg.Length(c.Width), vg.Length(c.Height)))}
 	area := draw.New(canvas)
 	area = draw.Crop(area, 2, -4, 2, -c.head(area)-6)
 	p := c.plot()
@@ -95,7 +127,7 @@ func (c *Chart) render() []byte {
 	if _, err := canvas.WriteTo(&drawn); err != nil {
 		panic("bug: a buffer refuses a drawing: " + err.Error())
 	}
-	_, body, found := strings.Cut(drawn.String(), `xlink">`)
+	_, body, found := strings.Cut(canvas.fitted(drawn.String()), `xlink">`)
 	if !found {
 		panic("bug: a drawing that begins otherwise: " + drawn.String()[:min(200, drawn.Len())])
 	}

@@ -4,10 +4,14 @@ package charttest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"html"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -124,3 +128,46 @@ func find(t *testing.T) string {
 	t.Skip("there is no chromium: install the package chromium")
 	return ""
 }
+
+// Overlaps shows SVGs in a browser with a font of its choice, as one without the fonts of the charts
+// would, and lists the texts that overlap another one or a swatch, or leave their SVG.
+func Overlaps(t *testing.T, family string, svgs map[string][]byte) []string {
+	t.Helper()
+	var page strings.Builder
+	page.WriteString("<!DOCTYPE html><meta charset=\"utf-8\"><style>svg{width:760px}svg.chart{font-family:" + family + " !important}</style><body>\n")
+	for _, name := range slices.Sorted(maps.Keys(svgs)) {
+		fmt.Fprintf(&page, "<div title=\"%s\">%s</div>\n", html.EscapeString(name), svgs[name])
+	}
+	page.WriteString(overlapsScript)
+	dom := DOM(t, File(t, []byte(page.String())), time.Second)
+	_, found, ok := strings.Cut(dom, `<pre id="found">`)
+	if found, _, _ = strings.Cut(found, "</pre>"); !ok {
+		t.Fatalf("the browser has not measured: %.2000s", dom)
+	}
+	return strings.FieldsFunc(html.UnescapeString(found), func(r rune) bool { return r == '\n' })
+}
+
+// overlapsScript measures all texts. Half a pixel is tolerated.
+const overlapsScript = `<script>
+const found = [];
+for (const div of document.querySelectorAll("div")) {
+	const whole = div.querySelector("svg").getBoundingClientRect();
+	const texts = [...div.querySelectorAll("text")].map(e => ({said: e.textContent, box: e.getBoundingClientRect()}));
+	const swatches = [...div.querySelectorAll("path")].map(e => e.getBoundingClientRect()).filter(b => b.width > 14 && b.width < 19 && b.height < 10);
+	texts.forEach((a, i) => {
+		if (swatches.some(b => a.box.left < b.right - .5 && b.left < a.box.right - .5 && a.box.top < b.top && b.bottom < a.box.bottom))
+			found.push(div.title + ": " + a.said + " runs into a swatch of the legend");
+		if (a.box.left < whole.left - .5 || a.box.right > whole.right + .5) found.push(div.title + ": " + a.said + " leaves the chart");
+		for (const b of texts.slice(i + 1)) {
+			const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
+			const high = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
+			if (wide > .5 && high > 4) found.push(div.title + ": " + a.said + " overlaps " + b.said);
+		}
+	});
+}
+const pre = document.createElement("pre");
+pre.id = "found";
+pre.textContent = found.join("\n");
+document.body.append(pre);
+</script>
+`
