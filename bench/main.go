@@ -108,7 +108,8 @@ func names(of func(e experiment) bool) (list []string) {
 
 func run(ctx context.Context, e *service.Env) error {
 	if len(e.Args) == 0 {
-		return usage()
+		fmt.Fprint(os.Stderr, usage())
+		return &service.ExitError{Status: 2}
 	}
 	err := find(e.Args[0]).run(ctx, e.Args[1:], os.Stdout) // package service has checked the name
 	if ctx.Err() != nil {                                  // the experiment has ended what it started
@@ -127,12 +128,13 @@ func find(name string) *experiment {
 	return nil
 }
 
-func usage() error {
-	text := "bench needs the name of one experiment:"
+// usage lists the experiments, each in a line.
+func usage() string {
+	text := "bench needs the name of one experiment:\n"
 	for _, x := range experiments() {
 		if x.about != "" {
-			text += fmt.Sprintf("\n  bench %-10s %s", x.name, x.about)
+			text += fmt.Sprintf("  bench %-13s  %s\n", x.name, x.about)
 		}
 	}
-	return &service.ExitError{Status: 2, Err: errors.New(text)}
+	return text
 }

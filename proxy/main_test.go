@@ -82,6 +82,7 @@ proxy: LIMIT_MIN_RPS: "9" is more than LIMIT_MAX_RPS, 8; allowed: at most that
 proxy: REDIS_HOST: "redis://h" names no host and port; allowed: host or host:port, comma separated; for the rest of a redis:// URL use REDIS_USERNAME, REDIS_PASSWORD, REDIS_DB, REDIS_TLS
 proxy: RULES_FILE: "/dev/null/r" cannot be read: not a directory
 proxy: CLIENTS_FILE: "/dev/null/c" cannot be read: not a directory`},
+		{[]string{"DEFER_URL", "file:/no/such/queue"}, nil, `proxy: DEFER_URL: "file:/no/such/queue" is in the folder /no/such, which does not exist; allowed: a file in a folder that exists and that the proxy may write to: create it, or name another`},
 	} {
 		if _, stderr := testkit.Ends(t, program(t, test.env, test.args...), 2); stderr != test.line+"\n" {
 			t.Errorf("%v %v: told\n%swant\n%s", test.env, test.args, stderr, test.line)

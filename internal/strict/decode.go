@@ -30,7 +30,12 @@ func DecodeOver(data []byte, into any) error {
 // DecodeIgnoringUnknown is like Decode, for documents of other programs: members with unknown names
 // are skipped. A known name in the wrong case is still an error.
 func DecodeIgnoringUnknown(data []byte, into any) error {
-	return decode(data, into, decoder{Reader: &Reader{Nulls: true, Unknown: func(Fault) {}}})
+	return DecodeNotingUnknown(data, into, func(Fault) {})
+}
+
+// DecodeNotingUnknown is like DecodeIgnoringUnknown, and calls unknown for each member skipped.
+func DecodeNotingUnknown(data []byte, into any, unknown func(Fault)) error {
+	return decode(data, into, decoder{Reader: &Reader{Nulls: true, Unknown: unknown}})
 }
 
 func decode(data []byte, into any, d decoder) error {

@@ -78,7 +78,8 @@ func (l *Limits) post(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	ch := Change{Source: SourceAPI}
-	if err := strict.DecodeIgnoringUnknown(body, &ch.Config); err != nil {
+	var stray ignored
+	if err := strict.DecodeNotingUnknown(body, &ch.Config, stray.add); err != nil {
 		return nil, err
 	}
 	if pin := r.URL.Query().Get("pin"); pin != "" {
@@ -92,7 +93,7 @@ func (l *Limits) post(w http.ResponseWriter, r *http.Request) (any, error) {
 	a, err := l.Apply(time.Now(), ch)
 	answer, err := l.answer(w, a, err)
 	if err == nil {
-		answer.Note = unused(ch.Config)
+		answer.Note = strings.TrimPrefix(unused(ch.Config)+stray.note(), "; ")
 	}
 	return answer, err
 }
@@ -104,6 +105,37 @@ func unused(c limit.Config) string {
 		return ""
 	}
 	return fmt.Sprintf("without effect until the algorithm is switched: %s; algorithm %v uses %s", strings.Join(stray, ", "), c.Algorithm, c.Algorithm.Uses())
+}
+
+// ignored are the unknown fields of a request, without those that the advisor's answers have.
+type ignored struct {
+	names   []string
+	further int
+}
+
+// ignoredMax bounds the fields that a note names.
+const ignoredMax = 10
+
+func (g *ignored) add(f strict.Fault) {
+	switch {
+	case f.Path == "predictedRps" || f.Path == "validFor":
+	case len(g.names) == ignoredMax:
+		g.further++
+	default:
+		g.names = append(g.names, fmt.Sprintf("%.64s", f.Path))
+	}
+}
+
+// note says which fields are ignored; empty if none is.
+func (g *ignored) note() string {
+	if len(g.names) == 0 {
+		return ""
+	}
+	more := ""
+	if g.further > 0 {
+		more = fmt.Sprintf(" and %d more", g.further)
+	}
+	return "; unknown fields are ignored: " + strings.Join(g.names, ", ") + more
 }
 
 // ifMatch returns the version of If-Match, or -1 without one.

@@ -205,7 +205,7 @@ func TestStoredGoesBeforeTheSettings(t *testing.T) {
 	again.inForce("algorithm=token, capacity=200, fillRate=50 source=api version=1")
 	again.logged("INFO ConfigController - Applied new config: algorithm=token, capacity=200, fillRate=50, source=api",
 		"INFO RateLimiter - Switched rate-limiting algorithm from FixedWindow to TokenBucket",
-		"WARN ConfigController - Stored config overrides the settings source=api")
+		"WARN ConfigController - Stored config overrides the settings source=api remedy=DELETE /config/limits")
 	if a := again.Active(); !a.Stored || !a.UpdatedAt.Equal(epoch.Add(time.Hour)) {
 		t.Errorf("stored %t, updated at %v", a.Stored, a.UpdatedAt)
 	}

@@ -55,7 +55,7 @@ func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 		overSettings := l.first && l.known == nil && !s.Deleted
 		l.enforce(next, version, stored)
 		if overSettings {
-			l.log.Warn("Stored config overrides the settings", "source", s.Source)
+			l.log.Warn("Stored config overrides the settings", "source", s.Source, "remedy", "DELETE /config/limits")
 		}
 		return nil
 	}

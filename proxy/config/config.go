@@ -190,6 +190,7 @@ func (c *Config) Complete() error {
 	if !c.Defer.inRedis {
 		c.idleRedis()
 	}
+	c.noteOrigin()
 	c.noteGate()
 	c.notePostgres()
 	return err

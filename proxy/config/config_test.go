@@ -231,6 +231,32 @@ func TestWrongCombinations(t *testing.T) {
 	}
 }
 
+// Settings that mostly are mistakes are accepted and noted.
+func TestMistakesAreNoted(t *testing.T) {
+	want := []string{"TRUSTED_PROXIES: ::/0 trusts everybody: each client can claim any address, and has a limit for each"}
+	if c := must(t, "TRUSTED_PROXIES", "10.0.0.0/8,::/0"); !slices.Equal(c.Notes, want) {
+		t.Errorf("noted %q, want %q", c.Notes, want)
+	}
+	for _, test := range []struct {
+		addr, targets string
+		want          string
+	}{
+		{"0.0.0.0:8082", "http://127.0.0.1:8082", "http://127.0.0.1:8082"},
+		{"0.0.0.0:8082", "http://a:8082,http://LOCALHOST:8082", "http://LOCALHOST:8082"},
+		{"0.0.0.0:8082", "http://[::1]:8082", "http://[::1]:8082"},
+		{"[::]:80", "http://0.0.0.0", "http://0.0.0.0:80"},
+		{"127.0.0.1:8082", "http://localhost:8082", "http://localhost:8082"},
+		{"10.0.0.1:8082", "http://10.0.0.1:8082", "http://10.0.0.1:8082"},
+		{"10.0.0.1:8082", "http://127.0.0.1:8082", ""},
+		{"0.0.0.0:8082", "http://127.0.0.1:8081,http://192.0.2.1:8082,http://other:8082", ""},
+		{"0.0.0.0:0", "http://127.0.0.1:8082", ""},
+	} {
+		if got, found := must(t, "TARGET_URL", test.targets).Itself(test.addr); got.URL != test.want || found != (test.want != "") {
+			t.Errorf("of %s, %s is itself %q (%t), want %q", test.targets, test.addr, got.URL, found, test.want)
+		}
+	}
+}
+
 func TestValuesArrive(t *testing.T) {
 	c := must(t, "TARGET_URL", "http://a:1,http://b:2", "TARGET_BALANCE", "round_robin", "HOST_HEADER", "target", "UNDERSCORED_FIELDS", "keep",
 		"TRUSTED_PROXIES", "10.0.0.0/8, ::1", "UNTRUSTED_FIELDS", "X-Remote-User, X-Auth-*", "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_LIMIT", "5",

@@ -3,7 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -89,7 +92,25 @@ func (d *Defer) Used() bool { return d.file != "" || d.inRedis || d.inPostgres !
 // complete reads the files that the settings name, and the parts of the store settings
 // that concern the queue.
 func (d *Defer) complete(r *redisSettings, p *postgresSettings) error {
-	return errors.Join(d.readKey(), d.readSecret(), d.completeRedis(r), d.completePostgres(p))
+	return errors.Join(d.findFolder(), d.readKey(), d.readSecret(), d.completeRedis(r), d.completePostgres(p))
+}
+
+// findFolder checks that the folder of a queue in a file exists. It is not created: a misspelt
+// one would be, and the requests that are stored elsewhere would not be delivered.
+func (d *Defer) findFolder() error {
+	if d.file == "" {
+		return nil
+	}
+	folder := filepath.Dir(d.file)
+	problem := ""
+	if info, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		problem = fmt.Sprintf("is in the folder %s, which does not exist", folder)
+	} else if err == nil && !info.IsDir() {
+		problem = fmt.Sprintf("is in %s, which is not a folder", folder)
+	} else {
+		return nil // other errors are reported when the queue is opened
+	}
+	return &service.SettingError{Name: "DEFER_URL", Value: "file:" + d.file, Problem: problem, Allowed: "a file in a folder that exists and that the proxy may write to: create it, or name another"}
 }
 
 func (d *Defer) readSecret() (err error) {

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,6 +38,54 @@ func elements(text string) (list []string) {
 		list = append(list, strings.TrimSpace(part))
 	}
 	return list
+}
+
+// noteOrigin notes networks of TRUSTED_PROXIES that contain all clients.
+func (c *Config) noteOrigin() {
+	for _, p := range c.data.TrustedProxies {
+		if p.Bits() == 0 {
+			c.Notes = append(c.Notes, fmt.Sprintf("TRUSTED_PROXIES: %s trusts everybody: each client can claim any address, and has a limit for each", p))
+		}
+	}
+}
+
+// Itself returns the target that is the proxy which listens on addr, if there is one: it would
+// answer each request 508 (Loop Detected).
+func (c *Config) Itself(addr string) (t Target, found bool) {
+	bind, port, err := net.SplitHostPort(addr)
+	if err != nil || port == "0" {
+		return Target{}, false
+	}
+	for _, t := range c.Targets {
+		if host, p, _ := net.SplitHostPort(t.Addr); p == port && listensOn(bind, host) {
+			return t, true
+		}
+	}
+	return Target{}, false
+}
+
+// listensOn reports whether a socket bound to an address of this machine gets connections to
+// host. Names other than localhost are not resolved.
+func listensOn(bind, host string) bool {
+	to, err := netip.ParseAddr(host)
+	if strings.EqualFold(host, "localhost") {
+		to, err = netip.MustParseAddr("127.0.0.1"), nil
+	}
+	if err != nil {
+		return false
+	}
+	at, err := netip.ParseAddr(bind)
+	if err == nil && !at.IsUnspecified() {
+		return at.Unmap() == to.Unmap()
+	}
+	if to.IsUnspecified() || to.Unmap().IsLoopback() {
+		return true
+	}
+	own, _ := net.InterfaceAddrs()
+	return slices.ContainsFunc(own, func(a net.Addr) bool {
+		network, err := netip.ParsePrefix(a.String())
+		return err == nil && network.Addr() == to.Unmap()
+	})
 }
 
 // TrustsLoopback reports whether TRUSTED_PROXIES contains addresses of this machine, so
