@@ -118,13 +118,13 @@ func TestRunHidesValues(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cret"
 	for _, show := range []string{"false", "true"} {
-		s := newTarget(t)
 		var sent atomic.Int64
-		s.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		s := &target{Server: httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("X-Auth-Token") == secret && r.URL.Query().Get("token") == secret {
 				sent.Add(1)
 			}
-		})
+		}))}
+		defer s.Close()
 		dir := t.TempDir()
 		out, page := filepath.Join(dir, "result.json"), filepath.Join(dir, "report.html")
 		file := s.file(t, 10, 1, `,"requestOptions":{"headers":{"X-Auth-Token":"`+secret+`"},"query":{"token":"`+secret+`"}}`)

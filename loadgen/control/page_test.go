@@ -169,11 +169,14 @@ func TestReportsHideValues(t *testing.T) {
 	const secret = "s3cr3t"
 	r := newRig(t)
 	var got atomic.Pointer[http.Request]
-	r.target.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		got.CompareAndSwap(nil, req)
-	})
+	}))
+	defer target.Close()
+	defer r.runs.Close()
+	r.target.URL = target.URL
 	config := strings.Replace(strings.TrimSuffix(r.config(10, 60), "}"), "/api/test", "/api/test?token="+secret, 1) +
 		`,"requestOptions":{"method":"POST","headers":{"Authorization":"Bearer ` + secret + `","COOKIE":"a=` + secret + `","X-Auth-Token":"` + secret +
 		`","Accept":"text/told"},"query":{"key":"` + secret + `"},"body":"password=` + secret + `"}}`
