@@ -3,6 +3,7 @@ package deploy
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -78,6 +79,34 @@ func TestAlertsAreExplained(t *testing.T) {
 		}
 		if s := r.Labels["severity"]; s != "critical" && s != "warning" {
 			t.Errorf("%s: %s has severity %q, want critical or warning", r.file, r.Alert, s)
+		}
+	}
+}
+
+// series matches a series in an expression, with its matchers, but not the recorded ones.
+var series = regexp.MustCompile(`(?:\b(?:ratelimiter|http|target|advisor|loadgen|go|process)_[a-z0-9_]+|\bup)\b(\{[^}]*\})?`)
+
+// Other programs have series of the same names: each selector is about ours only, and each scrape
+// sets the label that says so.
+func TestRulesAreAboutOurs(t *testing.T) {
+	const ours = `app="weir"`
+	recorded := regexp.MustCompile(`weir:[a-z0-9_:]+`)
+	for _, r := range rules(t) {
+		for _, m := range series.FindAllStringSubmatch(recorded.ReplaceAllString(r.Expr, ""), -1) {
+			if !strings.Contains(m[1], ours) {
+				t.Errorf("%s: %s%s selects %s of any program: it needs %s", r.file, r.Alert, r.Record, m[0], ours)
+			}
+		}
+	}
+	config := read(t, "prometheus/prometheus.yml")
+	if jobs, labels := strings.Count(config, "job_name:"), strings.Count(config, "labels: {app: weir}"); jobs == 0 || labels != jobs {
+		t.Errorf("%d of %d jobs of prometheus.yml set the label", labels, jobs)
+	}
+	for _, name := range glob(t, "kubernetes/base/*/*.yaml") {
+		text := read(t, name)
+		monitors := strings.Count(text, "kind: ServiceMonitor")
+		if labels := strings.Count(text, "relabelings: [{targetLabel: app, replacement: weir}]"); labels != monitors {
+			t.Errorf("%s: %d of %d ServiceMonitors set the label", name, labels, monitors)
 		}
 	}
 }
