@@ -4,10 +4,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"weir/internal/mask"
 )
 
-// mask replaces a value that may be a credential or personal data.
-const mask = "***"
+// hidden replaces a value that may be a credential or personal data.
+const hidden = "***"
 
 // harmless are the fields whose values Masked keeps: they say what is sent and accepted, not
 // who sends it.
@@ -23,15 +25,15 @@ func (c Config) Masked() Config {
 	o := &c.RequestOptions
 	o.Query, o.Headers = maps.Clone(o.Query), maps.Clone(o.Headers)
 	for name := range o.Query {
-		o.Query[name] = mask
+		o.Query[name] = hidden
 	}
 	for name := range o.Headers {
 		if !slices.Contains(harmless[:], strings.ToLower(name)) {
-			o.Headers[name] = mask
+			o.Headers[name] = hidden
 		}
 	}
 	if o.Body != "" {
-		o.Body = mask
+		o.Body = hidden
 	}
 	return c
 }
@@ -41,25 +43,12 @@ func (c Config) Masked() Config {
 // first one.
 func maskedURL(text string) string {
 	site, rest := cutSite(text)
-	if at := strings.LastIndexByte(site, '@'); at >= 0 {
-		user := 0
-		if i := strings.Index(site, "://"); i >= 0 && i < at {
-			user = i + len("://")
-		}
-		site = site[:user] + mask + site[at:]
-	}
 	path, query, found := strings.Cut(rest, "?")
 	if !found {
-		return site + path
+		return mask.URLs(site) + path
 	}
-	query, _, templates := strings.Cut(query, "{{")
-	parts := strings.Split(query, "&")
-	for i, part := range parts {
-		if name, _, ok := strings.Cut(part, "="); ok {
-			parts[i] = name + "=" + mask
-		} else if part != "" || templates && i == len(parts)-1 {
-			parts[i] = mask
-		}
+	if before, _, templates := strings.Cut(query, "{{"); templates {
+		query = before + "{" // a value
 	}
-	return site + path + "?" + strings.Join(parts, "&")
+	return mask.URLs(site) + path + strings.TrimPrefix(mask.URLs("/?"+query), "/")
 }
