@@ -1,5 +1,7 @@
 package http1
 
+import "math"
+
 // A Head has the start line and the fields of one message, and their meaning for framing and
 // connection. One Head may be used by all Readers of a loop. It is valid from HeadDone until it
 // is used again, and while the bytes given to Next are unchanged: its slices are parts of them.
@@ -45,6 +47,18 @@ type Head struct {
 	// Upgrade reports whether the message has an Upgrade field that the Connection field confirms
 	// (RFC 9110 7.8), in HTTP/1.1.
 	Upgrade bool
+}
+
+// Size returns the size of the body that follows a response's head. If it is not known, it is
+// math.MaxInt64.
+func (h *Head) Size() int64 {
+	switch h.Framing {
+	case BodyNone:
+		return 0
+	case BodyLength:
+		return h.Length
+	}
+	return math.MaxInt64
 }
 
 // Field returns the value of the first field with that name, ignoring case.

@@ -1,10 +1,6 @@
 package exchange
 
-import (
-	"bytes"
-
-	"weir/internal/http1"
-)
+import "weir/internal/http1"
 
 // NTLM and Negotiate authenticate a connection, not a request: a target attributes later
 // requests on the same connection to the same user. So from the first such exchange on, the
@@ -15,22 +11,7 @@ import (
 // noticeLogin makes the client's upstream connections private if f, a field of a request or
 // an answer, authenticates a connection or offers to.
 func (x *Exchange) noticeLogin(f *http1.Field) {
-	if (f.ID == http1.FieldAuthorization || f.ID == http1.FieldWWWAuthenticate) && authenticatesConnection(f.Value) {
+	if http1.OffersLogin(f) {
 		x.Private = true
 	}
-}
-
-// authenticatesConnection reports whether v has a challenge or credentials of a scheme that
-// authenticates connections. A quoted comma may cause a false positive, which is harmless.
-func authenticatesConnection(v []byte) bool {
-	for challenge := range bytes.SplitSeq(v, []byte(",")) {
-		scheme := bytes.TrimSpace(challenge)
-		if end := bytes.IndexAny(scheme, " \t"); end >= 0 {
-			scheme = scheme[:end]
-		}
-		if http1.EqualFold(scheme, "ntlm") || http1.EqualFold(scheme, "negotiate") {
-			return true
-		}
-	}
-	return false
 }

@@ -3,7 +3,6 @@ package exchange
 import (
 	"errors"
 	"io"
-	"math"
 	"time"
 
 	"weir/internal/http1"
@@ -295,18 +294,16 @@ func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
 	}
 	out := x.appendAnswerHead(now, x.env.out, h)
 	out = x.appendLimits(out)
+	x.size = h.Size()
 	switch {
 	case h.Framing == http1.BodyChunked || h.Framing == http1.BodyUntilClose:
-		x.size, x.coding = math.MaxInt64, codingClose
+		x.coding = codingClose
 		if x.minor > 0 {
 			x.coding = codingChunks
 			out = http1.AppendField(out, "Transfer-Encoding", "chunked")
 		}
 	case h.Length >= 0:
 		out = http1.AppendFieldInt(out, "Content-Length", h.Length)
-		if h.Framing == http1.BodyLength {
-			x.size = h.Length
-		}
 	}
 	switch {
 	case !x.keepAlive || x.coding == codingClose:
