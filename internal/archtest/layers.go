@@ -41,7 +41,7 @@ var layers = []struct {
 	{pure, "bench/backtest"},
 	{rim, "bench/* bench/protect/failsafe"},
 	{rim, "deploy deploy/*"},
-	{machines, "advisor/core internal/cycle proxy/check proxy/exchange proxy/gate proxy/route proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
+	{machines, "advisor/core internal/cycle proxy/abandon proxy/check proxy/exchange proxy/gate proxy/route proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/agenda internal/chart internal/deadline internal/http1 internal/mask internal/share internal/strict"},
 	{pure, "proxy/asks proxy/callback proxy/claims proxy/decide proxy/deferred proxy/deferred/inbox proxy/deferred/lines proxy/deferred/seal proxy/keys proxy/limit proxy/overlap proxy/pattern proxy/refusal proxy/rule proxy/sketch proxy/store proxy/terms"},
 	{pure, "loadgen/pace loadgen/profile"},

@@ -20,7 +20,12 @@ type Loop struct {
 	GateWould   metric.Counter // exchanges that would have waited for a place in shadow mode
 	Aged        metric.Counter // targets' connections that have had their time
 	Disbelieved metric.Counter // fields that say whose request it is, of others than trusted proxies
-	Traffic     traffic.Counter
+
+	Abandoned       metric.Counter // requests whose clients disconnected while the target worked on them
+	AbandonedBeyond metric.Counter // those of them beyond the share of their client
+	AbandonedLate   metric.Counter // those of them that were not answered in time
+
+	Traffic traffic.Counter
 
 	forwarded, rejected verdict
 	deferred            metric.Counter

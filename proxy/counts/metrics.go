@@ -54,6 +54,12 @@ func (s *Source) Register(set *metric.Set) {
 		func(c *Loop) uint64 { return c.spent.Load() })
 	counter("ratelimiter_upstream_connections_aged_total", "connections to targets closed after TARGET_CONNECTION_MAX_AGE",
 		func(c *Loop) uint64 { return c.Aged.Load() })
+	counter("ratelimiter_upstream_abandoned_total", "requests whose client disconnected while the target worked on them",
+		func(c *Loop) uint64 { return c.Abandoned.Load() })
+	counter("ratelimiter_upstream_abandoned_beyond_share_total", "of these, those beyond the share of their client, whose connection is closed early",
+		func(c *Loop) uint64 { return c.AbandonedBeyond.Load() })
+	counter("ratelimiter_upstream_abandoned_timeouts_total", "of these, those that were not answered within TARGET_TIMEOUT",
+		func(c *Loop) uint64 { return c.AbandonedLate.Load() })
 	if s.Gated {
 		counter("ratelimiter_gate_would_wait_total", "requests that would have waited with GATE=on; counted with GATE=shadow",
 			func(c *Loop) uint64 { return c.GateWould.Load() })

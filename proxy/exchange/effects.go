@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/proxy/abandon"
 	"weir/proxy/decide"
 	"weir/proxy/store"
 )
@@ -36,8 +37,10 @@ type Effects struct {
 	Client []byte
 	// Upstream is sent on the upstream connection held.
 	Upstream []byte
-	// Release says what to do with the upstream connection held.
-	Release Release
+	// Release says what to do with the upstream connection held. With ReleaseAbandon, Abandoned
+	// is what is left of the exchange; copy it.
+	Release   Release
+	Abandoned *abandon.Exchange
 	// Acquire requests an upstream connection: HandleAcquired, HandleUnavailable or
 	// HandleExhausted follows. Long says that the exchange will hold it for long: as a
 	// tunnel, as a stream, or because it is private.
@@ -81,6 +84,7 @@ const (
 	ReleasePrivate         // keep it for the client's next request, and close it with the client
 	ReleaseDiscard         // close it: it cannot be used again
 	ReleaseEnd             // likewise, after sending what was written to it
+	ReleaseAbandon         // the client has disconnected: read the answer, and drop it
 )
 
 // An Acquire says which upstream connection is wanted.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/proxy/abandon"
 	"weir/proxy/callback"
 	"weir/proxy/claims"
 	"weir/proxy/decide"
@@ -111,6 +112,7 @@ type Env struct {
 	leave    Leave
 	kept     Kept
 	outcome  Outcome
+	rest     abandon.Exchange
 	spares   [][]decide.Counted
 	out      []byte   // for the client, until MoveEffects
 	up       []byte   // for the target, likewise

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/proxy/abandon"
 	"weir/proxy/decide"
 	"weir/proxy/refusal"
 )
@@ -182,7 +183,7 @@ func (x *Exchange) HandleLeft() {
 	if x.upstream == upstreamWanted {
 		x.fx.Acquire = AcquireCancel
 	} else {
-		x.letGo(ReleaseDiscard)
+		x.letGo(x.abandon())
 	}
 	if x.answer == answerRelaying {
 		x.outcome.Begun = x.status
@@ -191,6 +192,20 @@ func (x *Exchange) HandleLeft() {
 		x.report()
 	}
 	x.over()
+}
+
+// abandon returns what to do with the upstream connection of an exchange whose client has
+// disconnected. The target goes on working on a request that is complete. It cannot execute one of
+// which a part is missing, and a stream ends with its client.
+func (x *Exchange) abandon() Release {
+	collects := x.answer <= answerHead || x.answer == answerCollecting && x.size <= x.env.Settings.BufferBytesMax
+	if x.request != requestWhole || !x.upstream.held() || !collects {
+		return ReleaseDiscard
+	}
+	x.env.rest = abandon.Exchange{Method: x.outcome.Method, Client: x.client, Sent: x.outcome.Complete, By: x.answerBy, Status: x.status,
+		Reader: x.reader, Reusable: !x.Private && (x.status == 0 || x.after == ReleaseKeep), SizeMax: x.env.Settings.BufferBytesMax}
+	x.fx.Abandoned = &x.env.rest
+	return ReleaseAbandon
 }
 
 // EndTunnel ends the tunnel of the exchange; how says what to do with the upstream

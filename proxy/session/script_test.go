@@ -419,7 +419,10 @@ func (p *player) effects() {
 		p.log.WriteString("end of the target to client\n")
 	}
 	if fx.Release != exchange.ReleaseNone {
-		p.log.WriteString("release " + [...]string{"", "keep", "private", "discard", "end"}[fx.Release] + "\n")
+		p.log.WriteString("release " + [...]string{"", "keep", "private", "discard", "end", "abandon"}[fx.Release] + "\n")
+	}
+	if a := fx.Abandoned; a != nil {
+		fmt.Fprintf(&p.log, "the answer to %s is awaited until %v, status %d, reusable %t\n", a.Client, a.By.Sub(p.start), a.Status, a.Reusable)
 	}
 	if fx.Acquire != exchange.AcquireNone {
 		p.log.WriteString("acquire " + [...]string{"", "any", "fresh", "other", "cancel"}[fx.Acquire] + "\n")

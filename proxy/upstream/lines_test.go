@@ -115,3 +115,31 @@ func TestLinesAskNoLonger(t *testing.T) {
 		}
 	}
 }
+
+// A waiter hands its places over, and may then take others.
+func TestHand(t *testing.T) {
+	now := time.Unix(1, 0)
+	p := upstream.NewPool[int, int](4, 2, 4)
+	lines := upstream.NewLines(1)
+	l := upstream.NewLine[int](4, func(time.Time) int { return 0 })
+	l.Among(lines, 0)
+	from, to := upstream.Waiter[int]{Value: 1}, upstream.Waiter[int]{Value: 2}
+	from.For(7, 3)
+	for range 2 { // the second time from takes others
+		if !p.Stream(&from) {
+			t.Fatal("there is no place for a stream")
+		}
+		l.Take(now, &from)
+		from.Hand(&to)
+		if from.Streams() || !to.Streams() || to.Value != 2 || to.Rank() != 3 || p.Streams() != 1 || lines.Taken() != 1 {
+			t.Errorf("%d streams, %d places, from %+v, to %+v", p.Streams(), lines.Taken(), from, to)
+		}
+		p.EndStream(&from) // it has none
+		l.Give(now, &from)
+		p.EndStream(&to)
+		l.Give(now, &to)
+		if p.Streams() != 0 || lines.Taken() != 0 {
+			t.Errorf("in the end %d streams and %d places", p.Streams(), lines.Taken())
+		}
+	}
+}

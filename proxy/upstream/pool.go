@@ -43,6 +43,17 @@ func (w *Waiter[W]) Waiting() bool { return w.line != nil }
 // Streams reports whether the waiter has a place for streams.
 func (w *Waiter[W]) Streams() bool { return w.streams }
 
+// Hand moves the places of w, in a Pool and a Line, to another waiter, which has none.
+func (w *Waiter[W]) Hand(to *Waiter[W]) {
+	if w.line != nil {
+		panic("bug: a waiter that is in a line has no place to hand over")
+	}
+	value := to.Value
+	*to = *w
+	to.Value = value
+	w.streams, w.placed = false, false
+}
+
 // A Pool keeps the connections (C) of one loop to one target, and the line of those (W)
 // that wait for one. Idle connections are used last in, first out, so that the others can
 // age and be closed.

@@ -107,7 +107,7 @@ func (c *client) apply(now time.Time) {
 			c.end(&fx)
 		}
 		if fx.Release != exchange.ReleaseNone {
-			c.release(now, fx.Release)
+			c.release(now, fx.Release, fx.Abandoned)
 		}
 		if len(fx.Own) > 0 {
 			c.askOwn(now, fx.Own, fx.OwnFrom)
@@ -330,7 +330,7 @@ func (c *client) leave() {
 	if c.at != nil {
 		if c.upstream == nil {
 			now := c.side.loop.Now()
-			c.at.Value.over(now, c)
+			c.at.Value.over(now, &c.wait)
 			c.at.Value.note(now)
 		}
 		c.at.Abandoned(c.mark)
@@ -382,7 +382,7 @@ func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
 	u.target.admitted(c)
 	if k := c.delivery; k != nil && !k.Fate.GoesOn() {
 		k.over = true
-		c.release(now, exchange.ReleaseDiscard)
+		c.release(now, exchange.ReleaseDiscard, nil)
 		c.leave()
 		return
 	}

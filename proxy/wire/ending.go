@@ -3,6 +3,7 @@ package wire
 import (
 	"time"
 
+	"weir/proxy/abandon"
 	"weir/proxy/exchange"
 	"weir/proxy/session"
 )
@@ -33,8 +34,9 @@ func (c *client) close(how session.Close) {
 }
 
 // release handles that the session no longer needs its connection. A connection that is being
-// closed stays in the pool's count until it has closed.
-func (c *client) release(now time.Time, how exchange.Release) {
+// closed stays in the pool's count until it has closed. left is what ReleaseAbandon leaves of the
+// exchange.
+func (c *client) release(now time.Time, how exchange.Release, left *abandon.Exchange) {
 	u := c.upstream
 	if u == nil {
 		return
@@ -49,10 +51,14 @@ func (c *client) release(now time.Time, how exchange.Release) {
 		return
 	}
 	u.owner = nil
-	u.target.over(now, c)
+	if how == exchange.ReleaseAbandon && u.conn.Unsent() == 0 {
+		u.abandon(now, c, left)
+		return
+	}
+	u.target.over(now, &c.wait)
 	switch {
-	// The target has answered without reading the whole request. It would take the rest
-	// for the start of the next request.
+	// The target has not got the whole request, or has answered without reading it. It would take
+	// the rest for the start of the next request.
 	case how == exchange.ReleaseDiscard || u.conn.Unsent() > 0:
 		u.conn.Close()
 	default:

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"weir/internal/every"
+	"weir/internal/http1"
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/budget"
@@ -247,6 +248,7 @@ type side struct {
 	refusals  *recall.Memory[recall.Refused]
 	sheds     *recall.Memory[recall.Shed] // nil if no gate sheds
 	access    *accessSide                 // nil if there is no access log
+	head      http1.Head                  // of an answer that nobody waits for, while it is read
 
 	connsPerTarget, waitersMax int
 

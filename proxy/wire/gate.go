@@ -60,14 +60,18 @@ func (t *target) admitted(c *client) {
 // called when the streaming of an answer begins and not at its end, and never for streamed uploads
 // and tunnels: the client determines how long they take.
 func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
+	t.learns(now, &c.answer, c.route, o)
+}
+
+// learns is learnt of an answer to a request on a route.
+func (t *target) learns(now time.Time, a *gate.Answer, route uint16, o *exchange.Outcome) {
 	if !t.gated() || o.Complete.IsZero() {
 		return
 	}
 	if o.Answered.IsZero() && (o.Fault == exchange.FaultNone || o.Fault == exchange.FaultStreams) {
 		return // the client disconnected before the answer, or nothing was sent
 	}
-	a := &c.answer
-	a.Sent, a.Ago, a.Refused, a.Class = o.Complete, 0, unable(o), t.side.routes.Class(c.route, o.Method, o.Status)
+	a.Sent, a.Ago, a.Refused, a.Class = o.Complete, 0, unable(o), t.side.routes.Class(route, o.Method, o.Status)
 	if o.Answered != now && !o.Answered.IsZero() {
 		a.Ago = now.Sub(o.Answered)
 	}

@@ -43,7 +43,7 @@ func gateRequest() (next func(), g *gates.Gate) {
 		t.admitted(c)
 		o.Complete, o.Answered = now, now.Add(10*time.Millisecond)
 		t.learnt(o.Answered, c, &o)
-		t.over(o.Answered, c)
+		t.over(o.Answered, &c.wait)
 		t.gate.Change(gate.Use{Short: 1}, gate.Use{})
 	}, t.gate
 }

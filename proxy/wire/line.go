@@ -108,10 +108,10 @@ func (t *target) admits(now time.Time, c *client) bool {
 	return true
 }
 
-// over records that an exchange of c has given up its place at the target.
-func (t *target) over(now time.Time, c *client) {
-	t.pool.EndStream(&c.wait)
-	t.side.line.Give(now, &c.wait)
+// over records that an exchange has given up its place at the target.
+func (t *target) over(now time.Time, w *upstream.Waiter[*client]) {
+	t.pool.EndStream(w)
+	t.side.line.Give(now, w)
 }
 
 // await makes c wait, for a bounded time, for a place at any target. The chosen target

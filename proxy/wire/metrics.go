@@ -48,6 +48,7 @@ func (f *Front) registerUpstream(set *metric.Set) {
 	gauge(`ratelimiter_upstream_connections{state="busy"}`, conns, func(t *target) int64 { return t.Busy.Load() })
 	gauge(`ratelimiter_upstream_connections{state="connecting"}`, conns, func(t *target) int64 { return t.Connecting.Load() })
 	gauge("ratelimiter_upstream_streams", "connections to targets that carry tunnels and streams, or are private to a client that has logged in over them", func(t *target) int64 { return t.Streams.Load() })
+	gauge("ratelimiter_upstream_abandoned", "requests at the targets whose clients have disconnected", func(t *target) int64 { return t.left.all.Load() })
 	f.Gates.Register(set)
 	f.Targets.Register(set)
 }

@@ -16,7 +16,7 @@ func (c *client) keep(now time.Time, u *upstreamConn) {
 	t := u.target
 	if u.conn.Unsent() > 0 || !t.pool.Stream(&c.wait) {
 		u.owner = nil
-		t.over(now, c)
+		t.over(now, &c.wait)
 		u.conn.Close()
 		return
 	}
@@ -51,6 +51,6 @@ func (c *client) disown() {
 		return
 	}
 	c.own, u.owner = nil, nil
-	u.target.over(c.side.loop.Now(), c)
+	u.target.over(c.side.loop.Now(), &c.wait)
 	u.conn.Close()
 }

@@ -34,6 +34,7 @@ type target struct {
 	part     int         // the loop's places of the gate's limit
 	partOf   int         // the gate's limit from which part was computed
 	waiting  int         // exchanges that chose this target and wait for a place at any target
+	left     abandonedBy // requests at the target whose clients have disconnected
 	serve    func(now time.Time)
 	called   atomic.Bool // serve is scheduled
 
@@ -167,11 +168,13 @@ func (t *target) retire(now time.Time) {
 type upstreamConn struct {
 	target *target
 	conn   *loop.Conn
-	owner  *client   // client whose exchange it carries, or to whom it is private; nil: idle
+	owner  *client   // client whose exchange it carries, or to whom it is private; nil: idle or abandoned
 	ended  bool      // the target has closed its sending side
 	endBy  time.Time // not reused from then on; zero means never
 	rested time.Time // when it became idle, now or the last time
 	timed  bool      // its deadline is set
+
+	abandoned *abandoned // what is left of an exchange whose client has disconnected, or nil
 }
 
 // holder returns the client whose exchange is on the connection, or nil.
@@ -186,7 +189,10 @@ func (u *upstreamConn) holder() *client {
 // it is closed.
 func (u *upstreamConn) Data(now time.Time, b []byte) int {
 	c := u.holder()
-	if c == nil {
+	switch {
+	case u.abandoned != nil:
+		return u.drop(now, b)
+	case c == nil:
 		u.conn.Close()
 		return len(b)
 	}
@@ -229,6 +235,8 @@ func (u *upstreamConn) Writable(now time.Time) {
 // Expired closes a connection that has been idle too long.
 func (u *upstreamConn) Expired(now time.Time) {
 	switch {
+	case u.abandoned != nil:
+		u.abandonedLate(now)
 	case u.holder() != nil:
 		u.expire(now, now)
 	case !u.old(now) && now.Before(u.rested.Add(u.target.side.front.cfg.TargetIdle)):
@@ -247,8 +255,9 @@ func (u *upstreamConn) Closed(now time.Time, err error) {
 	defer t.serveNext(now)
 	c := u.owner
 	if c != nil {
-		t.over(now, c)
+		t.over(now, &c.wait)
 	}
+	u.forget(now)
 	t.note(now)
 	if u.ended {
 		err = io.EOF

@@ -128,7 +128,7 @@ func (w *world) checkPool(t *target) {
 		}
 	}
 	for _, u := range t.conns {
-		if u.owner == nil && u.conn.Open() {
+		if u.owner == nil && u.left == nil && u.conn.Open() {
 			idle++
 		}
 	}

@@ -206,6 +206,9 @@ func (c *caller) send() bool {
 	}
 	tunnel := s.tunnel
 	c.segments = c.segments[1:]
+	if c.faults && c.w.fault(0.2) {
+		c.w.After(c.w.Within(50*time.Millisecond), c.leave) // probably before the answer
+	}
 	if tunnel && !c.plan[c.answered].callerWaits || len(c.segments) == 0 && c.halves && !tunnel {
 		c.end()
 	}

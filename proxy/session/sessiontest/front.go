@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/loop/looptest"
+	"weir/proxy/abandon"
 	"weir/proxy/exchange"
 	"weir/proxy/session"
 	"weir/proxy/upstream"
@@ -127,7 +128,7 @@ func (f *front) apply() {
 		}
 		f.endHalf(&fx)
 		if fx.Release != exchange.ReleaseNone {
-			f.release(fx.Release)
+			f.release(fx.Release, fx.Abandoned)
 		}
 		if len(fx.Own) > 0 {
 			f.askOwn(fx.Own)
@@ -303,7 +304,7 @@ func (f *front) serve(u *upstreamConn, reused bool) {
 	u.reused = reused
 }
 
-func (f *front) release(how exchange.Release) {
+func (f *front) release(how exchange.Release, left *abandon.Exchange) {
 	f.log.Note(f.w.Now, "release", int64(how), "")
 	u := f.upstream
 	if u == nil {
@@ -317,12 +318,17 @@ func (f *front) release(how exchange.Release) {
 		return
 	}
 	u.owner = nil
+	if how == exchange.ReleaseAbandon && u.conn.Unsent() == 0 {
+		f.w.saw("requests whose client left the target to work")
+		u.abandon(f, left)
+		return
+	}
 	u.target.pool.EndStream(&f.wait)
 	switch {
 	case how == exchange.ReleaseEnd:
 		f.w.saw("tunnels")
 		u.conn.CloseDrained(false)
-	case how == exchange.ReleaseDiscard || how == exchange.ReleasePrivate || u.conn.Unsent() > 0:
+	case how != exchange.ReleaseKeep || u.conn.Unsent() > 0:
 		f.w.saw("connections closed for good")
 		u.conn.Close()
 	default:

@@ -40,7 +40,8 @@ func TestWorlds(t *testing.T) {
 func sawAll(t *testing.T, all *Tally) {
 	for _, what := range []string{"answers of targets", "answers of the proxy's own", "answers cut off", "requests refused", "requests stored",
 		"requests stored whose client had left", "requests not stored", "requests sent again", "tunnels", "streams", "sides that took nothing", "deadlines",
-		"logins", "requests on private connections", "connections closed for good"} {
+		"logins", "requests on private connections", "connections closed for good",
+		"requests whose client left the target to work", "connections used again after their client left"} {
 		if n := all.Seen[what]; n < 10 {
 			t.Errorf("only %d %s in %d events", n, what, all.Events)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/loop/looptest"
+	"weir/proxy/abandon"
 	"weir/proxy/exchange"
 	"weir/proxy/upstream"
 )
@@ -107,6 +108,8 @@ type upstreamConn struct {
 	conn   *looptest.Conn
 	owner  *front
 	ended  bool
+	left   *abandon.Exchange       // of one whose client has disconnected, or nil
+	wait   upstream.Waiter[*front] // has its place for streams, if it had one
 
 	shown  int  // bytes of the answer that were passed to the session
 	fresh  bool // nothing was written for the exchange yet
@@ -123,7 +126,10 @@ func (u *upstreamConn) holder() *front {
 
 func (u *upstreamConn) Data(b []byte) int {
 	f := u.holder()
-	if f == nil {
+	switch {
+	case u.left != nil:
+		return u.drop(b)
+	case f == nil:
 		u.conn.Close()
 		return len(b)
 	}
@@ -175,11 +181,14 @@ func (u *upstreamConn) Writable() {
 }
 
 func (u *upstreamConn) Expired() {
-	if u.holder() == nil {
+	switch {
+	case u.left != nil && u.target.w.Now.Before(u.left.By):
+		u.conn.SetDeadline(u.left.By)
+	case u.holder() == nil:
 		u.conn.Close()
-		return
+	default:
+		u.rest()
 	}
-	u.rest()
 }
 
 func (u *upstreamConn) Closed(err error) {
@@ -188,6 +197,7 @@ func (u *upstreamConn) Closed(err error) {
 	if t.pool.Lost(u) {
 		t.dial()
 	}
+	u.forget()
 	if u.ended {
 		err = io.EOF
 	}
@@ -222,5 +232,45 @@ func (u *upstreamConn) restOrLeave() {
 }
 
 func (u *upstreamConn) rest() { u.conn.SetDeadline(u.target.w.Now.Add(targetIdle)) }
+
+// abandon makes u read the answer to a request of f.
+func (u *upstreamConn) abandon(f *front, left *abandon.Exchange) {
+	rest := *left
+	u.left = &rest
+	f.wait.Hand(&u.wait)
+	if left.Sent.IsZero() || left.By.IsZero() || !left.Client.IsValid() {
+		f.wrong("a request is abandoned that was not sent: %+v", left)
+	}
+	u.conn.SetDeadline(left.By)
+}
+
+// drop reads bytes of an answer that nobody waits for.
+func (u *upstreamConn) drop(b []byte) int {
+	n, end := u.left.HandleUpstream(b, &u.target.w.head)
+	looptest.Poison(b[:n])
+	switch end {
+	case abandon.EndKeep:
+		u.target.w.saw("connections used again after their client left")
+		u.forget()
+		u.checkAnswered()
+		u.free()
+	case abandon.EndClose:
+		u.conn.Close()
+	}
+	return n
+}
+
+// checkAnswered checks that the target has sent all of its answer.
+func (u *upstreamConn) checkAnswered() {
+	if p, ok := u.conn.Peer.(*service); ok && (p.announced || len(p.out) > 0) {
+		u.target.w.failed(u.conn.Log, "a connection is kept on which an answer is under way, or that the target closes")
+	}
+}
+
+// forget ends the abandoned exchange on u, if there is one.
+func (u *upstreamConn) forget() {
+	u.target.pool.EndStream(&u.wait)
+	u.left = nil
+}
 
 func itoa(n int) string { return strconv.Itoa(n) }

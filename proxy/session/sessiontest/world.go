@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/http1"
 	"weir/internal/loop/looptest"
 	"weir/proxy/decide"
 	"weir/proxy/session"
@@ -52,6 +53,7 @@ type world struct {
 	profile  profile
 	settings session.Settings
 	env      session.Env
+	head     http1.Head // of an answer that nobody waits for
 	policy   *decide.Policy
 	table    *simredis.Table
 	targets  *upstream.Group[*target]

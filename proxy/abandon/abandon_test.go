@@ -1,0 +1,93 @@
+package abandon
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"weir/internal/http1"
+)
+
+// An answer is read to its end, and then the connection can be used again.
+func Example() {
+	x := Exchange{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true, SizeMax: 1 << 20}
+	var head http1.Head
+	for _, piece := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe", "llo"} {
+		_, end := x.HandleUpstream([]byte(piece), &head)
+		fmt.Println(x.Status, end == EndKeep)
+	}
+	// Output:
+	// 200 false
+	// 200 true
+}
+
+// read feeds an answer in pieces of at most n bytes, until it has ended.
+func read(x *Exchange, answer string, n int) (end End, left int) {
+	var head http1.Head
+	unread, rest := "", answer
+	for rest != "" && end == EndNone {
+		piece := rest[:min(n, len(rest))]
+		rest = rest[len(piece):]
+		unread += piece
+		taken := 0
+		taken, end = x.HandleUpstream([]byte(unread), &head)
+		unread = unread[taken:]
+	}
+	return end, len(unread) + len(rest)
+}
+
+func TestEnds(t *testing.T) {
+	const ok, interim = "HTTP/1.1 200 OK\r\n", "HTTP/1.1 103 Early Hints\r\n\r\n"
+	const small, large = "abcdefgh", "abcdefghi" // at the bound, and one more
+	for name, test := range map[string]struct {
+		method http1.Method
+		used   bool // the connection cannot be used again
+		answer string
+		status int
+		want   End
+	}{
+		"nothing yet":          {answer: "HTTP/1.1 200 O", want: EndNone},
+		"a head":               {answer: ok + "Content-Length: 8\r\n\r\n", status: 200, want: EndNone},
+		"at the bound":         {answer: ok + "Content-Length: 8\r\n\r\n" + small, status: 200, want: EndKeep},
+		"no body":              {answer: "HTTP/1.1 204 No Content\r\n\r\n", status: 204, want: EndKeep},
+		"HEAD":                 {method: http1.HEAD, answer: ok + "Content-Length: 900\r\n\r\n", status: 200, want: EndKeep},
+		"after interim ones":   {answer: interim + interim + "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", status: 404, want: EndKeep},
+		"only an interim one":  {answer: interim, want: EndNone},
+		"beyond the bound":     {answer: ok + "Content-Length: 9\r\n\r\nabc", status: 200, want: EndClose},
+		"chunks":               {answer: ok + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n", status: 200, want: EndClose},
+		"until the close":      {answer: ok + "\r\nabc", status: 200, want: EndClose},
+		"it ends":              {answer: ok + "Connection: close\r\nContent-Length: 8\r\n\r\n" + small, status: 200, want: EndClose},
+		"not reusable":         {used: true, answer: ok + "Content-Length: 0\r\n\r\n", status: 200, want: EndClose},
+		"offers a login":       {answer: "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: NTLM\r\nContent-Length: 0\r\n\r\n", status: 401, want: EndClose},
+		"a switch of protocol": {answer: "HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n", want: EndClose},
+		"not HTTP":             {answer: "HTTP/2000 NO\r\n\r\n", want: EndClose},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{1, 7, len(test.answer)} {
+				x := Exchange{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: !test.used, SizeMax: int64(len(small))}
+				x.Reader.ResponseTo(test.method)
+				if end, _ := read(&x, test.answer, n); end != test.want || x.Status != test.status {
+					t.Errorf("in pieces of %d: end %d, status %d, want %d and %d", n, end, x.Status, test.want, test.status)
+				}
+			}
+		})
+	}
+	for name, answer := range map[string]string{
+		"a large answer": ok + "Content-Length: 9\r\n\r\n" + large,
+		"chunks":         ok + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+	} {
+		x := Exchange{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true, SizeMax: int64(len(small))}
+		if end, left := read(&x, answer, len(answer)); end != EndKeep || left > 0 {
+			t.Errorf("%s that is complete with its head: end %d, %d bytes unread", name, end, left)
+		}
+	}
+}
+
+// A connection with more bytes than the answer has cannot be used again.
+func TestMoreThanTheAnswer(t *testing.T) {
+	x := Exchange{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true}
+	answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" + strings.Repeat("x", 10)
+	if end, _ := read(&x, answer, len(answer)); end != EndClose {
+		t.Errorf("end %d", end)
+	}
+}
