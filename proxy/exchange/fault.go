@@ -10,7 +10,8 @@ const (
 	FaultConnectTime       // connecting took too long
 	FaultBusy              // no connection became free in time, or no place to wait for one
 	FaultGate              // no place at the target became free in time
-	FaultStreams           // all connections that may carry tunnels and streams do
+	FaultStreams           // all connections that may carry tunnels and streams do; nothing was sent
+	FaultUnstreamed        // likewise, and the answer is too large or takes too long to be collected
 	FaultClosed            // closed or reset before the answer was complete
 	FaultTimeout           // no answer in time, or no further piece of it
 	FaultGarbled           // the answer is not valid HTTP
@@ -34,6 +35,7 @@ var faults = [Faults]struct {
 	FaultBusy:        {"busy", 503, "all connections to the target are taken"},
 	FaultGate:        {"gate", 503, "the target is overloaded"},
 	FaultStreams:     {"streams", 503, "all connections to the target that may carry tunnels and streams are taken"},
+	FaultUnstreamed:  {"unstreamed", 502, "the target's answer can only be streamed, and all connections that may carry streams are taken"},
 	FaultClosed:      {"closed", 502, "the target closed the connection before its answer was complete"},
 	FaultTimeout:     {"timeout", 504, "the target did not answer in time"},
 	FaultGarbled:     {"bad_response", 502, "the target's answer is not valid HTTP"},

@@ -25,8 +25,12 @@ func (x *Exchange) fail(now time.Time, status int, reason string) {
 	x.replace(now, status, reason)
 }
 
-// fault answers in place of a target.
+// fault answers in place of a target. 503 means that nothing was sent; after a request was sent on
+// a connection that closed, the target may have executed it.
 func (x *Exchange) fault(now time.Time, why Fault) {
+	if faults[why].status == 503 && !x.outcome.Sent.IsZero() {
+		why, x.retryAfter, x.env.shed = FaultClosed, 0, nil
+	}
 	x.outcome.Fault = why
 	if x.request == requestStreaming {
 		x.keepAlive = false // part of the request may be unread

@@ -41,7 +41,7 @@ func (x *Exchange) acquireLate(now time.Time) {
 // answerLate gives up an answer of which the head or the next piece is overdue.
 func (x *Exchange) answerLate(now time.Time) {
 	if x.answer == answerCollecting && x.size > x.env.Settings.BufferBytesMax {
-		x.fault(now, FaultStreams) // it was collected only because it could not be streamed
+		x.fault(now, FaultUnstreamed) // it was collected only because it could not be streamed
 		return
 	}
 	x.fault(now, FaultTimeout)
@@ -250,7 +250,7 @@ func (x *Exchange) HandleStream(now time.Time, ok bool) {
 	}
 	if !ok {
 		if x.answersLong(now) || int64(len(x.response)) > x.env.Settings.BufferBytesMax {
-			x.fault(now, FaultStreams)
+			x.fault(now, FaultUnstreamed)
 		}
 		return
 	}

@@ -60,7 +60,7 @@ func TestUploadKeepsForm(t *testing.T) {
 	b.s.HandleUpstream(b.now, []byte("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789"))
 	b.s.Effects()
 	b.s.HandleStream(b.now.Add(time.Hour), false)
-	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "application/json") {
+	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.Contains(got, "application/json") {
 		t.Errorf("%s", got)
 	}
 }

@@ -80,7 +80,7 @@ func (t *target) learns(now time.Time, a *gate.Answer, route uint16, o *exchange
 
 // unable reports whether the target was unable to serve the request.
 func unable(o *exchange.Outcome) bool {
-	if o.Fault == exchange.FaultStreams {
+	if o.Fault == exchange.FaultUnstreamed {
 		return false // it answered, but could not be streamed
 	}
 	switch o.Status {

@@ -228,9 +228,9 @@ func TestGateBlamesNoTargetForStreams(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for i := range 5000 {
 		now = now.Add(time.Millisecond)
-		o := exchange.Outcome{Method: http1.GET, Status: 503, Fault: exchange.FaultStreams, Sent: now.Add(-10 * time.Millisecond), Complete: now.Add(-10 * time.Millisecond), Answered: now}
+		o := exchange.Outcome{Method: http1.GET, Status: 502, Fault: exchange.FaultUnstreamed, Sent: now.Add(-10 * time.Millisecond), Complete: now.Add(-10 * time.Millisecond), Answered: now}
 		if i%2 == 0 {
-			o.Answered = time.Time{}
+			o.Status, o.Fault, o.Answered = 503, exchange.FaultStreams, time.Time{}
 		}
 		tg.learnt(now, &client{answer: gate.Answer{InFlight: 10}}, &o)
 	}

@@ -277,7 +277,7 @@ func (f *front) learn(o *exchange.Outcome) {
 		return
 	}
 	switch {
-	case o.Sent.IsZero() || o.Fault == exchange.FaultStreams:
+	case o.Sent.IsZero() || o.Fault == exchange.FaultUnstreamed:
 		f.leave()
 		return
 	case o.Fault == exchange.FaultTimeout:
