@@ -139,8 +139,9 @@ func (x *Exchange) InBody() bool {
 // Holds reports whether a relayed answer waits until the client accepts more.
 func (x *Exchange) Holds() bool { return x.clientFull && x.answer == answerRelaying }
 
-// Held reports whether the exchange, or its tunnel, holds an upstream connection.
-func (x *Exchange) Held() bool { return x.upstream.held() }
+// Held reports whether there is an upstream connection, Unsent whether a request waits to be sent as a whole.
+func (x *Exchange) Held() bool   { return x.upstream.held() }
+func (x *Exchange) Unsent() bool { return !x.Idle() && !x.Held() && x.request != requestStreaming }
 
 // Full reports which sides currently accept no data.
 func (x *Exchange) Full() (client, target bool) { return x.clientFull, x.targetFull }

@@ -31,6 +31,9 @@ type client struct {
 	wait     upstream.Waiter[*client]  // place in the line of at
 	closed   bool                      // the client connection has closed
 	duplex   bool                      // the connection is read and written at the same time
+	ended    bool                      // the client sends no more
+	probed   int                       // bytes of probeText that were written before the answer
+	probes   *loop.Alarm               // writes the next one; made when first needed
 
 	route    uint16        // route of the exchange; see route.Loop
 	class    uint8         // its priority class; see gates.Classes
@@ -67,6 +70,7 @@ func (c *client) Expired(now time.Time) {
 
 // End reports to the session that the client has finished sending.
 func (c *client) End(now time.Time, unread int) {
+	c.ended = true
 	c.s.HandleClientEnd(now, unread)
 	c.apply(now)
 }
@@ -83,8 +87,10 @@ func (c *client) Writable(now time.Time) {
 // Closed ends what is in progress.
 func (c *client) Closed(now time.Time, _ error) {
 	c.closed = true
-	if c.alarm != nil {
-		c.alarm.Stop()
+	for _, a := range [...]*loop.Alarm{c.alarm, c.probes} {
+		if a != nil {
+			a.Stop()
+		}
 	}
 	c.s.HandleClosed(now)
 	c.apply(now)
@@ -131,6 +137,7 @@ func (c *client) apply(now time.Time) {
 		c.delivered(now)
 		return
 	}
+	c.probe(now)
 	c.arm()
 }
 
@@ -217,7 +224,8 @@ func (c *client) write(now time.Time, b []byte) {
 		return
 	}
 	full := c.conn.Full()
-	c.conn.Write(b)
+	c.conn.Write(b[c.probed:])
+	c.probed = 0
 	if !full && c.conn.Full() {
 		c.s.HandleClientFull(now, true)
 	}

@@ -170,6 +170,74 @@ func TestHalfClosedClientWithNothingUnderWay(t *testing.T) {
 	}
 }
 
+// A client that is gone looks like one that half closes. While it waits in a queue or for a place, it
+// is found out: it gives its place up, and its request is not sent.
+func TestGoneClientGivesUpItsPlace(t *testing.T) {
+	const limit = "limit: {algorithm: leaky, capacity: 10, fillRate: 0.01}" // a slot every 100 s
+	t.Run("in a queue", func(t *testing.T) {
+		r, _ := startQueue(t, limit, "EVENT_LOOPS", "1")
+		r.dial().Ask(request("/q/first"), 200)
+		conn := r.dial()
+		conn.Send(request("/q/waits"))
+		r.places(2, 0)
+		conn.Close()
+		r.until("the second is given up", func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == 1 })
+		r.samplesAre("ratelimiter_upstream_abandoned_total", 0)
+	})
+	t.Run("in line", func(t *testing.T) {
+		r, _, _ := holding(t, gated(1))
+		conn := r.lineUp(1, request("/waits")+request("/next"))
+		conn.Close()
+		r.inLine(0)
+	})
+	t.Run("after an answer", func(t *testing.T) {
+		r, b, held := holding(t, gated(1))
+		conn := r.lineUp(1, request("/held/first")+request("/waits"))
+		b.open <- true
+		held.Status(200)
+		b.next(t)
+		other := r.lineUp(1, request("/held/other"))
+		conn.Close()
+		b.open <- true
+		b.next(t) // other is first
+		r.inLine(0)
+		b.open <- true
+		other.Status(200)
+	})
+	t.Run("over TLS", func(t *testing.T) {
+		certified := httptest.NewTLSServer(nil)
+		defer certified.Close()
+		r := startWith(t, func(c *Config) { gated(1)(c); c.Secure = certified.TLS }, newTarget(t, newBarrier().script).url(), "EVENT_LOOPS", "1")
+		for n, path := range []string{"/held", "/waits"} {
+			secured := tls.Client(r.dial().Conn, &tls.Config{InsecureSkipVerify: true})
+			testkit.NewConn(t, secured).Send(request(path))
+			r.waiting(n + 1)
+			if n == 1 {
+				secured.Close()
+			}
+		}
+		r.inLine(0)
+	})
+}
+
+// One that half closes gets the first bytes of its answer early, and the rest when it is there.
+func TestHalfClosedClientIsProbed(t *testing.T) {
+	for name, text := range map[string]string{"HTTP/1.1": request("/waits"), "HTTP/1.0": "GET /waits HTTP/1.0\r\n\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			r, b, held := holding(t, gated(1))
+			conn := r.lineUp(1, text)
+			endSending(conn, r)
+			reads(conn, probeText)
+			b.open <- true
+			held.Status(200)
+			if _, body := conn.Status(200); body != echoOf("GET", "/waits", "") {
+				t.Errorf("answered %q", body)
+			}
+			conn.Closed()
+		})
+	}
+}
+
 // A client that is gone for good looks the same until it is written to.
 func TestGoneClientEndsAtTheFirstAnswer(t *testing.T) {
 	g := newBarrier()
