@@ -113,6 +113,16 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// The fields of a load are sent with and without a body, whose type is added.
+func TestFields(t *testing.T) {
+	for body, want := range map[string]string{"": `"headers":{"X-A":"1"}`, "{}": `"headers":{"Content-Type":"application/json","X-A":"1"}`} {
+		l := Load{Headers: map[string]string{"X-A": "1"}, Body: body}
+		if text := string(testkit.Must(json.Marshal(l.plan()))(t)); !strings.Contains(text, want) || len(l.Headers) != 1 {
+			t.Errorf("with the body %q there is no %s in %s", body, want, text)
+		}
+	}
+}
+
 func TestNumber(t *testing.T) {
 	n := Number{What: "restarts", Usual: 20, Least: 1, Most: 1000}
 	for _, c := range []struct {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,8 +40,9 @@ type Load struct {
 	Shard, Shards int           // index of this generator among those that share a schedule; 0 Shards: the only one
 	Timeout       time.Duration // of a request; zero: the generator's default
 	Body          string        // JSON to POST; empty: GET requests
-	Outcomes      bool          // fill in Loaded.Outcomes
-	Progress      io.Writer     // gets lines of progress; nil: none
+	Headers       map[string]string
+	Outcomes      bool      // fill in Loaded.Outcomes
+	Progress      io.Writer // gets lines of progress; nil: none
 }
 
 // A Step is a constant rate for a time.
@@ -180,8 +182,14 @@ func (l Load) plan() map[string]any {
 	if l.Timeout > 0 {
 		options["timeout"] = l.Timeout.Seconds()
 	}
+	headers := maps.Clone(l.Headers)
 	if l.Body != "" {
-		options["method"], options["body"], options["headers"] = "POST", l.Body, map[string]string{"Content-Type": "application/json"}
+		options["method"], options["body"] = "POST", l.Body
+		headers = maps.Collect(maps.All(l.Headers))
+		headers["Content-Type"] = "application/json"
+	}
+	if headers != nil {
+		options["headers"] = headers
 	}
 	return p
 }

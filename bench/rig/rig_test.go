@@ -314,3 +314,22 @@ func TestSkewed(t *testing.T) {
 		}
 	}
 }
+
+// A worker serves one request after the other, also if the client has disconnected.
+func TestWorkers(t *testing.T) {
+	const service = 10 * time.Millisecond
+	h := Workers(1, service)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	began := time.Now()
+	Together(3, func(int) {
+		answer := httptest.NewRecorder()
+		h.ServeHTTP(answer, httptest.NewRequestWithContext(gone, http.MethodGet, "/any", nil))
+		if answer.Code != http.StatusOK {
+			t.Errorf("a request is answered %d", answer.Code)
+		}
+	})
+	if took := time.Since(began); took < 3*service {
+		t.Errorf("one worker served 3 requests in %v", took)
+	}
+}

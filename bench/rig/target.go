@@ -103,6 +103,19 @@ func Misbehaviour() http.Handler {
 	})
 }
 
+// Workers returns a target with n workers, each of which spends service on a request, whatever
+// its path. Requests wait for a worker in any number, and are served even if their client has
+// disconnected.
+func Workers(n int, service time.Duration) http.Handler {
+	free := make(chan struct{}, n)
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		free <- struct{}{}
+		time.Sleep(service)
+		<-free
+		_, _ = io.WriteString(w, "OK")
+	})
+}
+
 // Pattern returns n bytes whose period, 23, is not a power of two, so that lost and repeated
 // pieces are detected.
 func Pattern(n int) []byte {
