@@ -12,9 +12,16 @@ import (
 	"weir/loadgen/record"
 )
 
+// good returns the row of an attack without any effect, and of its baseline.
 func good() *row {
+	r := harmless(attack{name: "idle", conns: fleetMin, life: timeout})
+	r.base = harmless(attack{name: "none"})
+	return r
+}
+
+func harmless(a attack) *row {
 	return &row{
-		attack: &attack{name: "idle", conns: fleetMin, life: timeout}, tally: tally{opened: 200, most: fleetMin},
+		attack: &a, scene: &scene{}, tally: tally{opened: 200, most: fleetMin},
 		load:  &rig.Loaded{Result: record.Result{Sent: 5000, Success: 5000, LatencySuccess: record.Spread{P50: 0.001, P99: 0.004}}},
 		usage: rig.Usage{RSSBefore: 10 << 20, RSSPeak: 20 << 20, CPU: time.Second, Over: 2 * time.Second},
 	}
@@ -40,11 +47,10 @@ func TestReport(t *testing.T) {
 		{"slow", func(r *row) { r.load.LatencySuccess.P99 = 0.0041 * ratioMax }, "", "idle: good p99 is 2.1"},
 		{"a generator that lagged", func(r *row) { r.load.Verdict, r.load.Reasons = "INVALID", []string{"lag"} }, "", "its schedule: lag"},
 	} {
-		base, r := good(), good()
-		base.attack = &attack{name: "none"}
+		r := good()
 		c.change(r)
 		var out strings.Builder
-		err := show(&out, []*row{base, r})
+		err := show(&out, []*row{r})
 		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(out.String(), c.problem) {
 			t.Errorf("%s: got %v, want %q in\n%s", c.name, err, c.problem, &out)
 		}
@@ -66,33 +72,38 @@ func TestFigures(t *testing.T) {
 	if got := r.perConnection(); got != 0 {
 		t.Errorf("too few cost %d bytes each", got)
 	}
-	base := good()
-	base.load.LatencySuccess.P99 = 0
-	if got := r.ratio(base); got != 0 {
+	r.base.load.LatencySuccess.P99 = 0
+	if got := r.ratio(); got != 0 {
 		t.Errorf("a ratio to nothing is %v", got)
 	}
 	r.answers, r.strange = map[int]int{431: 2, 200: 1, closedUnanswered: 3}, 1
 	if got := r.summary(); got != "closed×3 200×1 431×2 no HTTP×1" {
 		t.Errorf("answers are told as %q", got)
 	}
-	_ = show(io.Discard, []*row{base})
 }
 
 func TestAttacks(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, a := range attacks(10) {
-		if seen[a.name] || a.about == "" || a.conns <= 0 || a.opens <= 0 || a.text == "" && a.then == nil && a.name != "flood" {
-			t.Errorf("attack %q is there twice or lacks something", a.name)
+	for i, s := range scenes(10) {
+		for _, a := range s.attacks {
+			if seen[a.name] || a.about == "" || a.conns <= 0 || a.opens <= 0 || a.text == "" && a.then == nil && a.name != "flood" {
+				t.Errorf("attack %q is there twice or lacks something", a.name)
+			}
+			if (a.goal > 0) != (i > 0) || a.goal > 0 && !s.good.Outcomes {
+				t.Errorf("attack %q on a share has no goal, or the outcomes of the good client are not recorded", a.name)
+			}
+			seen[a.name] = true
 		}
-		seen[a.name] = true
 	}
 }
 
 // What attackers send is what the attack says, as net/http reads it.
 func TestMessages(t *testing.T) {
 	texts := make(map[string]string)
-	for _, a := range attacks(10) {
-		texts[a.name] = a.text
+	for _, s := range scenes(10) {
+		for _, a := range s.attacks {
+			texts[a.name] = a.text
+		}
 	}
 	// net/http takes no extension of more than 4 KiB.
 	texts["extension"] = strings.Replace(texts["extension"], strings.Repeat("a", 64<<10), strings.Repeat("a", 3000), 1)

@@ -6,15 +6,25 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"weir/bench/rig"
 )
 
 // timeout is the value of the proxy's timeouts, less than the defaults (10 s, 15 s, 60 s, 15 s,
 // 10 s, 60 s) so that an attack is over soon. All other settings are defaults.
 const timeout = 5 * time.Second
 
-var settings = []string{
-	"HEAD_TIMEOUT=5s", "BODY_TIMEOUT=5s", "IDLE_TIMEOUT=5s", "WRITE_TIMEOUT=5s", "TARGET_TIMEOUT=5s", "STREAM_TIMEOUT=5s",
-	"RATE_LIMIT_LIMIT=1000000000",
+// costs returns the attacks whose attackers are expensive, or hold connections: no good request may
+// fail.
+func costs(most int) scene {
+	const span = 10 * time.Second
+	return scene{
+		target: separate, base: span,
+		settings: []string{"HEAD_TIMEOUT=5s", "BODY_TIMEOUT=5s", "IDLE_TIMEOUT=5s", "WRITE_TIMEOUT=5s", "TARGET_TIMEOUT=5s", "STREAM_TIMEOUT=5s",
+			"RATE_LIMIT_LIMIT=1000000000"},
+		good:    rig.Load{URL: "/api/test", Rate: 500, For: span, Connections: 16},
+		attacks: slices.Concat(slow(most), bombs(), targets()),
+	}
 }
 
 // An attack describes what attackers do and how many there are.
@@ -24,9 +34,20 @@ type attack struct {
 	opens       float64           // connections per second, at most
 	files       int               // limit of the proxy's descriptors; 0 for our own
 	small       bool              // receive buffers of 4 KiB
-	text        string            // sent first; "" for nothing
+	text        string            // sent first; "" for nothing; see number and own
 	then        func(a *attacker) // done next; nil: the attacker leaves
 	life        time.Duration     // how long the proxy may keep a connection; zero: any time
+	from        int               // number of addresses of the attackers; 0: addresses
+	lead        time.Duration     // how long before the good traffic the attackers come; 0: they come later than that
+	goal        float64           // least success of the good client relative to the baseline; 0: no good request may fail
+}
+
+// after returns how long after the start of the good traffic the attackers come.
+func (a *attack) after() time.Duration {
+	if a.lead > 0 {
+		return 0
+	}
+	return calm
 }
 
 // Paces of attackers. They share two cores with the proxy, so their work is bounded: otherwise
@@ -42,9 +63,6 @@ const (
 	stuck      = 200
 	stuckOpens = 20 // low, because each answer moves megabytes until it is stuck
 )
-
-// attacks returns all attacks; most is the number of connections that descriptors allow.
-func attacks(most int) []attack { return slices.Concat(slow(most), bombs(), targets()) }
 
 // slow returns the attacks that hold connections.
 func slow(most int) []attack {

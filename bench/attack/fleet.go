@@ -3,6 +3,7 @@ package attack
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,12 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,13 +36,20 @@ const lateMax = 100 * time.Millisecond
 // Safe for concurrent use: mu guards the tally.
 type fleet struct {
 	*attack
-	first []byte // the attack's text
-	addr  string
-	done  sync.WaitGroup
+	addr string
+	done sync.WaitGroup
+	sent atomic.Uint64 // texts with a number
 
 	mu sync.Mutex
 	tally
 }
+
+// In the text of an attack, number becomes a number that no other request of the attack has, and
+// own one that no other connection has, both in hexadecimal digits.
+const (
+	number = "{n}"
+	own    = "{own}"
+)
 
 // A tally counts the connections of an attack and their answers.
 type tally struct {
@@ -53,7 +63,7 @@ type tally struct {
 }
 
 func newFleet(a *attack, addr string) *fleet {
-	return &fleet{attack: a, first: []byte(a.text), addr: addr, tally: tally{answers: make(map[int]int)}}
+	return &fleet{attack: a, addr: addr, tally: tally{answers: make(map[int]int)}}
 }
 
 // open opens connections until opening ends. The attackers on them end with attackers at the
@@ -84,7 +94,7 @@ func (f *fleet) enter() bool {
 
 func (f *fleet) one(ctx context.Context) {
 	defer f.count(func(t *tally) { t.open-- })
-	d := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, byte(1+rand.IntN(addresses)))}}
+	d := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, byte(1+rand.IntN(cmp.Or(f.from, addresses))))}}
 	d.Control = func(_, _ string, raw syscall.RawConn) (err error) {
 		_ = raw.Control(func(fd uintptr) {
 			// The port is chosen at connect, when both addresses are known.
@@ -102,12 +112,15 @@ func (f *fleet) one(ctx context.Context) {
 		}
 		return
 	}
-	f.count(func(t *tally) { t.opened, t.last = t.opened+1, time.Now() })
+	a := &attacker{Conn: conn, ctx: ctx, fleet: f}
+	f.count(func(t *tally) {
+		t.opened, t.last = t.opened+1, time.Now()
+		a.text = strings.ReplaceAll(f.text, own, strconv.FormatInt(int64(t.opened), 16))
+	})
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
-	a := &attacker{Conn: conn, ctx: ctx, fleet: f}
-	a.say(f.first)
+	a.request()
 	if f.then != nil {
 		f.then(a)
 	}
@@ -134,7 +147,18 @@ type attacker struct {
 	net.Conn
 	ctx   context.Context
 	fleet *fleet
+	text  string // with the number of the connection
 	in    *bufio.Reader
+}
+
+// request sends the text of the attack and reports whether that succeeded.
+func (a *attacker) request() bool {
+	text := a.text
+	if strings.Contains(text, number) {
+		text = strings.ReplaceAll(text, number, strconv.FormatUint(a.fleet.sent.Add(1), 16))
+	}
+	_, err := io.WriteString(a.Conn, text)
+	return err == nil
 }
 
 // say sends b and reports whether that succeeded.
@@ -217,6 +241,75 @@ func (t *tally) summary() string {
 		return "–"
 	}
 	return strings.Join(words, " ")
+}
+
+// repeat sends the text again after each answer and a pause, until the connection ends.
+func (a *attacker) repeat(pause time.Duration) {
+	for a.response() != nil {
+		if a.hold(pause); !a.request() {
+			return
+		}
+	}
+}
+
+// storeAndCancel has the request stored and cancels it, until the connection ends.
+func (a *attacker) storeAndCancel() {
+	const pause = 100 * time.Millisecond
+	for {
+		resp := a.response()
+		if resp == nil {
+			return
+		}
+		if at := resp.Header.Get("Location"); at != "" {
+			if !a.say([]byte(message("DELETE "+at, a.claims()...))) || a.response() == nil {
+				return
+			}
+		}
+		if a.hold(pause); !a.request() {
+			return
+		}
+	}
+}
+
+// claims returns the fields of the text that say who sends it.
+func (a *attacker) claims() (fields []string) {
+	for line := range strings.Lines(a.text) {
+		if strings.HasPrefix(line, "X-") {
+			fields = append(fields, strings.TrimSpace(line))
+		}
+	}
+	return fields
+}
+
+// abort resets the connection before the answer.
+func (a *attacker) abort() {
+	a.hold(5 * time.Millisecond)
+	rig.Reset(a.Conn)
+}
+
+// response reads a whole answer and counts its status. It returns nil if the connection ends.
+func (a *attacker) response() *http.Response {
+	if a.in == nil {
+		a.in = bufio.NewReader(a)
+	}
+	resp, err := http.ReadResponse(a.in, nil)
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+	}
+	if a.ctx.Err() != nil {
+		return nil
+	}
+	a.fleet.count(func(t *tally) {
+		if err != nil {
+			t.answers[closedUnanswered]++
+			return
+		}
+		t.answers[resp.StatusCode]++
+	})
+	if err != nil || resp.Close {
+		return nil
+	}
+	return resp
 }
 
 // sip reads 512 bytes every second until the connection ends.
