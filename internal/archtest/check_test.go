@@ -73,7 +73,7 @@ func TestImports(t *testing.T) {
 	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x", "github.com/panjf2000/gnet is imported by internal/loop only")
 	f("proxy/store/simredis", "github.com/redis/rueidis", "rueidis is imported by proxy/store/redis only")
 	f("internal/http1", "unsafe", "unsafe is imported by internal/loop only")
-	f("proxy/limit", "reflect", "reflect is imported by internal/strict, proxy/store/storetest only")
+	f("proxy/limit", "reflect", "reflect is imported by internal/strict, internal/testkit, proxy/store/storetest only")
 	for _, path := range notBelowRim {
 		f("proxy/limit", path, "layer 0 (pure) must not import "+path)
 		f("proxy/session", path, "layer 1 (machines) must not import "+path)

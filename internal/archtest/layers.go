@@ -92,7 +92,7 @@ var onlyIn = map[string][]string{
 	"gonum.org/v1/plot":         {"internal/chart"},
 	"go.yaml.in/yaml":           {"internal/strict"},
 	"unsafe":                    {"internal/loop"},
-	"reflect":                   {"internal/strict", "proxy/store/storetest"},
+	"reflect":                   {"internal/strict", "internal/testkit", "proxy/store/storetest"},
 }
 
 // notBelowRim are imports that the layers 0 and 1 must not have: sockets, logs, files, processes.

@@ -180,12 +180,15 @@ func queryValues(r *http.Request) ([]*string, error) {
 	}
 }
 
+// A keyGrant is the body of POST /config/keys.
+type keyGrant struct {
+	Rule string     `json:"rule"`
+	Key  strict.Raw `json:"key"`
+	Add  int64      `json:"add"`
+}
+
 func (k *Keys) add(w http.ResponseWriter, r *http.Request) (any, error) {
-	var asked struct {
-		Rule string     `json:"rule"`
-		Key  strict.Raw `json:"key"`
-		Add  int64      `json:"add"`
-	}
+	var asked keyGrant
 	if err := service.ReadJSON(w, r, &asked); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,12 @@
+package admin
+
+import (
+	"testing"
+
+	"weir/internal/testkit"
+)
+
+// The documentation has a row for each field of POST /config/keys, and for nothing else.
+func TestKeyGrantIsDocumented(t *testing.T) {
+	testkit.Documented(t, "../../docs/rules.md", "key fields", testkit.Fields(keyGrant{}))
+}
