@@ -135,13 +135,16 @@ func decode[T any](b *builder, w *ProfileConfig, into *T, names ...string) bool 
 	return good
 }
 
+// stepsParams are the parameters of steps.
+type stepsParams struct {
+	Steps []struct {
+		Duration *float64 `json:"duration"`
+		Rps      *float64 `json:"rps"`
+	} `json:"steps"`
+}
+
 func (b *builder) steps(raw *ProfileConfig, length time.Duration) (*profile.Profile, error) {
-	var w struct {
-		Steps []struct {
-			Duration *float64 `json:"duration"`
-			Rps      *float64 `json:"rps"`
-		} `json:"steps"`
-	}
+	var w stepsParams
 	if !decode(b, raw, &w, "steps") {
 		return nil, nil
 	}

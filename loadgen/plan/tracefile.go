@@ -23,13 +23,16 @@ const traceBytesMax = 4 << 30
 // zstdWindowMax bounds the memory that a compressed trace may ask for.
 const zstdWindowMax = 128 << 20
 
+// traceParams are the parameters of a trace.
+type traceParams struct {
+	File     string  `json:"file"`
+	ScaleRps float64 `json:"scaleRps"`
+	Speedup  float64 `json:"speedup"`
+}
+
 // trace reads the parameters of a trace, and its file.
 func (b *builder) trace(raw *ProfileConfig, length time.Duration) (*profile.Profile, error) {
-	w := struct {
-		File     string  `json:"file"`
-		ScaleRps float64 `json:"scaleRps"`
-		Speedup  float64 `json:"speedup"`
-	}{ScaleRps: 1, Speedup: 1}
+	w := traceParams{ScaleRps: 1, Speedup: 1}
 	if !decode(b, raw, &w, "file", "speedup", "scaleRps") {
 		return nil, nil
 	}
