@@ -72,6 +72,9 @@ func TestFigures(t *testing.T) {
 	if got := r.perConnection(); got != 0 {
 		t.Errorf("too few cost %d bytes each", got)
 	}
+	if got := r.base.ratio(); got != 1 {
+		t.Errorf("the ratio of a baseline is %v", got)
+	}
 	r.base.load.LatencySuccess.P99 = 0
 	if got := r.ratio(); got != 0 {
 		t.Errorf("a ratio to nothing is %v", got)

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -39,12 +40,14 @@ type row struct {
 // failed returns how many good requests were not answered with 200.
 func (r *row) failed() uint64 { return r.load.Attempted() - min(r.load.Attempted(), r.load.Success) }
 
-// ratio returns the p99 of the good traffic relative to the baseline; 0 if there is none.
+// ratio returns the p99 of the good traffic relative to the baseline, or 1 for a baseline; 0 if it is
+// unknown.
 func (r *row) ratio() float64 {
-	if r.base == nil || r.base.load == nil || r.load == nil || r.base.load.LatencySuccess.P99 <= 0 {
+	base := cmp.Or(r.base, r)
+	if base.load == nil || r.load == nil || base.load.LatencySuccess.P99 <= 0 {
 		return 0
 	}
-	return r.load.LatencySuccess.P99 / r.base.load.LatencySuccess.P99
+	return r.load.LatencySuccess.P99 / base.load.LatencySuccess.P99
 }
 
 // kept returns the success of the good client relative to the baseline.
@@ -103,8 +106,8 @@ func (r *row) line() string {
 	case r.load == nil:
 		return r.attack.name + ": " + r.crash
 	case r.attack.goal > 0:
-		return fmt.Sprintf("%-16s good client %.1f %% of the baseline, goal %.0f %%; %d attackers opened; answers: %s",
-			r.attack.name, 100*r.kept(), 100*r.attack.goal, r.opened, r.summary())
+		return fmt.Sprintf("%-16s good client %.1f %% of the baseline, goal %.0f %%: %s; %d attackers opened; answers: %s",
+			r.attack.name, 100*r.kept(), 100*r.attack.goal, answers(r.load), r.opened, r.summary())
 	}
 	return fmt.Sprintf("%-16s good p99 %.2f ms (× %.1f), %d failed; %d attackers opened, %d left after %.1f s; answers: %s",
 		r.attack.name, 1e3*r.load.LatencySuccess.P99, r.ratio(), r.failed(), r.opened, r.left, r.gone.Seconds(), r.summary())
@@ -162,17 +165,27 @@ func showCosts(out io.Writer, rows []*row) {
 
 // showShares prints the attacks on what all clients share.
 func showShares(out io.Writer, rows []*row) {
-	table := report.NewTable("attack | good client alone % | beside attackers % | of that % | goal % | p50 ms | p99 ms | opened | at once | answered")
+	table := report.NewTable("attack | good client alone % | beside attackers % | of that % | goal % | p50 ms | p99 ms | answered | attackers opened | at once | answered")
 	for _, r := range rows {
 		if r.load != nil && r.base.load != nil {
 			l := r.load.LatencySuccess
-			table.Add("%s | %.1f | %.1f | %.1f | %.0f | %.2f | %.2f | %d | %d | %s", r.attack.name, 100*r.base.success(), 100*r.success(), 100*r.kept(), 100*r.attack.goal,
-				1e3*l.P50, 1e3*l.P99, r.opened, r.most, r.summary())
+			table.Add("%s | %.1f | %.1f | %.1f | %.0f | %.2f | %.2f | %s | %d | %d | %s", r.attack.name,
+				100*r.base.success(), 100*r.success(), 100*r.kept(), 100*r.attack.goal,
+				1e3*l.P50, 1e3*l.P99, answers(r.load), r.opened, r.most, r.summary())
 		}
 	}
 	fmt.Fprintf(out, "\n### More than a share\n\n%v\n", table)
 	describe(out, rows)
 	fmt.Fprint(out, explanationShares)
+}
+
+// answers describes how the requests of a load were answered.
+func answers(l *rig.Loaded) string {
+	words := tally{answers: make(map[int]int)}
+	for _, o := range l.Outcomes {
+		words.answers[o.Status]++
+	}
+	return words.summary()
 }
 
 func describe(out io.Writer, rows []*row) {
@@ -192,6 +205,6 @@ timeout of the last one; "gone after" is when none was left.
 const explanationShares = `
 The success of a good client: the share of its requests that are answered 200 within a second; for the attacks on
 the queue, the share of the requests refused by the limit that are stored and delivered. Alone, and from a second
-after the attackers have come, on separate proxies.
+after the attackers have come, on separate proxies. "closed" counts requests without an answer.
 
 `

@@ -120,12 +120,12 @@ func memory() scene {
 	const all, most = 250_000, 200_000 // bytes of an upload, and those sent at once
 	return scene{
 		target:   inside(func(*row) http.Handler { return rig.Misbehaviour() }),
-		settings: []string{noLimit, "MEMORY_BUDGET=128MiB"},
-		good:     client(200), base: without,
+		settings: []string{noLimit, "MEMORY_BUDGET=96MiB"},
+		good:     client(100), base: without,
 		attacks: []attack{{name: "uploads",
-			about: "1,300 uploads of 250 kB, of which 200 kB arrive at once and the rest slowly, with a budget of 128 MiB",
-			conns: 1300, opens: 400, text: message(upload, fmt.Sprintf("Content-Length: %d", all)) + strings.Repeat("a", most),
-			then: func(a *attacker) { a.drip(strings.Repeat("a", 1000)) }, from: 1, goal: goal, lead: filling}},
+			about: "1,300 uploads of 250 kB, of which 200 kB arrive at once and the rest slowly, with a budget of 96 MiB",
+			conns: 1300, opens: 150, text: message(upload, fmt.Sprintf("Content-Length: %d", all)) + strings.Repeat("a", most),
+			then: func(a *attacker) { a.drip(strings.Repeat("a", 1000)) }, from: 1, goal: goal, lead: 3 * time.Second}},
 	}
 }
 
