@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// Values yields the values of the fields of a name in a head, which an empty line may follow.
+// Values yields the values of the fields of a name, in lower case, in the bytes of a head, which an
+// empty line may follow.
 func Values(b []byte, name string) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for {

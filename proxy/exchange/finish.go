@@ -76,7 +76,7 @@ func (x *Exchange) finish(now time.Time, a http1.Answer) {
 	a.Close = !x.keepAlive
 	if x.env.Settings.RequestID {
 		if x.outcome.RequestID == nil { // no head was read
-			x.outcome.RequestID = appendRequestID(x.env.Random, x.env.take())
+			x.outcome.RequestID = decide.AppendRequestID(x.env.Random, x.env.take())
 		}
 		a.Extra = x.appendRequestID(a.Extra)
 	}

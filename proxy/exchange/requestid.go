@@ -1,16 +1,9 @@
 package exchange
 
 import (
-	"encoding/binary"
-	"encoding/hex"
-	"math/rand/v2"
-
 	"weir/internal/http1"
 	"weir/proxy/decide"
 )
-
-// RequestIDMax bounds the request ids that are accepted, in bytes.
-const RequestIDMax = 64
 
 // keepRequestID sets the id of the request in h: that of a trusted proxy or of a stored request if
 // it is valid, otherwise a new one.
@@ -26,27 +19,16 @@ func (x *Exchange) keepRequestID(h *http1.Head) {
 				theirs = f.Value // older proxies stored the client's before their own
 			}
 		}
-		if validRequestID(theirs) {
+		if decide.ValidRequestID(theirs) {
 			x.outcome.RequestID = append(id, theirs...)
 			return
 		}
 	}
-	x.outcome.RequestID = appendRequestID(x.env.Random, id)
+	x.outcome.RequestID = decide.AppendRequestID(x.env.Random, id)
 }
 
 // RequestID returns the id of the current request, or nil. It is borrowed.
 func (x *Exchange) RequestID() []byte { return x.outcome.RequestID }
-
-// validRequestID reports whether an id consists of characters without a special meaning, so
-// that it can be written anywhere.
-func validRequestID(id []byte) bool {
-	for _, c := range id {
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_' && c != '.' && c != '=' && c != ':' && c != '@' {
-			return false
-		}
-	}
-	return len(id) > 0 && len(id) <= RequestIDMax
-}
 
 // replacesID reports whether the proxy writes that field itself.
 func (x *Exchange) replacesID(f *http1.Field) bool {
@@ -59,12 +41,4 @@ func (x *Exchange) appendRequestID(dst []byte) []byte {
 		return http1.AppendField(dst, decide.RequestIDField, id)
 	}
 	return dst
-}
-
-// appendRequestID appends 128 random bits.
-func appendRequestID(random *rand.ChaCha8, dst []byte) []byte {
-	var id [16]byte
-	binary.LittleEndian.PutUint64(id[:8], random.Uint64())
-	binary.LittleEndian.PutUint64(id[8:], random.Uint64())
-	return hex.AppendEncode(dst, id[:])
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"weir/proxy/decide"
-	"weir/proxy/exchange"
 	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
@@ -28,7 +27,7 @@ type Refused struct {
 	keyBytes  int
 	key       [store.PartBytesMax]byte
 	idBytes   int
-	id        [exchange.RequestIDMax]byte // request id
+	id        [decide.RequestIDMax]byte // request id
 	limit.Decision
 }
 
