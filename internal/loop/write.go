@@ -63,6 +63,15 @@ func (c *Conn) Write(b []byte) {
 // Unsent returns how many written bytes have not been sent.
 func (c *Conn) Unsent() int { return len(c.out) - c.sent }
 
+// Buffered returns the size of the buffers of the connection in bytes.
+func (c *Conn) Buffered() int64 {
+	n := cap(c.out) + cap(c.saved)
+	if c.sock != nil {
+		n += c.sock.InboundBuffered()
+	}
+	return int64(n)
+}
+
 // Full reports whether more than Config.OutboundMax bytes were unsent, and more than half of
 // that still are.
 func (c *Conn) Full() bool { return c.full }

@@ -1,5 +1,11 @@
 package share
 
+import (
+	"iter"
+	"maps"
+	"slices"
+)
+
 // A Held counts what each client holds of something that all share: places, bytes, entries.
 // A client that holds nothing has no entry, so there are at most as many entries as there is
 // to hold. The zero value is ready to use.
@@ -58,4 +64,25 @@ func (h *Held) Greediest() (c Client, most int64) {
 		}
 	}
 	return c, most
+}
+
+// All yields the clients that hold something, in any order, and how much each holds.
+func (h *Held) All() iter.Seq2[Client, int64] { return maps.All(h.by) }
+
+// Level returns the most that each client may keep so that n is given back in all: who holds
+// more gives back the rest, who holds less gives back nothing. It is 0 if all hold less than n.
+func (h *Held) Level(n int64) int64 {
+	held := slices.Sorted(maps.Values(h.by))
+	sum := int64(0)
+	for i := len(held) - 1; i >= 0; i-- {
+		sum += held[i]
+		next, above := int64(0), int64(len(held)-i)
+		if i > 0 {
+			next = held[i-1]
+		}
+		if sum-above*next >= n {
+			return (sum - n) / above
+		}
+	}
+	return 0
 }

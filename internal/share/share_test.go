@@ -124,3 +124,30 @@ func TestHeldSums(t *testing.T) {
 		t.Errorf("of nothing %s holds most, %d", c, n)
 	}
 }
+
+// A level gives back enough, no client that holds less is affected, and one more for each would
+// be too much.
+func TestLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 1000 {
+		var h Held
+		for i := range rng.IntN(8) {
+			h.Add(client(byte(i)), 1+rng.Int64N(50))
+		}
+		freed := func(level int64) (n int64) {
+			for _, has := range h.All() {
+				n += max(0, has-level)
+			}
+			return n
+		}
+		n := 1 + rng.Int64N(100)
+		level := h.Level(n)
+		if h.Total() < n {
+			if level != 0 {
+				t.Errorf("all hold %d, and to give back %d each may keep %d, want 0", h.Total(), n, level)
+			}
+		} else if freed(level) < n || freed(level+1) >= n {
+			t.Errorf("at level %d %d are given back, at one more %d; want at least and less than %d", level, freed(level), freed(level+1), n)
+		}
+	}
+}

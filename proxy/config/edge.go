@@ -41,7 +41,7 @@ func (e *Edge) register(s *service.Settings, d *session.Settings, l *loop.Config
 	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "true: ADMIN_PORT uses TLS when TLS_CERT is set; false: plain HTTP")
 	s.Bool(&e.HealthHere, "HEALTH_ON_DATA_PORT", false, "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too")
 	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may differ")
-	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory use above which requests are refused with 503; 0: three quarters of the memory of the machine or container")
+	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory use; from 88 % of it on, requests of the clients that hold most are ended, and beyond 92 % all are refused with 503 if that does not help; 0: three quarters of the memory of the machine or container")
 	s.Int(&l.PerAddressMax, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "maximum number of connections from one client address (IPv6: /64); 0: no limit, since a load balancer may carry all clients")
 	s.Bytes(&d.BodyRateMin, "BODY_MIN_RATE", 240, 0, 1<<30, "minimum rate of a request's body over 10 s, in bytes per second; below: 408; 0: no limit")
 	s.Duration(&d.StreamTimeout, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "timeout between two pieces of a streamed answer, and between two bytes of a half-closed tunnel")

@@ -96,8 +96,8 @@ type Env struct {
 	Refused func(now time.Time, r *decide.Refusal) (id []byte)
 	// Sheds says that HandleShed may be called.
 	Sheds bool
-	// Overloaded says that requests must be shed; nil: never.
-	Overloaded *atomic.Bool
+	// Overloaded says that new requests of a client must be shed; nil: never.
+	Overloaded func(client netip.Addr) bool
 	// Random is the source of request ids; set with Settings.RequestID.
 	Random *rand.ChaCha8
 

@@ -78,7 +78,7 @@ func (x *Exchange) answeredHere(now time.Time, h *http1.Head) bool {
 		x.fail(now, 508, "the request has passed this proxy before")
 	case x.overloaded():
 		x.keepAccept(h)
-		x.fail(now, 503, shortOfMemory)
+		x.fail(now, 503, ShortOfMemory)
 	default:
 		return false
 	}
@@ -156,11 +156,6 @@ func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
 	}
 	return http1.AppendHeadEnd(dst)
 }
-
-// shortOfMemory is the reason in a 503 of an overloaded proxy.
-const shortOfMemory = "the proxy is short of memory"
-
-func (x *Exchange) overloaded() bool { return x.env.Overloaded != nil && x.env.Overloaded.Load() }
 
 // bodyTooLarge is the reason in a 413.
 const bodyTooLarge = "the request body is larger than this proxy takes"

@@ -80,7 +80,7 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 		return
 	}
 	if x.outcome.Own && x.collected > x.env.Settings.BufferBytesMax && x.overloaded() {
-		x.fail(now, 503, shortOfMemory) // only these bodies are collected regardless of BufferBytesMax
+		x.fail(now, 503, ShortOfMemory) // only these bodies are collected regardless of BufferBytesMax
 		return
 	}
 	x.awaitBody(now)

@@ -1,8 +1,8 @@
 package session
 
 import (
+	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,10 +33,11 @@ func TestShedHasForms(t *testing.T) {
 // The body of a request to an own endpoint says nothing about the form of a refusal.
 func TestOwnBodyHasNoForm(t *testing.T) {
 	b := newBench(t, 10)
-	b.env.Settings.BufferBytesMax, b.env.Overloaded = 32, new(atomic.Bool)
+	short := false
+	b.env.Settings.BufferBytesMax, b.env.Overloaded = 32, func(netip.Addr) bool { return short }
 	b.s.HandleClient(b.now, []byte("POST /config/limits HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nAccept: text/html\r\n"))
 	b.s.Effects()
-	b.env.Overloaded.Store(true)
+	short = true
 	b.s.HandleClient(b.now, []byte("0123456789abcdef"))
 	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "application/json") {
 		t.Errorf("%s", got)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +37,7 @@ import (
 //	age D                       the most time of the connection, from now on
 //	buffer N                    the largest body that is collected
 //	shed                        the proxy is overloaded
+//	shortage                    the session must free its memory
 //	limit allow|deny|never|open|closed|later    what the limiter says from now on
 //	limit deny N | delay D      counter N refuses; the last counter's queue has a slot in D
 //	rules "text"                beside the global limit
@@ -218,8 +218,10 @@ func (p *player) play(line string) {
 		p.env.Settings.AgeMax = parsed(p, arg, time.ParseDuration)
 		p.s.endBy = p.env.endOf(p.now)
 	case "shed":
-		p.env.Overloaded = new(atomic.Bool)
-		p.env.Overloaded.Store(true)
+		p.env.Overloaded = func(netip.Addr) bool { return true }
+	case "shortage":
+		p.s.HandleShortage(p.now)
+		p.after()
 	case "client":
 		p.unread = append(p.unread, p.bytes(arg)...)
 		p.feed()

@@ -249,6 +249,35 @@ func (s *Session) HandleExpired(now time.Time) {
 // errHeadLate is the error of a request whose head takes too long.
 var errHeadLate = &http1.Error{Status: 408, Reason: "the request head did not arrive in time"}
 
+// Began returns when the first byte of the current request was read or, between requests, when
+// the last answer was written.
+func (s *Session) Began() time.Time {
+	if s.began.IsZero() {
+		return s.idleBy.Add(-s.env.Settings.IdleTimeout)
+	}
+	return s.began
+}
+
+// HandleShortage ends the session because the proxy is short of memory, if it has not ended. The
+// client has read all earlier answers. A request whose answer has not begun is answered; what
+// cannot be answered is reset.
+func (s *Session) HandleShortage(now time.Time) {
+	s.env.Begin()
+	switch {
+	case s.state == stateClosing:
+	case s.idle():
+		s.close(CloseDrained)
+	case s.state == stateExchanges && s.Idle():
+		s.HandleUnreadable(now, s.began, errShortage)
+	case s.state == stateTunnel || !s.Exchange.HandleShortage(now):
+		s.HandleClosed(now)
+		s.closing = CloseAbort
+	}
+}
+
+// errShortage is the error of a request whose head is not complete when memory is short.
+var errShortage = &http1.Error{Status: 408, Reason: exchange.ShortOfMemory + ", and the request head had not arrived"}
+
 // HandleClosed handles the disconnect of the client.
 func (s *Session) HandleClosed(time.Time) {
 	if s.state == stateTunnel && s.clientEnded {

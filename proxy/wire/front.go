@@ -100,7 +100,7 @@ type Front struct {
 	running    context.Context // ends when Drain has drained
 	stop       context.CancelFunc
 	began      time.Time
-	memory     budget.Memory
+	memory     *budget.Memory
 	claims     claimsWarning
 	looped     atomic.Int64 // requests that have passed this proxy before, since housekeeping looked
 	seed       maphash.Seed // of the hashes by which waiting clients are distinguished
@@ -119,7 +119,8 @@ func Start(cfg Config) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{Tally: tally.New(cfg.Policy, cfg.Log), cfg: cfg, group: g, began: time.Now(), seed: maphash.MakeSeed(),
-		memory: budget.Memory{Budget: cfg.MemoryBudget}, lines: upstream.NewLines(len(g.Loops()))}
+		lines: upstream.NewLines(len(g.Loops()))}
+	f.memory = f.newMemory()
 	f.running, f.stop = context.WithCancel(context.Background())
 	for i, l := range g.Loops() {
 		f.sides = append(f.sides, newSide(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
@@ -273,7 +274,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.lane = lane.On(f.cfg.Store, l)
 	s.tally = f.Tally.NewShard(s.lane.Ask)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
-		Sheds: s.sheds != nil, Overloaded: &f.memory.Shedding, Refused: s.refused, Random: s.refusals.Random()}}
+		Sheds: s.sheds != nil, Overloaded: f.memory.Refuses, Refused: s.refused, Random: s.refusals.Random()}}
 	s.setDeferring()
 	if w := f.cfg.Access.Writer; w != nil {
 		s.access = &accessSide{Access: &f.cfg.Access, ring: w.Ring(l.Index())}

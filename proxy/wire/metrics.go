@@ -24,7 +24,9 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", stats.AcceptErrors.Load)
 	set.Counter("ratelimiter_client_stalls_total", "connections closed because the client did not read its answers", stats.Stalled.Load)
 	set.Counter("ratelimiter_client_pauses_total", "times that reading from a client was paused", stats.Paused.Load)
-	set.Counter("ratelimiter_memory_sheds_total", "requests shed because the memory budget was exceeded", f.memory.Sheds.Load)
+	set.Counter("ratelimiter_memory_sheds_total", "times that the memory budget was exceeded and all requests were refused", f.memory.Sheds.Load)
+	set.Counter("ratelimiter_memory_client_sheds_total", "requests and connections ended near the memory budget because their client held most", f.memory.ClientSheds.Load)
+	set.Counter("ratelimiter_memory_client_refusals_total", "requests refused near the memory budget because their client held most", f.memory.ClientRefusals.Load)
 	set.Counter("ratelimiter_own_refused_total", "requests to the proxy's own endpoints answered 503: too many wait for an answer, of all clients or of theirs", f.desk.Refused)
 	set.Counter("ratelimiter_panics_total", "connections closed because of a bug in the proxy", stats.Panics.Load)
 }

@@ -3,6 +3,8 @@ package sessiontest
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
+	"slices"
 	"time"
 
 	"weir/internal/http1"
@@ -81,7 +83,7 @@ func newWorld(seed uint64) *world {
 		RequestsMax: r.IntN(4), AgeMax: time.Duration(r.IntN(2)) * 500 * time.Millisecond,
 	}
 	w.env = session.Env{Settings: &w.settings, Env: exchange.Env{Policy: func() *decide.Policy { return w.policy }, Ask: w.ask, Defers: true,
-		Overloaded: &w.short, Refused: w.refused}}
+		Overloaded: func(netip.Addr) bool { return w.short }, Refused: w.refused}}
 	table, err := simredis.New(simredis.Config{Stripes: 1})
 	if err != nil {
 		panic(err)
@@ -145,10 +147,22 @@ func (w *world) change() {
 		some.Value.refuses = true
 		w.soon(func() { some.Value.refuses = false })
 	case n == 6:
-		w.short.Store(w.odds(0.3))
-		w.soon(func() { w.short.Store(false) })
+		w.short = w.odds(0.3)
+		w.shortage()
+		w.soon(func() { w.short = false })
 	default:
 		w.drain()
+	}
+}
+
+// shortage ends some sessions because memory is short.
+func (w *world) shortage() {
+	for _, f := range slices.Clone(w.fronts) {
+		if !f.away && w.odds(0.2) {
+			f.log.Note(w.Now, "shortage", 0, "")
+			f.s.HandleShortage(w.Now)
+			f.apply()
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"weir/internal/http1"
@@ -61,8 +60,8 @@ type world struct {
 	fronts   []*front                    // of open connections
 	requests map[uint64]*request
 	draining bool
-	short    atomic.Bool // memory is short
-	quiet    bool        // no new faults, no new callers
+	short    bool // memory is short
+	quiet    bool // no new faults, no new callers
 	refusal  []byte
 	pattern  []byte
 	tally    Tally
@@ -92,7 +91,7 @@ func (w *world) play(events int) {
 		w.step()
 	}
 	w.quiet = true
-	w.short.Store(false)
+	w.short = false
 	rest := w.Now.Add(quietMax)
 	for w.Events() > 0 && w.err == nil && w.Now.Before(rest) {
 		w.step()

@@ -1,0 +1,140 @@
+package wire
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"weir/internal/loop"
+	"weir/internal/share"
+	"weir/proxy/budget"
+)
+
+// What a connection of a client takes besides its buffers, in bytes: about the size of its
+// values, and with TLS the buffers and goroutines of the encryption.
+const (
+	plainBytes  = 4 << 10
+	secureBytes = 64 << 10
+)
+
+// newMemory returns the memory budget. Only near it do loops count what each client holds.
+func (f *Front) newMemory() *budget.Memory {
+	return &budget.Memory{Budget: f.cfg.MemoryBudget, Held: f.held, Shed: f.shedClients, Log: f.cfg.Log}
+}
+
+// held returns how many bytes each client holds on all loops.
+func (f *Front) held() *share.Held {
+	sum := new(share.Held)
+	for _, held := range gather(f.sides, func(s *side, _ time.Time) *share.Held { return s.held() }) {
+		for c, n := range held.All() {
+			sum.Add(c, n)
+		}
+	}
+	return sum
+}
+
+// held returns how many bytes each client holds on the loop.
+func (s *side) held() *share.Held {
+	held := new(share.Held)
+	s.clients(func(c *client) { held.Add(c.shares(), c.bytes()+c.baseBytes()) })
+	return held
+}
+
+// clients calls f for every client connection of the loop.
+func (s *side) clients(f func(c *client)) {
+	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
+		if c, ok := h.(*client); ok {
+			f(c)
+		}
+	})
+}
+
+// shares returns the client that what the connection holds is counted for: the client of its
+// request, or the peer until the head of that is complete.
+func (c *client) shares() share.Client { return share.Of(c.s.ClientAddr()) }
+
+// bytes returns the size of the buffers of the connection, and of those of the connection to
+// the target that it uses.
+func (c *client) bytes() int64 {
+	n := c.s.Memory() + c.conn.Buffered()
+	for _, u := range [...]*upstreamConn{c.upstream, c.own} {
+		if u != nil {
+			n += u.conn.Buffered()
+		}
+	}
+	return n
+}
+
+// baseBytes returns the size of the connection without buffers. The connections of a trusted
+// proxy belong to no client between requests.
+func (c *client) baseBytes() int64 {
+	switch {
+	case c.s.Trusted:
+		return 0
+	case c.conn.Secure():
+		return secureBytes
+	}
+	return plainBytes
+}
+
+// A heldConn is a connection of a client to be shed, with its weight: buffered bytes times
+// seconds.
+type heldConn struct {
+	c      *client
+	bytes  int64
+	weight float64
+	began  time.Time
+}
+
+// shedClients ends requests and connections of the clients in keep until each holds at most that
+// part of what it holds now. It returns how many it has ended.
+func (f *Front) shedClients(keep map[share.Client]float64) (ended int) {
+	for _, n := range gather(f.sides, func(s *side, now time.Time) int { return s.shedClients(now, keep) }) {
+		ended += n
+	}
+	return ended
+}
+
+// shedClients does so on one loop.
+func (s *side) shedClients(now time.Time, keep map[share.Client]float64) (ended int) {
+	of := make(map[share.Client][]heldConn, len(keep))
+	s.clients(func(c *client) {
+		by := c.shares()
+		if _, ok := keep[by]; !ok {
+			return
+		}
+		buffered, began := c.bytes(), c.s.Began()
+		of[by] = append(of[by], heldConn{c, buffered + c.baseBytes(), float64(buffered) * now.Sub(began).Seconds(), began})
+	})
+	for by, list := range of {
+		ended += shedHoldings(now, list, keep[by])
+	}
+	return ended
+}
+
+// shedHoldings ends what holds most for longest, until at most a part of all is left.
+func shedHoldings(now time.Time, list []heldConn, part float64) (ended int) {
+	slices.SortFunc(list, func(a, b heldConn) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), a.began.Compare(b.began))
+	})
+	held := int64(0)
+	for i := range list {
+		held += list[i].bytes
+	}
+	for most := int64(part * float64(held)); held > most && ended < len(list); ended++ {
+		h := &list[ended]
+		held -= h.bytes
+		h.c.shedHeld(now)
+	}
+	return ended
+}
+
+// shedHeld ends the connection. A client that does not read what it was sent gets no answer.
+func (c *client) shedHeld(now time.Time) {
+	if c.conn.Unsent() > 0 {
+		c.conn.Abort()
+		return
+	}
+	c.s.HandleShortage(now)
+	c.apply(now)
+}

@@ -1,0 +1,138 @@
+package wire
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"weir/internal/share"
+	"weir/internal/testkit"
+	"weir/proxy/budget"
+)
+
+// drippedBytes is what each dripping upload has sent of its body.
+const drippedBytes = 200 << 10
+
+// drip sends the head and most of the body of an upload.
+func (r *rig) drip(ip string, fields string) *testkit.Conn {
+	conn := r.dialFrom(ip)
+	conn.Send(fmt.Sprintf("PUT /upload HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", fields, drippedBytes+1, strings.Repeat("a", drippedBytes)))
+	return conn
+}
+
+// holds returns how many bytes a client holds at the proxy.
+func (r *rig) holds(ip string) int64 { return r.Front.held().By(share.Of(netip.MustParseAddr(ip))) }
+
+// Everything that the requests of a client take is counted for that client, in whatever state
+// they are, until it is given back: unfinished heads, bodies, and answers that it does not read.
+// Behind a trusted proxy, its client counts from the end of the head on.
+func TestMemoryIsCountedForItsClient(t *testing.T) {
+	const some = 8 << 10
+	g := newBarrier()
+	for _, test := range []struct {
+		name, sent, client string
+		least              int64
+	}{
+		{"an idle connection", "", "127.0.0.2", plainBytes},
+		{"an unfinished head", "GET / HTTP/1.1\r\nHost: x\r\nX-Pad: " + strings.Repeat("a", some), "127.0.0.2", some},
+		{"a body", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", some), "127.0.0.2", some},
+		{"a request at the target", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 8192\r\n\r\n" + strings.Repeat("a", some), "127.0.0.2", some},
+		{"an unfinished head of a trusted proxy", "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nX-Pad: " + strings.Repeat("a", some), "127.0.0.3", some},
+		{"a body behind a trusted proxy", "PUT / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", some), "192.0.2.1", some},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := start(t, newTarget(t, g.script).url(), "TRUSTED_PROXIES", "127.0.0.3/32")
+			from := test.client
+			if strings.Contains(test.name, "trusted") {
+				from = "127.0.0.3"
+			}
+			conn := r.dialFrom(from)
+			conn.Send(test.sent)
+			r.until("it is counted", func() bool { return r.holds(test.client) >= test.least })
+			if n := r.Front.held().Total() - r.holds(test.client); n != 0 {
+				t.Errorf("%d bytes are counted for others", n)
+			}
+			conn.Reset()
+			r.until("nothing is", func() bool { return r.Front.held().Total() == 0 })
+		})
+	}
+}
+
+// A client that does not read an answer holds it, and is cut off; one that reads is not.
+func TestMemoryOfUnreadAnswers(t *testing.T) {
+	body := strings.Repeat("a", 24<<20) // more than the sockets take
+	r := start(t, newService(t, func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		io.WriteString(w, body)
+	}), "BODY_BUFFER_BYTES", "32MiB")
+	reads, unread := r.dial(), r.dialFrom("127.0.0.2")
+	unread.Send(get)
+	r.until("the answer is held", func() bool {
+		return r.holds("127.0.0.2") > 1<<20 && r.samples()["ratelimiter_upstream_in_flight"] == 0
+	})
+	if ended := r.Front.shedClients(map[share.Client]float64{share.Of(netip.MustParseAddr("127.0.0.2")): 0}); ended != 1 {
+		t.Errorf("%d were ended, want 1", ended)
+	}
+	r.until("nothing is held", func() bool { return r.holds("127.0.0.2") == 0 })
+	if n, err := io.Copy(io.Discard, unread.In); err == nil || n >= int64(len(body)) {
+		t.Errorf("the client reads %d bytes and %v, want a reset before %d", n, err, len(body))
+	}
+	reads.Ask(get, 200)
+}
+
+// withBudget starts a proxy that has room for about n dripping uploads.
+func withBudget(t *testing.T, n int, env ...string) *rig {
+	runtime.GC()
+	most := (budget.InUse() + int64(n)*drippedBytes) * 5 / 4
+	return startWith(t, func(c *Config) { c.MemoryBudget = most }, newTarget(t, echoes).url(), append(env, "BODY_BUFFER_BYTES", "1MiB", "BODY_MIN_RATE", "0")...)
+}
+
+// While one client fills the memory with uploads that do not end, others are served: only the
+// requests of that client are ended.
+func TestMemoryShareOfOneClient(t *testing.T) {
+	for _, test := range []struct {
+		name, from, fields string
+		env                []string
+	}{
+		{"its address", "127.0.0.2", "", nil},
+		{"behind a trusted proxy", "127.0.0.3", "X-Forwarded-For: 192.0.2.1\r\n", []string{"TRUSTED_PROXIES", "127.0.0.3/32"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := withBudget(t, 200, test.env...)
+			neighbour, slow := r.dial(), r.drip("127.0.0.1", "")
+			var ended atomic.Int64
+			for range 500 {
+				conn := r.drip(test.from, test.fields)
+				go func() {
+					if res, err := http.ReadResponse(conn.In, nil); err == nil && res.StatusCode == http.StatusServiceUnavailable {
+						ended.Add(1)
+					}
+				}()
+				neighbour.Ask(get, 200)
+			}
+			r.until("uploads are ended", func() bool { return ended.Load() > 100 })
+			for range 100 {
+				neighbour.Ask(get, 200)
+			}
+			slow.Send("b")
+			slow.Status(200)
+			if n := r.samples()["ratelimiter_memory_sheds_total"]; n != 0 {
+				t.Errorf("everybody was shed %v times", n)
+			}
+			samples := r.samples()
+			shed, refused := samples["ratelimiter_memory_client_sheds_total"], samples["ratelimiter_memory_client_refusals_total"]
+			if shed == 0 || shed+refused < 100 {
+				t.Errorf("%v were ended and %v refused of the client that holds most", shed, refused)
+			}
+			if warned := strings.Count(r.log.String(), "Memory is near the budget"); warned != 1 {
+				t.Errorf("%d warnings, want 1:\n%s", warned, r.log.String())
+			}
+		})
+	}
+}
