@@ -1,5 +1,5 @@
-// Package admit bounds how many connections are accepted: per client, and in total by the
-// available descriptors.
+// Package admit bounds how many connections are accepted: per client, in total by the available
+// descriptors, and so that one client cannot take all.
 package admit
 
 import (
@@ -20,55 +20,69 @@ const (
 	descriptorReserve = 128
 )
 
-// Addresses counts the connections of each client address. Addresses without connections
-// have no entry, so there are at most as many entries as connections.
+// Clients counts the connections of each client.
 //
-// Safe for concurrent use: mu guards counts, Most does not change.
-type Addresses struct {
-	Most   int // maximum connections of one client; 0: no limit, and nothing is counted
-	mu     sync.Mutex
-	counts map[share.Client]int
+// Safe for concurrent use: mu guards held, the rest does not change.
+type Clients struct {
+	Most int // maximum connections of one client; 0: no limit
+	// Shares reports whether a peer is a client among others, which may not take all
+	// connections; nil: no peer is.
+	Shares func(peer netip.Addr) bool
+
+	mu   sync.Mutex
+	held share.Held
 }
 
-// Enter counts a connection, and reports whether it is within the limit.
-func (a *Addresses) Enter(addr netip.Addr) bool {
-	if a.Most <= 0 || !addr.IsValid() {
-		return true
+// A Refusal is why a connection is not accepted.
+type Refusal uint8
+
+const (
+	Accepted Refusal = iota
+	ByMost           // its client has Most connections
+	ByShare          // its client has its share, and few connections are left
+)
+
+// Enter counts a connection of a peer, unless that is refused. all is the bound on the
+// connections of all clients.
+func (a *Clients) Enter(peer netip.Addr, all int64) Refusal {
+	if !peer.IsValid() {
+		return Accepted
 	}
-	client := share.Of(addr)
+	client := share.Of(peer)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.counts[client] >= a.Most {
-		return false
+	switch {
+	case a.Most > 0 && a.held.By(client) >= int64(a.Most):
+		return ByMost
+	case a.Shares != nil && a.Shares(peer) && !a.held.AdmitsUntilShort(client, 1, all):
+		return ByShare
 	}
-	if a.counts == nil {
-		a.counts = make(map[share.Client]int)
-	}
-	a.counts[client]++
-	return true
+	a.held.Add(client, 1)
+	return Accepted
 }
 
-// Leave undoes a successful Enter.
-func (a *Addresses) Leave(addr netip.Addr) {
-	if a.Most <= 0 || !addr.IsValid() {
+// Leave undoes an Enter that accepted.
+func (a *Clients) Leave(peer netip.Addr) {
+	if !peer.IsValid() {
 		return
 	}
-	client := share.Of(addr)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.counts[client]--; a.counts[client] <= 0 {
-		delete(a.counts, client)
-	}
+	a.held.Add(share.Of(peer), -1)
 }
 
 // Counted returns the number of clients with connections, and of their connections.
-func (a *Addresses) Counted() (clients, connections int) {
+func (a *Clients) Counted() (clients, connections int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, n := range a.counts {
-		connections += n
-	}
-	return len(a.counts), connections
+	return a.held.Clients(), int(a.held.Total())
+}
+
+// Greediest returns the client with the most connections, and how many it has.
+func (a *Clients) Greediest() (c share.Client, connections int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held.Greediest()
 }
 
 // Places bounds the accepted connections: by a setting, or by the available descriptors.

@@ -41,19 +41,8 @@ func TestPerAddressMax(t *testing.T) {
 	mustEcho(t, connectFrom(t, ln, "127.0.0.1"), "in the place of the first")
 }
 
-func TestPerAddressMaxOffCountsNothing(t *testing.T) {
-	g := start(t, Config{Loops: 1})
-	ln := listen(t, g, echo)
-	for range 20 {
-		mustEcho(t, connect(t, ln), "hello")
-	}
-	if n := remembered(g); n != 0 {
-		t.Errorf("%d addresses are remembered, want 0", n)
-	}
-}
-
 func remembered(g *Group) int {
-	clients, _ := g.addresses.Counted()
+	clients, _ := g.clients.Counted()
 	return clients
 }
 

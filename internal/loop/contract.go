@@ -42,6 +42,10 @@ type Config struct {
 	// IPv6; further ones are closed immediately and counted. 0: no bound, since one load
 	// balancer may carry all clients.
 	PerAddressMax int
+	// Shares reports whether a peer is a client among others. Such a client is refused when it
+	// has most of ConnectionsMax and few are left, so that others find room. A peer that
+	// carries many clients is not one. Default: no peer is.
+	Shares func(peer netip.Addr) bool
 	// HandshakeTimeout bounds the TLS handshake of an accepted connection. Default 10 s.
 	HandshakeTimeout time.Duration
 	// Plain returns the answer to a client that does not send TLS to a Listener with TLS,

@@ -17,6 +17,7 @@ import (
 
 	"weir/internal/admit"
 	"weir/internal/pump"
+	"weir/internal/share"
 )
 
 // writeStallDefault is the default of Config.WriteStall.
@@ -36,11 +37,11 @@ type Group struct {
 	clock  *clock
 	dialer *dialer
 
-	places    admit.Places
-	addresses admit.Addresses
-	pumps     pump.Set
-	stats     Stats
-	stopped   atomic.Bool
+	places  admit.Places
+	clients admit.Clients
+	pumps   pump.Set
+	stats   Stats
+	stopped atomic.Bool
 }
 
 // Stats has counts since Start.
@@ -51,6 +52,7 @@ type Stats struct {
 	Accepted        atomic.Uint64 // connections accepted
 	Refused         atomic.Uint64 // connections refused because of ConnectionsMax or missing descriptors
 	RefusedAddress  atomic.Uint64 // connections refused because of PerAddressMax
+	RefusedShare    atomic.Uint64 // connections refused because their client has its share of ConnectionsMax
 	AcceptErrors    atomic.Uint64 // failures of accept(2), mostly for lack of descriptors
 	HandshakeErrors atomic.Uint64 // accepted connections closed because TLS failed or took too long
 	Panics          atomic.Uint64 // panics of Handlers
@@ -63,7 +65,7 @@ func Start(cfg Config) (*Group, error) {
 	cfg = withDefaults(cfg)
 	g := &Group{cfg: cfg}
 	g.places.Begin(cfg.ConnectionsMax)
-	g.addresses.Most = cfg.PerAddressMax
+	g.clients.Most, g.clients.Shares = cfg.PerAddressMax, cfg.Shares
 	g.pumps.WriteStall = cfg.WriteStall
 	g.dialer = newDialer(cfg.DialsMax, cfg.Sources)
 	for i := range cfg.Loops {
@@ -144,6 +146,9 @@ func (g *Group) Loops() []*Loop { return g.loops }
 
 // Stats returns the counts, which continue to change.
 func (g *Group) Stats() *Stats { return &g.stats }
+
+// Greediest returns the client with the most accepted connections, and how many it has.
+func (g *Group) Greediest() (c share.Client, connections int64) { return g.clients.Greediest() }
 
 // Emptied waits until no accepted connection is open, at most for the given time or until ctx
 // ends, and returns how many are left. It must not be called on a loop.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/admit"
 )
 
 const (
@@ -180,25 +182,28 @@ func addrPortOf(addr net.Addr) netip.AddrPort {
 
 // admit counts a connection from addr, and reports whether it is within the bounds.
 func (g *Group) admit(addr netip.Addr) bool {
-	if g.stats.Open.Add(1) > g.places.Most() {
-		g.stats.Open.Add(-1)
-		g.stats.Refused.Add(1)
-		return false
+	most, refused := g.places.Most(), &g.stats.Refused
+	if g.stats.Open.Add(1) <= most {
+		switch g.clients.Enter(addr, most) {
+		case admit.Accepted:
+			g.stats.Accepted.Add(1)
+			return true
+		case admit.ByMost:
+			refused = &g.stats.RefusedAddress
+		case admit.ByShare:
+			refused = &g.stats.RefusedShare
+		}
 	}
-	if !g.addresses.Enter(addr) {
-		g.stats.Open.Add(-1)
-		g.stats.RefusedAddress.Add(1)
-		return false
-	}
-	g.stats.Accepted.Add(1)
-	return true
+	g.stats.Open.Add(-1)
+	refused.Add(1)
+	return false
 }
 
 // leave undoes admit for c. It is called when the socket to the client is closed; for a TLS
 // connection that is after the end of the Conn. The Group's count falls last, so the place is
 // free then.
 func (g *Group) leave(c *Conn) {
-	g.addresses.Leave(c.remote.Addr())
+	g.clients.Leave(c.remote.Addr())
 	c.loop.open.Add(-1)
 	g.stats.Open.Add(-1)
 }

@@ -85,7 +85,7 @@ func newSimWorld(seed uint64) *simWorld {
 	w := &simWorld{Rand: rand.New(rand.NewPCG(seed, 1)), files: make(map[int]*simSocket), polled: make(map[int]*simConn)}
 	w.g = &Group{cfg: withDefaults(Config{Loops: 1, InboundMax: 4 << 10, OutboundMax: 4 << 10})}
 	w.g.places.Begin(1000)
-	w.g.addresses.Most = 1000
+	w.g.clients.Most = 1000
 	w.l = newLoop(w.g, 0)
 	w.l.kernel, w.l.el, w.l.epoch = w, simEngine{w: w}, time.Now()
 	w.g.loops = []*Loop{w.l}
@@ -205,7 +205,7 @@ func (w *simWorld) check() {
 			open++
 		}
 	}
-	_, counted := w.g.addresses.Counted()
+	_, counted := w.g.clients.Counted()
 	if got := w.g.stats.Open.Load(); got != open || w.l.open.Load() != open || int64(counted) != open {
 		w.failed(nil, "%d accepted connections are open, counted are %d, %d on the loop, %d by address", open, got, w.l.open.Load(), counted)
 	}

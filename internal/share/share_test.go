@@ -92,6 +92,45 @@ func TestAdmitsBounds(t *testing.T) {
 	}
 }
 
+// One client gets seven eighths of a capacity, rounded, and others find room beside it; below
+// four it gets all. Clients that come together share what they take.
+func TestAdmitsUntilShort(t *testing.T) {
+	for capacity, want := range map[int64]int64{0: 0, 1: 1, 3: 3, 4: 3, 8: 7, 11: 10, 12: 10, 100: 87, 1024: 896} {
+		var h Held
+		for h.AdmitsUntilShort(client(1), 1, capacity) {
+			h.Add(client(1), 1)
+		}
+		if h.Total() != want {
+			t.Errorf("one client gets %d of %d, want %d", h.Total(), capacity, want)
+		}
+		for i := range capacity - want {
+			if c := client(byte(2 + i)); !h.AdmitsUntilShort(c, 1, capacity) {
+				t.Errorf("of %d one that holds nothing gets none of the last %d", capacity, capacity-h.Total())
+			} else {
+				h.Add(c, 1)
+			}
+		}
+		if h.AdmitsUntilShort(client(200), 1, capacity) {
+			t.Errorf("more than %d are admitted", capacity)
+		}
+	}
+	var h Held
+	for again := true; again; {
+		again = false
+		for i := range 3 {
+			if c := client(byte(i)); h.AdmitsUntilShort(c, 1, 800) {
+				h.Add(c, 1)
+				again = true
+			}
+		}
+	}
+	for i := range 3 {
+		if got := h.By(client(byte(i))); got < 233 || got > 267 {
+			t.Errorf("one of three gets %d of 800, want a third of seven eighths, or of all", got)
+		}
+	}
+}
+
 // What is held is the sum of what was added, and clients without anything are forgotten.
 func TestHeldSums(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

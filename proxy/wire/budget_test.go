@@ -2,7 +2,9 @@ package wire
 
 import (
 	"fmt"
+	"net/http"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"weir/internal/testkit"
@@ -74,6 +76,43 @@ func TestConnectionsPerAddress(t *testing.T) {
 	in[0].Close()
 	r.until("there is room", func() bool { return r.samples()["ratelimiter_client_connections"] == 7 })
 	r.dialFrom("127.0.0.2").Ask(get, 200)
+}
+
+// One client cannot take all connections: what it leaves is for others, whatever else it tries. A
+// trusted proxy, which carries many clients, may take all.
+func TestConnectionsShareOfOneClient(t *testing.T) {
+	const most, left = 40, 5
+	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS", strconv.Itoa(most), "TRUSTED_PROXIES", "127.0.0.9/32")
+	take := func(ip string, tries int) (in []*testkit.Conn) {
+		for range tries {
+			conn := r.dialFrom(ip)
+			conn.Send(get)
+			if _, err := http.ReadResponse(conn.In, nil); err == nil {
+				in = append(in, conn)
+			}
+		}
+		return in
+	}
+	attack := take("127.0.0.2", 2*most)
+	if len(attack) != most-left {
+		t.Errorf("one client has %d connections of %d, want %d", len(attack), most, most-left)
+	}
+	for i := range left - 1 {
+		if n := len(take(fmt.Sprintf("127.0.0.%d", 3+i), 1)); n != 1 {
+			t.Errorf("client %d finds no room", i+1)
+		}
+	}
+	r.samplesAre("ratelimiter_client_connections_refused_share_total", most+left, "ratelimiter_client_connections_refused_total", 0)
+	if n := r.log.Count("Connections were refused"); n != 1 {
+		r.until("a warning", func() bool { return r.log.Count("Connections were refused") == 1 })
+	}
+	for _, conn := range attack {
+		conn.Close()
+	}
+	r.until("they are gone", func() bool { return r.samples()["ratelimiter_client_connections"] == left-1 })
+	if n := len(take("127.0.0.9", 2*most)); n != most-left+1 {
+		t.Errorf("a trusted proxy has %d connections, want all %d that are left", n, most-left+1)
+	}
 }
 
 // Clients that connect and leave, or are one too many, cost the others nothing.

@@ -114,6 +114,7 @@ func (f *Front) micros(now time.Time) int64 { return now.Sub(f.began).Microsecon
 // Start accepts on the sockets and serves until Drain.
 func Start(cfg Config) (*Front, error) {
 	cfg.Loop.Plain = refusal.Plain
+	cfg.Loop.Shares = func(peer netip.Addr) bool { return !cfg.Session.Trusts(peer) }
 	g, err := loop.Start(cfg.Loop)
 	if err != nil {
 		return nil, err
@@ -188,9 +189,11 @@ func (f *Front) housekeeping() {
 	var slow gates.Watch
 	var targets roster.Watch
 	var wrong complaints
+	var connections connectionsWatch
 	every.Pause(f.running.Done(), time.Second, func(now time.Time) {
 		rules.Keep(now)
 		f.claims.warn(now, f.cfg.Log)
+		connections.look(now, f.group, f.cfg.Log)
 		targets.Look(now, f.Targets)
 		slow.Look(now, f.Gates)
 		wrong.look(now, f)

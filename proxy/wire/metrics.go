@@ -20,6 +20,7 @@ func (f *Front) Register(set *metric.Set) {
 	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(stats.Open.Load()) })
 	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open", stats.Refused.Load)
 	set.Counter("ratelimiter_client_connections_refused_address_total", "connections closed at once: too many are open from one address", stats.RefusedAddress.Load)
+	set.Counter("ratelimiter_client_connections_refused_share_total", "connections closed at once: few are left, and their client has its share", stats.RefusedShare.Load)
 	set.Counter("ratelimiter_client_handshake_errors_total", "connections closed because no TLS session came about", stats.HandshakeErrors.Load)
 	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", stats.AcceptErrors.Load)
 	set.Counter("ratelimiter_client_stalls_total", "connections closed because the client did not read its answers", stats.Stalled.Load)

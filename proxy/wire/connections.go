@@ -1,0 +1,32 @@
+package wire
+
+import (
+	"log/slog"
+	"time"
+
+	"weir/internal/every"
+	"weir/internal/loop"
+)
+
+// A connectionsWatch warns when connections are refused because one client has most of them. If
+// that is a proxy, TRUSTED_PROXIES should list it.
+//
+// Owned by the goroutine of housekeeping.
+type connectionsWatch struct {
+	refused uint64 // at the last look
+	log     every.Sparse
+}
+
+// look logs what was refused since the last call, at most once a minute.
+func (w *connectionsWatch) look(now time.Time, g *loop.Group, log *slog.Logger) {
+	refused := g.Stats().RefusedShare.Load()
+	if refused == w.refused {
+		return
+	}
+	if _, ok := w.log.Take(now, time.Minute); ok {
+		client, connections := g.Greediest()
+		log.Warn("Connections were refused because their client has most of MAX_CONNECTIONS: if it is a proxy, set TRUSTED_PROXIES",
+			"refused", refused-w.refused, "most", client, "connections", connections)
+		w.refused = refused
+	}
+}
