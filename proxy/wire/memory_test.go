@@ -42,7 +42,7 @@ func TestMemoryIsCountedForItsClient(t *testing.T) {
 		{"an idle connection", "", "127.0.0.2", plainBytes},
 		{"an unfinished head", "GET / HTTP/1.1\r\nHost: x\r\nX-Pad: " + strings.Repeat("a", some), "127.0.0.2", some},
 		{"a body", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", some), "127.0.0.2", some},
-		{"a request at the target", "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 8192\r\n\r\n" + strings.Repeat("a", some), "127.0.0.2", some},
+		{"a request at the target", "PUT /held HTTP/1.1\r\nHost: x\r\nContent-Length: 8192\r\n\r\n" + strings.Repeat("a", some), "127.0.0.2", some},
 		{"an unfinished head of a trusted proxy", "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nX-Pad: " + strings.Repeat("a", some), "127.0.0.3", some},
 		{"a body behind a trusted proxy", "PUT / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", some), "192.0.2.1", some},
 	} {
