@@ -56,11 +56,11 @@ func (h *Held) Admits(c Client, n, capacity int64) bool {
 }
 
 // AdmitsUntilShort is Admits for something that one client may use while others do not want it:
-// it admits everybody as long as an eighth of the capacity is left after that. What is left then
-// is for clients that hold less than it.
+// it admits everybody as long as an eighth of the capacity, rounded down, is left after that. What
+// is left then is for clients that hold less than it.
 func (h *Held) AdmitsUntilShort(c Client, n, capacity int64) bool {
 	left := capacity - h.total - n
-	return left >= 0 && left >= (capacity+4)/8 || h.Admits(c, n, capacity)
+	return left >= 0 && left >= capacity/8 || h.Admits(c, n, capacity)
 }
 
 // Greediest returns the client that holds most, and how much. It is the zero Client with 0 if

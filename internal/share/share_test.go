@@ -92,10 +92,10 @@ func TestAdmitsBounds(t *testing.T) {
 	}
 }
 
-// One client gets seven eighths of a capacity, rounded, and others find room beside it; below
-// four it gets all. Clients that come together share what they take.
+// One client gets seven eighths of a capacity, rounded up, and others find room beside it; below
+// eight it gets all. Clients that come together share what they take.
 func TestAdmitsUntilShort(t *testing.T) {
-	for capacity, want := range map[int64]int64{0: 0, 1: 1, 3: 3, 4: 3, 8: 7, 11: 10, 12: 10, 100: 87, 1024: 896} {
+	for capacity, want := range map[int64]int64{0: 0, 1: 1, 7: 7, 8: 7, 15: 14, 16: 14, 100: 88, 1024: 896} {
 		var h Held
 		for h.AdmitsUntilShort(client(1), 1, capacity) {
 			h.Add(client(1), 1)

@@ -3,7 +3,10 @@ package upstream
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
+
+	"weir/internal/share"
 )
 
 // TestHistories drives pools of all small sizes with random histories. The laws
@@ -162,6 +165,34 @@ func TestStreams(t *testing.T) {
 	}
 	if p.Streams() != 1 || !p.Stream(&w[2]) || p.Stream(&w[0]) {
 		t.Errorf("one place was given back: %d are taken", p.Streams())
+	}
+}
+
+// One client leaves places for streams to others, in whose name they are given back.
+func TestStreamsOfClients(t *testing.T) {
+	p := NewPool[int, int](20, 16, 4)
+	of := func(i byte) share.Client { return share.Of(netip.AddrFrom4([4]byte{10, 0, 0, i})) }
+	var all []*Waiter[int]
+	for i, want := range []int{14, 1, 1, 0} {
+		got := 0
+		for range 20 {
+			w := &Waiter[int]{Client: of(byte(i))}
+			if !p.Stream(w) {
+				break
+			}
+			got++
+			all = append(all, w)
+		}
+		if got != want {
+			t.Errorf("client %d gets %d of 16 places beside those before, want %d", i, got, want)
+		}
+	}
+	for _, w := range all {
+		w.Client = of(9) // of the next request
+		p.EndStream(w)
+	}
+	if p.Streams() != 0 {
+		t.Errorf("%d places are taken after all were given back", p.Streams())
 	}
 }
 

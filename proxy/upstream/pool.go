@@ -6,7 +6,11 @@
 // Each loop has its own pools, so that a request never changes threads.
 package upstream
 
-import "slices"
+import (
+	"slices"
+
+	"weir/internal/share"
+)
 
 // A Waiter waits in a line: for a connection in that of a Pool, or for a place at any
 // target in a Line.
@@ -15,10 +19,13 @@ import "slices"
 type Waiter[W any] struct {
 	// Value is the waiting client.
 	Value W
+	// Client is who the request counts for where all clients share something.
+	Client share.Client
 
 	next, prev *Waiter[W]
 	line       *fifo[W]
-	streams    bool // has a place for streams
+	streams    bool         // has a place for streams,
+	streamsFor share.Client // which counts for this client
 
 	key, rank uint8  // see For
 	placed    bool   // has a place that its Line counts,
@@ -69,8 +76,8 @@ type Pool[C comparable, W any] struct {
 
 	idle    []C
 	busy    int
-	streams int // places taken by connections used for long
-	leaving []C // to be closed, not lost yet
+	streams share.Held // places taken by connections used for long
+	leaving []C        // to be closed, not lost yet
 	retired bool
 	dialing int
 	line    fifo[W] // wait for any connection
@@ -121,18 +128,18 @@ func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
 }
 
 // Short returns how many requests in flight are not streams.
-func (p *Pool[C, W]) Short() int { return p.InFlight() - p.streams }
+func (p *Pool[C, W]) Short() int { return p.InFlight() - p.Streams() }
 
 // Waiting returns how many wait for a connection.
 func (p *Pool[C, W]) Waiting() int { return p.line.count + p.fresh.count }
 
 // Stream takes a place for w among the connections that are held for long, as by tunnels
 // and streams, so that others remain for short exchanges. It returns false if all places
-// are taken. w keeps the place until EndStream.
+// are taken, or those of w's client. w keeps the place until EndStream.
 func (p *Pool[C, W]) Stream(w *Waiter[W]) bool {
-	if !w.streams && p.streams < p.streamsMax {
-		w.streams = true
-		p.streams++
+	if !w.streams && p.streams.AdmitsUntilShort(w.Client, 1, int64(p.streamsMax)) {
+		w.streams, w.streamsFor = true, w.Client
+		p.streams.Add(w.Client, 1)
 	}
 	return w.streams
 }
@@ -141,7 +148,7 @@ func (p *Pool[C, W]) Stream(w *Waiter[W]) bool {
 func (p *Pool[C, W]) EndStream(w *Waiter[W]) {
 	if w.streams {
 		w.streams = false
-		p.streams--
+		p.streams.Add(w.streamsFor, -1)
 	}
 }
 
@@ -268,7 +275,7 @@ func (p *Pool[C, W]) Busy() int       { return p.busy }
 func (p *Pool[C, W]) Connecting() int { return p.dialing }
 
 // Streams returns how many places for streams are taken.
-func (p *Pool[C, W]) Streams() int { return p.streams }
+func (p *Pool[C, W]) Streams() int { return int(p.streams.Total()) }
 
 // InFlight returns how many requests are at the target or wait for a connection.
 func (p *Pool[C, W]) InFlight() int { return p.busy + p.Waiting() }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -254,6 +253,7 @@ func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 		return
 	case exchange.AcquireAny:
 		c.tried, c.answer.Full, c.waited, c.paced = upstream.Tried{}, false, 0, long || c.own != nil
+		c.wait.Client = c.shares()
 		if c.serveOwn(now) {
 			return
 		}
@@ -331,51 +331,6 @@ func (c *client) choose(now time.Time) bool {
 	}
 	c.mark = c.at.Mark()
 	return true
-}
-
-// leave leaves the target without a verdict about its health.
-func (c *client) leave() {
-	if c.at != nil {
-		if c.upstream == nil {
-			now := c.side.loop.Now()
-			c.at.Value.over(now, &c.wait)
-			c.at.Value.note(now)
-		}
-		c.at.Abandoned(c.mark)
-		c.at = nil
-	}
-}
-
-// learn records the outcome of a finished exchange for its target.
-func (c *client) learn(now time.Time, o *exchange.Outcome) {
-	if c.at == nil {
-		return
-	}
-	if c.wait.Waiting() {
-		c.cancel(now)
-		return
-	}
-	if !c.paced {
-		c.at.Value.learnt(now, c, o)
-	}
-	if o.Garbled != nil {
-		c.at.Value.noteGarbled(o.Garbled)
-	}
-	status := o.Status
-	switch {
-	case o.Sent.IsZero() || o.Fault == exchange.FaultUnstreamed, // the target is not to blame
-		o.Fault == exchange.FaultNone && (!o.Relayed || o.Status == 0): // it has not answered
-		c.leave()
-		return
-	case o.Fault == exchange.FaultTimeout:
-		status = http.StatusGatewayTimeout
-	case o.Fault != exchange.FaultNone:
-		status = http.StatusBadGateway
-	case c.at.Value.side.front.cfg.Gate.Mode == gate.On:
-		status = c.at.Value.gate.Severity(status)
-	}
-	c.at.Value.answered(now, c.mark, status, o.Fault)
-	c.at = nil
 }
 
 // serve passes a connection to the target to the session.

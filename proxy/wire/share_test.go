@@ -47,6 +47,44 @@ func holder(c *targetConn) {
 	}
 }
 
+// One client cannot take all places for tunnels and streams: what it leaves is for others.
+func TestStreamsShareOfOneClient(t *testing.T) {
+	for _, test := range holders {
+		t.Run(test.name, func(t *testing.T) {
+			r := start(t, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "20", "TARGET_STREAM_SHARE", "0.8",
+				"BODY_BUFFER_BYTES", "1KiB", "TRUSTED_PROXIES", "127.0.0.9/32")
+			const most, left = 16, 2
+			taken := 0
+			take := func(ip, field string) {
+				conn := r.dialFrom(ip)
+				conn.Send(strings.Replace(test.asked, "\r\n\r\n", "\r\n"+field+"\r\n", 1))
+				test.begin(conn)
+				taken++
+				r.until("it has a place", func() bool { return r.samples()["ratelimiter_upstream_streams"] == float64(taken) })
+			}
+			for range most - left {
+				take("127.0.0.2", "")
+			}
+			more := r.dialFrom("127.0.0.2")
+			more.Send(test.asked)
+			if test.name == "uploads" {
+				reads(more, "HTTP/1.1 100 ")
+				more.In.Discard(len("HTTP/1.1 100 Continue\r\n\r\n"))
+			}
+			status, kind := 503, "streams"
+			if strings.Contains(test.name, "answers") { // the target has executed the request
+				status, kind = 502, "unstreamed"
+			}
+			if _, body := more.Status(status); !strings.Contains(body, "that may carry") {
+				t.Errorf("one more of the client is answered %q", body)
+			}
+			take("127.0.0.9", "X-Forwarded-For: 192.0.2.1\r\n")
+			take("127.0.0.9", "X-Forwarded-For: 192.0.2.2\r\n")
+			r.samplesAre(`ratelimiter_upstream_errors_total{kind="`+kind+`"}`, 1, "ratelimiter_upstream_streams", most)
+		})
+	}
+}
+
 // Tunnels and streams take a share of the connections to a target, and are
 // refused beyond it; the rest stays for short exchanges. What ends gives its
 // place back.
