@@ -93,7 +93,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "maximum number of keys in the simulated Redis")
 	s.Int(&c.loop.Loops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit (rounded up, at least 2)")
 	s.Int(&c.loop.ConnectionsMax, "MAX_CONNECTIONS", 0, 0, 1<<24, "maximum number of client connections; one client leaves an eighth for others, unless it is in TRUSTED_PROXIES; 0: half of RLIMIT_NOFILE")
-	s.Int(&c.TargetConnsMax, "TARGET_MAX_CONNECTIONS", 1024, 1, 1<<20, "maximum number of connections to each target")
+	s.Int(&c.TargetConnsMax, "TARGET_MAX_CONNECTIONS", 1024, 1, 1<<20, "maximum number of connections to each target, of which one client leaves an eighth for others")
 	s.Float(&c.StreamShare, "TARGET_STREAM_SHARE", 0.9, 0.01, 1, "share of TARGET_MAX_CONNECTIONS that tunnels, streamed bodies and authenticated connections (NTLM, Negotiate) may take, at least one, and of which one client leaves an eighth for others; beyond: 503")
 	s.Bytes(&c.headBytes, "HEAD_MAX_BYTES", 16<<10, 1<<10, 1<<20, "maximum size of a request's head without fields that proxies add (Via, X-Forwarded-For …); beyond: 431, or 414 for the request line")
 	s.Int(&d.Head.Fields, "FIELDS_MAX", 100, 1, 10000, "maximum number of field lines of a request, likewise; beyond: 431")

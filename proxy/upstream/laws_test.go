@@ -9,15 +9,15 @@ import (
 	"weir/internal/share"
 )
 
-// TestHistories drives pools of all small sizes with random histories. The laws
+// TestHistories drives pools of small sizes with random histories. The laws
 // are in world: counts agree with the books and never go below zero, there are
 // never more connections than allowed but for fresh ones, none of which stays
 // beyond the bound, waiters come first in, first out and each has exactly one
 // fate, idle connections go last in, first out, nobody waits without a dial
 // while there is room, and a retired pool serves who still comes and ends empty.
 func TestHistories(t *testing.T) {
-	for most := 1; most <= 4; most++ {
-		for waitMax := range 6 {
+	for _, most := range []int{1, 2, 3, 4, 9, 17} {
+		for _, waitMax := range []int{0, 1, 2, 3, 4, 5, 16} {
 			for seed := range uint64(12) {
 				name := fmt.Sprintf("most=%d waitMax=%d seed=%d", most, waitMax, seed)
 				t.Run(name, func(t *testing.T) {
@@ -59,6 +59,8 @@ func (w *world) step(fresh bool) {
 		w.lost(&w.idle, w.r.IntN(len(w.idle)))
 	case n < 14 && len(w.line) > 0:
 		w.cancel(&w.line, w.r.IntN(len(w.line)))
+	case n < 14 && len(w.behind) > 0:
+		w.cancel(&w.behind, w.r.IntN(len(w.behind)))
 	case n < 15 && len(w.fresh) > 0:
 		w.cancel(&w.fresh, w.r.IntN(len(w.fresh)))
 	case n >= 16 && len(w.leaving) > 0:
@@ -160,8 +162,8 @@ func TestStreams(t *testing.T) {
 		t.Errorf("who has a place asks again: %d are taken", p.Streams())
 	}
 	for range 2 {
-		p.EndStream(&w[0])
-		p.EndStream(&w[2])
+		p.End(&w[0])
+		p.End(&w[2])
 	}
 	if p.Streams() != 1 || !p.Stream(&w[2]) || p.Stream(&w[0]) {
 		t.Errorf("one place was given back: %d are taken", p.Streams())
@@ -176,7 +178,8 @@ func TestStreamsOfClients(t *testing.T) {
 	for i, want := range []int{14, 1, 1, 0} {
 		got := 0
 		for range 20 {
-			w := &Waiter[int]{Client: of(byte(i))}
+			w := new(Waiter[int])
+			w.Of(of(byte(i)), 0)
 			if !p.Stream(w) {
 				break
 			}
@@ -188,11 +191,72 @@ func TestStreamsOfClients(t *testing.T) {
 		}
 	}
 	for _, w := range all {
-		w.Client = of(9) // of the next request
-		p.EndStream(w)
+		w.Of(of(9), 0) // of the next request
+		p.End(w)
 	}
 	if p.Streams() != 0 {
 		t.Errorf("%d places are taken after all were given back", p.Streams())
+	}
+}
+
+// One client leaves an eighth of the connections, and of the places to wait, to others, however
+// many requests it sends. Another one gets a connection at once, and several as long as it has
+// fewer than are left.
+func TestOneClientLeavesConnections(t *testing.T) {
+	const most, waitMax = 16, 32
+	p, conns := NewPool[int, int](most, most, waitMax), 0
+	acquire := func(client uint64) (w *Waiter[int], g Grant) {
+		w = new(Waiter[int])
+		w.Of(share.Client{}, client)
+		if _, g = p.Acquire(w, false); g == WaitAndDial {
+			conns++
+			if next := p.Dialled(conns); next != nil {
+				g = Ready
+			}
+		}
+		return w, g
+	}
+	var first []*Waiter[int]
+	for range 10 * waitMax {
+		if w, g := acquire(1); g != Full {
+			first = append(first, w)
+		}
+	}
+	if p.Busy() != 14 || p.behind.count != 28 || len(first) != 14+28 {
+		t.Errorf("one client has %d connections and waits for %d, %d were taken; want 14, 28 and both", p.Busy(), p.behind.count, len(first))
+	}
+	second, g := acquire(2)
+	if g != Ready {
+		t.Errorf("the first of another client: grant %d", g)
+	}
+	if _, g := acquire(2); g != Full {
+		t.Errorf("its second, with one connection left and all places behind taken: grant %d, want none", g)
+	}
+	p.End(second)
+	if next := p.Release(15); next != nil || p.Idle() != 1 {
+		t.Errorf("the connection of the other client went to %+v", next)
+	}
+	p.End(first[0])
+	if next := p.Release(1); next != first[14] {
+		t.Errorf("a connection of the first client went to %+v, want its next", next)
+	}
+}
+
+// A connection that was handed over counts for its client until the other waiter gives it back.
+func TestHandedConnectionCounts(t *testing.T) {
+	p := NewPool[int, int](8, 8, 8)
+	var from, to Waiter[int]
+	from.Of(share.Client{}, 5)
+	p.Acquire(&from, false)
+	p.Dialled(1)
+	from.Hand(&to)
+	for _, test := range []struct {
+		ends *Waiter[int]
+		want int32
+	}{{&from, 1}, {&to, 0}, {&to, 0}} {
+		if p.End(test.ends); p.holds[5] != test.want {
+			t.Errorf("its client holds %d connections, want %d", p.holds[5], test.want)
+		}
 	}
 }
 

@@ -134,9 +134,9 @@ func TestHand(t *testing.T) {
 		if from.Streams() || !to.Streams() || to.Value != 2 || to.Rank() != 3 || p.Streams() != 1 || lines.Taken() != 1 {
 			t.Errorf("%d streams, %d places, from %+v, to %+v", p.Streams(), lines.Taken(), from, to)
 		}
-		p.EndStream(&from) // it has none
+		p.End(&from) // it has none
 		l.Give(now, &from)
-		p.EndStream(&to)
+		p.End(&to)
 		l.Give(now, &to)
 		if p.Streams() != 0 || lines.Taken() != 0 {
 			t.Errorf("in the end %d streams and %d places", p.Streams(), lines.Taken())

@@ -19,11 +19,13 @@ import (
 type Waiter[W any] struct {
 	// Value is the waiting client.
 	Value W
-	// Client is who the request counts for where all clients share something.
-	Client share.Client
 
 	next, prev *Waiter[W]
 	line       *fifo[W]
+	client     share.Client // see Of
+	slot       uint16       // of client
+	holds      bool         // counts in Pool.holds,
+	holdsIn    uint16       // in this slot
 	streams    bool         // has a place for streams,
 	streamsFor share.Client // which counts for this client
 
@@ -39,6 +41,11 @@ type Waiter[W any] struct {
 // priority class, 0 for the highest. Ranks from Background on are equal.
 func (w *Waiter[W]) For(key uint64, rank int) {
 	w.key, w.rank = uint8(key), uint8(min(rank, Ranks-1))
+}
+
+// Of sets the client that the request counts for, and a hash of it.
+func (w *Waiter[W]) Of(client share.Client, hash uint64) {
+	w.client, w.slot = client, uint16(hash%slots)
 }
 
 // Rank returns the rank set by For.
@@ -58,12 +65,17 @@ func (w *Waiter[W]) Hand(to *Waiter[W]) {
 	value := to.Value
 	*to = *w
 	to.Value = value
-	w.streams, w.placed = false, false
+	w.holds, w.streams, w.placed = false, false, false
 }
 
 // A Pool keeps the connections (C) of one loop to one target, and the line of those (W)
 // that wait for one. Idle connections are used last in, first out, so that the others can
 // age and be closed.
+//
+// One client leaves an eighth of the connections to others, if there are at least eight: a
+// request beyond that waits behind all others until fewer are in use. Clients are
+// counted by hash, in so few slots that it costs next to nothing; one that has its slot in common
+// with a client with many requests waits behind others as well.
 //
 // A connection that the pool has no room for leaves it: it is not handed out, counts as
 // open, and must be closed by the caller (see Leaving).
@@ -80,9 +92,14 @@ type Pool[C comparable, W any] struct {
 	leaving []C        // to be closed, not lost yet
 	retired bool
 	dialing int
-	line    fifo[W] // wait for any connection
-	fresh   fifo[W] // wait for a new one
+	line    fifo[W]      // wait for any connection
+	fresh   fifo[W]      // wait for a new one
+	behind  fifo[W]      // wait until fewer connections are held
+	holds   [slots]int32 // how many of held are of the clients in a slot
 }
+
+// slots is the number of slots by which clients are counted.
+const slots = 512
 
 // NewPool returns a Pool of at most most connections, of which streamsMax may carry
 // streams, and at most waitMax waiters.
@@ -107,18 +124,24 @@ const (
 // Acquire requests a connection for w. fresh excludes connections that have served
 // before, because such a one has just failed or may be closing.
 func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
-	if n := len(p.idle); n > 0 && !fresh {
+	behind := !fresh && !p.mayHold(w)
+	if n := len(p.idle); n > 0 && !fresh && !behind {
 		c = p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.busy++
+		p.hold(w)
 		return c, Ready
 	}
-	if p.Waiting() >= p.waitMax {
+	switch {
+	case p.Waiting() >= p.waitMax, behind && p.behind.count >= p.waitMax-p.waitMax/others:
 		return c, Full
-	}
-	if fresh {
+	case behind:
+		p.behind.add(w)
+	case fresh:
+		p.hold(w)
 		p.fresh.add(w)
-	} else {
+	default:
+		p.hold(w)
 		p.line.add(w)
 	}
 	if p.dialMore() {
@@ -127,25 +150,57 @@ func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
 	return c, Wait
 }
 
+// others is the reciprocal of the part of the connections, and of the places to wait for one, that
+// one client leaves to others.
+const others = 8
+
+// alone returns how many connections one client may hold.
+func (p *Pool[C, W]) alone() int { return p.most - p.most/others }
+
+// mayHold reports whether w need not wait behind others. When only those connections are left
+// that a client leaves to others, its client must hold fewer than are left. A client that holds
+// none may have one, as with share.Held.
+func (p *Pool[C, W]) mayHold(w *Waiter[W]) bool {
+	has, held := int(p.holds[w.slot]), p.held()
+	return held < p.alone() || has == 0 || held+has+1 < p.most
+}
+
+// hold counts w among those that hold a connection or will get the next.
+func (p *Pool[C, W]) hold(w *Waiter[W]) {
+	if !w.holds {
+		w.holds, w.holdsIn = true, w.slot
+		p.holds[w.slot]++
+	}
+}
+
 // Short returns how many requests in flight are not streams.
 func (p *Pool[C, W]) Short() int { return p.InFlight() - p.Streams() }
 
 // Waiting returns how many wait for a connection.
-func (p *Pool[C, W]) Waiting() int { return p.line.count + p.fresh.count }
+func (p *Pool[C, W]) Waiting() int { return p.line.count + p.fresh.count + p.behind.count }
+
+// held returns how many connections are in use or intended for waiters, but not for those that
+// wait behind others.
+func (p *Pool[C, W]) held() int { return p.busy + p.line.count + p.fresh.count }
 
 // Stream takes a place for w among the connections that are held for long, as by tunnels
 // and streams, so that others remain for short exchanges. It returns false if all places
-// are taken, or those of w's client. w keeps the place until EndStream.
+// are taken, or those of w's client. w keeps the place until End.
 func (p *Pool[C, W]) Stream(w *Waiter[W]) bool {
-	if !w.streams && p.streams.AdmitsUntilShort(w.Client, 1, int64(p.streamsMax)) {
-		w.streams, w.streamsFor = true, w.Client
-		p.streams.Add(w.Client, 1)
+	if !w.streams && p.streams.AdmitsUntilShort(w.client, 1, int64(p.streamsMax)) {
+		w.streams, w.streamsFor = true, w.client
+		p.streams.Add(w.client, 1)
 	}
 	return w.streams
 }
 
-// EndStream gives back the place of w, if it has one.
-func (p *Pool[C, W]) EndStream(w *Waiter[W]) {
+// End records that w holds no connection and waits for none, and gives back its place for streams,
+// if it has one.
+func (p *Pool[C, W]) End(w *Waiter[W]) {
+	if w.holds {
+		w.holds = false
+		p.holds[w.holdsIn]--
+	}
 	if w.streams {
 		w.streams = false
 		p.streams.Add(w.streamsFor, -1)
@@ -162,10 +217,11 @@ func (p *Pool[C, W]) Release(c C) *Waiter[W] {
 		p.leaving = append(p.leaving, c)
 		return nil
 	}
-	if w := p.line.take(); w != nil {
+	p.busy--
+	if w := p.nextReused(); w != nil {
+		p.busy++
 		return w
 	}
-	p.busy--
 	p.rest(c)
 	return nil
 }
@@ -221,7 +277,22 @@ func (p *Pool[C, W]) next() *Waiter[W] {
 	if w := p.fresh.take(); w != nil {
 		return w
 	}
-	return p.line.take()
+	return p.nextReused()
+}
+
+// nextReused removes and returns the next waiter for any connection, last those that wait behind.
+func (p *Pool[C, W]) nextReused() *Waiter[W] {
+	if w := p.line.take(); w != nil {
+		return w
+	}
+	if p.busy >= p.alone() {
+		return nil
+	}
+	w := p.behind.take()
+	if w != nil {
+		p.hold(w)
+	}
+	return w
 }
 
 // Lost records that a connection is closed: a busy one, or an idle or leaving one, which
@@ -249,7 +320,8 @@ func remove[C comparable](list *[]C, c C) bool {
 // beyond the bound: it takes the place of the one that failed, or that the caller closes.
 func (p *Pool[C, W]) dialMore() bool {
 	room := p.Open()+p.dialing < p.most
-	if p.dialing >= p.fresh.count && (p.dialing >= p.Waiting() || !room) {
+	wanted := p.line.count + p.fresh.count + min(p.behind.count, max(0, p.alone()-p.held()))
+	if p.dialing >= p.fresh.count && (p.dialing >= wanted || !room) {
 		return false
 	}
 	p.dialing++

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"weir/internal/share"
 )
 
 // A fate is what became of a waiter.
@@ -28,55 +30,84 @@ type world struct {
 	idle, busy    []int // connections; the idle one used last is last
 	leaving       []int // connections to be closed
 	retired       bool
-	dialing       int            // connects under way
-	line, fresh   []*Waiter[int] // who waits, in the order of arrival
-	fates         []fate         // by the waiter's Value
-	conns         int            // ever opened
-	extra         bool           // somebody asked for a fresh connection
+	dialing       int                  // connects under way
+	line, fresh   []*Waiter[int]       // who waits, in the order of arrival
+	behind        []*Waiter[int]       // likewise, behind those
+	on            map[int]*Waiter[int] // who is on a busy connection
+	has           [worldClients]int    // connections that each client holds or waits for in front
+	fates         []fate               // by the waiter's Value
+	conns         int                  // ever opened
+	extra         bool                 // somebody asked for a fresh connection
 }
 
+// worldClients is how many clients there are; the first sends most requests.
+const worldClients = 3
+
 func newWorld(t *testing.T, r *rand.Rand, most, waitMax int) *world {
-	return &world{t: t, r: r, pool: NewPool[int, int](most, most, waitMax), most: most, waitMax: waitMax}
+	return &world{t: t, r: r, on: map[int]*Waiter[int]{}, pool: NewPool[int, int](most, most, waitMax), most: most, waitMax: waitMax}
 }
 
 // acquire has a new waiter ask for a connection.
 func (w *world) acquire(fresh bool) {
 	w.extra = w.extra || fresh
 	waiter := &Waiter[int]{Value: len(w.fates)}
-	lacking := w.lacking(1, fresh)
+	client := 0
+	if w.r != nil {
+		client = max(0, w.r.IntN(3+worldClients)-3)
+	}
+	waiter.Of(share.Client{}, uint64(client))
+	left, has := w.most-w.held()-1, w.has[client]
+	behind := !fresh && left < w.most/8 && has > 0 && has+1 > left
 	c, grant := w.pool.Acquire(waiter, fresh)
 	switch {
-	case len(w.idle) > 0 && !fresh:
+	case len(w.idle) > 0 && !fresh && !behind:
 		last := len(w.idle) - 1
 		w.want(grant == Ready && c == w.idle[last], "acquire gives the idle connection used last, %d: got %d, grant %d", w.idle[last], c, grant)
 		w.idle, w.busy = w.idle[:last], append(w.busy, c)
+		w.on[c] = waiter
+		w.has[client]++
 		w.fates = append(w.fates, served)
-	case len(w.line)+len(w.fresh) == w.waitMax:
+	case len(w.line)+len(w.fresh)+len(w.behind) == w.waitMax || behind && len(w.behind) == w.waitMax-w.waitMax/8:
 		w.want(grant == Full, "no place in the line: grant %d", grant)
 		w.fates = append(w.fates, refused)
 	default:
 		w.want(grant == Wait || grant == WaitAndDial, "a place in the line: grant %d", grant)
-		if fresh {
+		switch {
+		case fresh:
 			w.fresh = append(w.fresh, waiter)
-		} else {
+		case behind:
+			w.behind = append(w.behind, waiter)
+		default:
 			w.line = append(w.line, waiter)
 		}
+		if !behind {
+			w.has[client]++
+		}
 		w.fates = append(w.fates, waits)
-		w.dial(grant == WaitAndDial, lacking)
+		w.dial(grant == WaitAndDial, w.lacking())
 	}
 	w.want(waiter.Waiting() == (w.fates[waiter.Value] == waits), "a waiter that %s: Waiting says %t", w.fates[waiter.Value], waiter.Waiting())
 }
 
-// lacking reports whether, with so many more waiters, one of them has no dial
-// under way for it although there is room, or although it must have one.
-func (w *world) lacking(more int, fresh bool) bool {
-	mustHave := len(w.fresh)
-	if fresh {
-		mustHave += more
-	}
-	waiting := len(w.line) + len(w.fresh) + more
+// held is how many requests have a connection or wait for one, but not behind others.
+func (w *world) held() int { return len(w.busy) + len(w.line) + len(w.fresh) }
+
+// alone is how many connections one client may hold.
+func (w *world) alone() int { return w.most - w.most/8 }
+
+// over ends a request in flight.
+func (w *world) over(waiter *Waiter[int]) {
+	w.pool.End(waiter)
+	w.pool.End(waiter)
+	w.has[waiter.slot]--
+}
+
+// lacking reports whether a waiter has no dial under way for it although there
+// is room, and it could take the connection, or although it must have one.
+func (w *world) lacking() bool {
+	waiting := len(w.line) + len(w.fresh) + min(len(w.behind), max(0, w.alone()-w.held()))
 	room := len(w.idle)+len(w.busy)+len(w.leaving)+w.dialing < w.most
-	return w.dialing < mustHave || w.dialing < waiting && room
+	return w.dialing < len(w.fresh) || w.dialing < waiting && room
 }
 
 // dial notes that the pool wants, or does not want, one more dial.
@@ -91,14 +122,37 @@ func (w *world) dial(wanted, lacking bool) {
 func (w *world) release(i int) {
 	c := w.busy[i]
 	beyond := len(w.idle)+len(w.busy) > w.most
+	w.over(w.on[c])
+	delete(w.on, c)
 	next := w.pool.Release(c)
-	if len(w.line) > 0 && !beyond {
-		w.first(next, &w.line, served)
+	w.busy = slices.Delete(w.busy, i, i+1)
+	if line := w.nextLine(); line != nil && !beyond {
+		w.serve(c, next, line)
 		return
 	}
 	w.want(next == nil, "connection %d went to a waiter: beyond the bound %t, and nobody waits for one that has served before", c, beyond)
-	w.busy = slices.Delete(w.busy, i, i+1)
 	w.rest(c, beyond)
+}
+
+// nextLine is the line whose first gets a connection that has served before; nil: nobody does.
+func (w *world) nextLine() *[]*Waiter[int] {
+	switch {
+	case len(w.line) > 0:
+		return &w.line
+	case len(w.behind) > 0 && len(w.busy) < w.alone():
+		return &w.behind
+	}
+	return nil
+}
+
+// serve gives a connection to the first of a line.
+func (w *world) serve(c int, next *Waiter[int], line *[]*Waiter[int]) {
+	if line == &w.behind {
+		w.has[next.slot]++
+	}
+	w.first(next, line, served)
+	w.busy = append(w.busy, c)
+	w.on[c] = next
 }
 
 // rest records a connection that is no longer used: it becomes idle or leaves.
@@ -123,32 +177,36 @@ func (w *world) dialled() {
 	w.conns++
 	w.dialing--
 	next := w.pool.Dialled(w.conns)
-	switch {
-	case len(w.fresh) > 0:
-		w.first(next, &w.fresh, served)
-	case len(w.line) > 0:
-		w.first(next, &w.line, served)
-	default:
+	line := w.nextLine()
+	if len(w.fresh) > 0 {
+		line = &w.fresh
+	}
+	if line == nil {
 		w.want(next == nil, "nobody waits for a new connection")
 		w.rest(w.conns, len(w.idle)+len(w.busy) >= w.most)
 		return
 	}
-	w.busy = append(w.busy, w.conns)
+	w.serve(w.conns, next, line)
 }
 
 // dialFailed ends a dial badly.
 func (w *world) dialFailed() {
 	w.dialing--
 	next, again := w.pool.DialFailed()
-	switch {
-	case len(w.fresh) > 0:
-		w.first(next, &w.fresh, failed)
-	case len(w.line) > 0:
-		w.first(next, &w.line, failed)
-	default:
-		w.want(next == nil, "nobody is to be told of a failed dial")
+	line := w.nextLine()
+	if len(w.fresh) > 0 {
+		line = &w.fresh
 	}
-	w.dial(again, w.lacking(0, false))
+	if line == nil {
+		w.want(next == nil, "nobody is to be told of a failed dial")
+	} else {
+		if line == &w.behind {
+			w.has[next.slot]++
+		}
+		w.first(next, line, failed)
+		w.over(next)
+	}
+	w.dial(again, w.lacking())
 }
 
 // first checks that next is the first of the line, which it leaves.
@@ -172,8 +230,12 @@ func (w *world) end(waiter *Waiter[int], became fate) {
 func (w *world) lost(list *[]int, i int) {
 	c := (*list)[i]
 	*list = slices.Delete(*list, i, i+1)
-	lacking := w.lacking(0, false)
+	lacking := w.lacking()
 	w.dial(w.pool.Lost(c), lacking)
+	if waiter := w.on[c]; waiter != nil {
+		delete(w.on, c)
+		w.over(waiter)
+	}
 }
 
 // cancel takes a waiter out of its line; twice is as good as once.
@@ -184,6 +246,9 @@ func (w *world) cancel(line *[]*Waiter[int], i int) {
 	w.pool.Cancel(waiter)
 	w.want(!waiter.Waiting(), "waiter %d was cancelled and waits", waiter.Value)
 	w.end(waiter, cancelled)
+	if line != &w.behind {
+		w.over(waiter)
+	}
 }
 
 // check compares the pool's numbers with the books, and looks at the laws that
@@ -201,16 +266,21 @@ func (w *world) check() {
 		want := slices.Contains(w.leaving, c)
 		w.want(p.Leaving(c) == want, "connection %d is leaving: %t, in the books %t", c, p.Leaving(c), want)
 	}
-	inFlight := len(w.busy) + len(w.line) + len(w.fresh)
-	w.want(p.InFlight() == inFlight, "in flight: %d, in the books %d", p.InFlight(), inFlight)
-	w.want(w.empty() == (open+w.dialing+len(w.line)+len(w.fresh) == 0), "empty: %t", w.empty())
-	w.want(!w.lacking(0, false), "somebody waits without a dial although there is room")
+	w.want(p.InFlight() == w.held()+len(w.behind), "in flight: %d, in the books %d", p.InFlight(), w.held()+len(w.behind))
+	w.want(p.behind.count == len(w.behind), "behind: %d, in the books %d", p.behind.count, len(w.behind))
+	for client, has := range w.has {
+		w.want(int(p.holds[client]) == has, "client %d holds %d, in the books %d", client, p.holds[client], has)
+	}
+	w.want(w.empty() == (open+w.dialing+len(w.line)+len(w.fresh)+len(w.behind) == 0), "empty: %t", w.empty())
+	w.want(!w.lacking(), "somebody waits without a dial although there is room")
 	w.want(len(w.idle) == 0 || len(w.line) == 0, "somebody waits while a connection is idle")
 	w.want(w.extra || p.Open()+p.Connecting() <= w.most, "%d connections, at most %d are allowed", p.Open()+p.Connecting(), w.most)
 }
 
 // empty reports whether the pool has no connections, dials or waiters.
-func (w *world) empty() bool { return w.pool.Open()+w.pool.Connecting()+w.pool.Waiting() == 0 }
+func (w *world) empty() bool {
+	return w.pool.Open()+w.pool.Connecting()+w.pool.Waiting() == 0
+}
 
 func (w *world) want(holds bool, format string, args ...any) {
 	if !holds {

@@ -40,6 +40,7 @@ type client struct {
 	paced    bool          // the client determines how long the exchange takes: the gate learns nothing from its end
 	from     netip.Addr    // address under which the last request was counted
 	fromHash uint64        // hash of from
+	sharesAs netip.Addr    // address of the client that wait counts for
 	gateBy   bool          // waits for a place at any target until the alarm rings
 	lineAt   time.Time     // start of that wait
 	waited   time.Duration // time spent waiting for a place before lineAt
@@ -253,7 +254,7 @@ func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 		return
 	case exchange.AcquireAny:
 		c.tried, c.answer.Full, c.waited, c.paced = upstream.Tried{}, false, 0, long || c.own != nil
-		c.wait.Client = c.shares()
+		c.shareConnections()
 		if c.serveOwn(now) {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/every"
 	"weir/internal/loop"
+	"weir/internal/share"
 )
 
 // A connectionsWatch warns when connections are refused because one client has most of them. If
@@ -28,5 +29,15 @@ func (w *connectionsWatch) look(now time.Time, g *loop.Group, log *slog.Logger) 
 		log.Warn("Connections were refused because their client has most of MAX_CONNECTIONS: if it is a proxy, set TRUSTED_PROXIES",
 			"refused", refused-w.refused, "most", client, "connections", connections)
 		w.refused = refused
+	}
+}
+
+// shareConnections sets the client that the exchange counts for among those that share the
+// connections to targets.
+func (c *client) shareConnections() {
+	if addr := c.s.ClientAddr(); addr != c.sharesAs {
+		c.sharesAs = addr
+		by := share.Of(addr)
+		c.wait.Of(by, by.Hash(c.side.front.seed))
 	}
 }

@@ -110,7 +110,7 @@ func (t *target) admits(now time.Time, c *client) bool {
 
 // over records that an exchange has given up its place at the target.
 func (t *target) over(now time.Time, w *upstream.Waiter[*client]) {
-	t.pool.EndStream(w)
+	t.pool.End(w)
 	t.side.line.Give(now, w)
 }
 

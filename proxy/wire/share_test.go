@@ -129,3 +129,33 @@ func TestShareStaysForShortExchanges(t *testing.T) {
 		})
 	}
 }
+
+// One client cannot take all connections to a target with slow requests, whatever their number:
+// requests of others are answered meanwhile. The gate, which would limit all of them, is off.
+func TestConnectionsToTargetShareOfOneClient(t *testing.T) {
+	b := newBarrier()
+	r := start(t, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "16", "GATE", "off", "TRUSTED_PROXIES", "127.0.0.9/32")
+	const most, left, slow = 16, 2, 40
+	var conns []*testkit.Conn
+	for range slow {
+		conn := r.dialFrom("127.0.0.2")
+		conn.Send(request("/held"))
+		conns = append(conns, conn)
+	}
+	for range most - left {
+		b.next(t)
+	}
+	r.waiting(slow)
+	for range 3 {
+		r.dial().Ask(get, 200)
+		b.next(t)
+		r.dialFrom("127.0.0.9").Ask("GET /api HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n", 200)
+		b.next(t)
+	}
+	for range slow {
+		b.open <- true
+	}
+	for _, conn := range conns {
+		conn.Status(200)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/loop/looptest"
+	"weir/internal/share"
 	"weir/proxy/abandon"
 	"weir/proxy/exchange"
 	"weir/proxy/session"
@@ -56,6 +57,7 @@ func (w *world) accept(c *caller) *front {
 	f.s = session.New(w.Now, &w.env, clientAddr, false)
 	f.s.Owner = f
 	f.wait.Value = f
+	f.wait.Of(share.Client{}, uint64(len(w.fronts)%3))
 	if w.draining {
 		f.s.HandleDrain(w.Now)
 	}
@@ -259,7 +261,7 @@ func (f *front) choose() bool {
 func (f *front) leave() {
 	if f.at != nil {
 		if f.upstream == nil {
-			f.at.Value.pool.EndStream(&f.wait)
+			f.at.Value.pool.End(&f.wait)
 		}
 		f.at.Abandoned(f.mark)
 		f.at = nil
@@ -323,7 +325,7 @@ func (f *front) release(how exchange.Release, left *abandon.Exchange) {
 		u.abandon(f, left)
 		return
 	}
-	u.target.pool.EndStream(&f.wait)
+	u.target.pool.End(&f.wait)
 	switch {
 	case how == exchange.ReleaseEnd:
 		f.w.saw("tunnels")
@@ -355,7 +357,7 @@ func (f *front) serveOwn() bool {
 func (f *front) disown() {
 	if u := f.own; u != nil {
 		f.own, u.owner = nil, nil
-		u.target.pool.EndStream(&f.wait)
+		u.target.pool.End(&f.wait)
 		u.conn.Close()
 	}
 }

@@ -204,7 +204,7 @@ func (u *upstreamConn) Closed(err error) {
 	if f := u.owner; f != nil {
 		held := f.upstream == u
 		u.owner, f.upstream, f.own, f.last = nil, nil, nil, u
-		t.pool.EndStream(&f.wait)
+		t.pool.End(&f.wait)
 		if held {
 			f.s.HandleUpstreamClosed(t.w.Now, err)
 			f.apply()
@@ -269,7 +269,7 @@ func (u *upstreamConn) checkAnswered() {
 
 // forget ends the abandoned exchange on u, if there is one.
 func (u *upstreamConn) forget() {
-	u.target.pool.EndStream(&u.wait)
+	u.target.pool.End(&u.wait)
 	u.left = nil
 }
 
