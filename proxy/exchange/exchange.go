@@ -105,7 +105,7 @@ type replay uint8
 
 const (
 	replayNever replay = iota
-	replayOnce         // it is idempotent and has no body
+	replayOnce         // it is idempotent
 	replayDone         // it has been sent again
 )
 

@@ -93,7 +93,7 @@ func (set *Settings) isOwn(path []byte) bool {
 // beginForward writes the head for the target. The body is appended as it arrives.
 func (x *Exchange) beginForward(h *http1.Head) {
 	x.upgrade = string(x.asksUpgrade(h))
-	if x.length == 0 && h.Method.Idempotent() && x.upgrade == "" && !x.env.Delivery { // for stored requests package terms decides
+	if h.Method.Idempotent() && x.upgrade == "" && !x.env.Delivery { // for stored requests package terms decides
 		x.replay = replayOnce
 	}
 	if h.Framing == http1.BodyChunked {

@@ -365,13 +365,13 @@ func (x *Exchange) answered(now time.Time, clean bool) {
 // HandleUpstreamClosed handles the close of the upstream connection. It is the end of an
 // answer without a length. Before the first byte of an answer, on a reused connection, it
 // means that the target had closed the idle connection when the request arrived; then the
-// request is sent again once (RFC 9112 section 9.3.1).
+// request is sent again once, if all of it is still there (RFC 9112 section 9.3.1).
 func (x *Exchange) HandleUpstreamClosed(now time.Time, err error) {
 	x.env.Begin()
 	if !x.upstream.held() {
 		return
 	}
-	again := x.upstream == upstreamReused && x.answer == answerWaiting && x.replay == replayOnce
+	again := x.upstream == upstreamReused && x.answer == answerWaiting && x.replay == replayOnce && x.request == requestWhole && x.forward != nil
 	x.upstream.become(upstreamNone)
 	if again {
 		x.replay = replayDone

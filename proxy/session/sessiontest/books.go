@@ -75,7 +75,7 @@ func (f *front) checkReplay() {
 		f.wrong("request %d is sent again a second time", r.id)
 	case !u.reused || u.shown > 0:
 		f.wrong("request %d is sent again: connection reused %t, %d bytes of answer", r.id, u.reused, u.shown)
-	case r.body > 0 || !http1.MethodOf([]byte(r.method)).Idempotent():
+	case r.body > bufferMax || !http1.MethodOf([]byte(r.method)).Idempotent():
 		f.wrong("request %d is sent again: %s with %d bytes of body", r.id, r.method, r.body)
 	}
 	if r != nil {
