@@ -44,7 +44,7 @@ func (x *Exchange) fault(now time.Time, why Fault) {
 func (x *Exchange) replace(now time.Time, status int, reason string) {
 	x.letGo(ReleaseDiscard)
 	if x.answer != answerRelaying {
-		x.outcome.Relayed = false
+		x.outcome.Relayed, x.coding = false, codingPlain // the target's answer is dropped, and how it was to be passed on
 		x.answerError(now, status, reason)
 		return
 	}
