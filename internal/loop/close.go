@@ -23,7 +23,7 @@ const (
 	endingNone   ending = iota // not yet
 	endingDrain                // when everything written has been sent
 	endingLinger               // likewise, after a half close and some time of discarding
-	endingNow                  // immediately
+	endingNow                  // immediately, by a reset if that loses unsent bytes
 	endingReset                // immediately, by a reset, which tells the peer that data is missing
 )
 
@@ -37,13 +37,21 @@ func (c *Conn) CloseDrained() { c.end(endingDrain) }
 // (RFC 9112 section 9.6).
 func (c *Conn) CloseLinger() { c.end(endingLinger) }
 
-// Close closes the connection immediately; unsent bytes may be lost. The Handler's Closed is
-// called after its current call has returned.
+// Close closes the connection immediately. If bytes are unsent, they are lost, and the connection
+// is reset. The Handler's Closed is called after its current call has returned.
 func (c *Conn) Close() { c.end(endingNow) }
 
 // Abort closes the connection immediately by a reset, so that the peer notices that data is
 // missing. Unsent bytes are lost.
 func (c *Conn) Abort() { c.end(endingReset) }
+
+// SetIncomplete says whether what was written so far is only the beginning of something that the
+// end of the connection would seem to complete. As long as it is, every end is a reset.
+func (c *Conn) SetIncomplete(incomplete bool) { c.incomplete = incomplete }
+
+// cuts reports whether the peer does not get all that it should, so that it must not be told of an
+// orderly end: bytes are unsent, or more should have been written (RFC 9112 section 8).
+func (c *Conn) cuts() bool { return c.ending == endingReset || c.incomplete || c.Unsent() > 0 }
 
 // end sets the ending and carries it out as far as possible.
 func (c *Conn) end(how ending) {
@@ -130,13 +138,14 @@ func (c *Conn) gone(cause error) {
 		cause = nil // we wanted to close, even if the peer was first
 	}
 	c.state, c.cause = stateClosed, cause
+	cut := c.cuts()
 	c.closeSocket()
 	c.saved = nil
 	c.dropOut()
 	c.loop.deadlines.Remove(&c.deadline)
 	switch {
 	case c.secure != nil:
-		if c.ending == endingReset {
+		if cut {
 			c.secure.Reset()
 		}
 		c.secure.LetGo()
@@ -153,7 +162,7 @@ func (c *Conn) closeSocket() {
 	if fd < 0 {
 		return
 	}
-	if c.ending == endingReset && c.secure == nil {
+	if c.cuts() && c.secure == nil {
 		c.loop.kernel.reset(fd)
 	}
 	sock := c.sock

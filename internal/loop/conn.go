@@ -49,6 +49,8 @@ type Conn struct {
 	full     bool // see Full
 	unheard  bool // see Unheard
 
+	incomplete bool // see SetIncomplete
+
 	saved []byte // unread bytes taken over from gnet
 	cause error  // why it was closed
 	out   []byte // unsent; see write.go

@@ -247,9 +247,6 @@ func (c *Conn) look(now time.Time) bool {
 	if unsent > 0 && now.Sub(c.progressed) >= c.loop.g.cfg.WriteStall {
 		c.loop.g.stats.Stalled.Add(1)
 		c.Close()
-		if c.secure != nil {
-			c.secure.Abort()
-		}
 		return false
 	}
 	if unsent <= c.loop.g.cfg.OutboundMax/2 {

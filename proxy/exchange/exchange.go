@@ -139,6 +139,9 @@ func (x *Exchange) InBody() bool {
 // Holds reports whether a relayed answer waits until the client accepts more.
 func (x *Exchange) Holds() bool { return x.clientFull && x.answer == answerRelaying }
 
+// EndsWithClose reports whether an answer is being relayed whose end is the close.
+func (x *Exchange) EndsWithClose() bool { return x.answer == answerRelaying && x.coding == codingClose }
+
 // Held reports whether there is an upstream connection, Unsent whether a request waits to be sent as a whole.
 func (x *Exchange) Held() bool   { return x.upstream.held() }
 func (x *Exchange) Unsent() bool { return !x.Idle() && !x.Held() && x.request != requestStreaming }

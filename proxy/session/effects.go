@@ -26,6 +26,12 @@ const (
 	CloseAbort         // immediately, by a reset: the announced answer stays incomplete
 )
 
+// Incomplete reports whether the close of the connection would seem to complete what was sent to
+// the client, although more should follow: of an answer whose end is the close, or of a tunnel.
+func (s *Session) Incomplete() bool {
+	return s.state == stateTunnel && !s.targetEnded || s.state == stateExchanges && s.EndsWithClose()
+}
+
 // MoveEffects moves the effects to fx.
 func (s *Session) MoveEffects(fx *Effects) {
 	if s.Ended() {

@@ -102,6 +102,9 @@ func (c *client) apply(now time.Time) {
 	var fx session.Effects
 	for again := true; again; {
 		c.s.MoveEffects(&fx)
+		if c.conn != nil {
+			c.conn.SetIncomplete(c.s.Incomplete())
+		}
 		c.note(now, &fx)
 		if len(fx.Client) > 0 {
 			c.write(now, fx.Client)

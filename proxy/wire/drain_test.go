@@ -3,7 +3,10 @@ package wire
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +96,59 @@ func TestDrainTimeout(t *testing.T) {
 		t.Errorf("%d connections were cut, want 1", n)
 	}
 	conn.Closed()
+}
+
+// A client that is told of no length takes the close for the end of an answer. An answer that is cut
+// at the end of DRAIN_TIMEOUT, or because its client does not read, ends with a reset instead; one
+// that is complete does not.
+func TestCutAnswersAreNotTakenForComplete(t *testing.T) {
+	const request = "GET / HTTP/1.0\r\n\r\n"
+	cut := func(t *testing.T, conn *testkit.Conn) {
+		t.Helper()
+		if n, err := io.Copy(io.Discard, conn.In); n == 0 || err == nil {
+			t.Errorf("the client reads %d bytes and then %v, want an error", n, err)
+		}
+	}
+	lines := func(n int, more chan bool) string {
+		return newService(t, func(w http.ResponseWriter, req *http.Request) {
+			for range n {
+				io.WriteString(w, strings.Repeat("a", 1023)+"\n")
+			}
+			w.(http.Flusher).Flush()
+			await(t, more)
+		})
+	}
+	t.Run("drain", func(t *testing.T) {
+		more := make(chan bool)
+		defer close(more)
+		r := start(t, lines(25, more), "DRAIN_TIMEOUT", "50ms")
+		conn := r.dial()
+		conn.Send(request)
+		reads(conn, "HTTP/1.1 200 ")
+		if n := r.drain(context.Background()); n != 1 {
+			t.Errorf("%d connections were cut, want 1", n)
+		}
+		cut(t, conn)
+	})
+	t.Run("stall", func(t *testing.T) {
+		more := make(chan bool)
+		close(more)
+		r := start(t, lines(32<<10, more), "WRITE_TIMEOUT", "100ms")
+		conn := r.dial()
+		conn.Send(request)
+		r.until("the client has stalled", func() bool { return r.samples()["ratelimiter_client_stalls_total"] == 1 })
+		cut(t, conn)
+	})
+	t.Run("complete", func(t *testing.T) {
+		more := make(chan bool)
+		close(more)
+		r := start(t, lines(100, more))
+		conn := r.dial()
+		conn.Send(request)
+		if b, err := io.ReadAll(conn.In); err != nil || len(b) < 100<<10 {
+			t.Errorf("the client reads %d bytes, %v", len(b), err)
+		}
+	})
 }
 
 // An impatient caller ends draining by its context.

@@ -1,0 +1,63 @@
+package loop
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/testkit"
+)
+
+// A peer must not take a part of what was written for all of it, however the connection ends: it
+// reads an error after that part. Over TLS a missing close_notify says the same.
+func TestCutIsNoEnd(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		large bool // more is written than the peer takes
+		ends  func(g *Group, c *Conn)
+		cut   bool
+	}{
+		{"Close with unsent bytes", true, func(_ *Group, c *Conn) { c.Close() }, true},
+		{"a stall", true, func(*Group, *Conn) {}, true},
+		{"a stall while draining", true, func(_ *Group, c *Conn) { c.CloseDrained() }, true},
+		{"Stop with unsent bytes", true, func(g *Group, c *Conn) { go g.Stop() }, true},
+		{"Close of what is incomplete", false, func(_ *Group, c *Conn) { c.SetIncomplete(true); c.Close() }, true},
+		{"Stop of what is incomplete", false, func(g *Group, c *Conn) { c.SetIncomplete(true); go g.Stop() }, true},
+		{"Close of what is complete", false, func(_ *Group, c *Conn) { c.SetIncomplete(true); c.SetIncomplete(false); c.Close() }, false},
+		{"Stop of what is complete", false, func(g *Group, c *Conn) { go g.Stop() }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			overBoth(t, func(t *testing.T, x transport) {
+				g := start(t, Config{Loops: 1, WriteStall: 200 * time.Millisecond})
+				closed := make(chan error, 1)
+				ln := x.listen(t, g, func(_ time.Time, c *Conn) Handler {
+					return &script{
+						data: func(_ time.Time, b []byte) int {
+							n := 100
+							if test.large {
+								n = 32 << 20
+							}
+							c.Write(make([]byte, n))
+							test.ends(g, c)
+							return len(b)
+						},
+						closed: func(_ time.Time, err error) { closed <- err },
+					}
+				})
+				c, _ := x.connect(t, ln)
+				_, _ = io.WriteString(c, "x")
+				testkit.Receive(t, closed, "the end")
+				n, err := io.Copy(io.Discard, c)
+				if got := errors.Is(err, unix.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF); got != test.cut || err != nil != test.cut {
+					t.Errorf("after %d bytes the peer reads %v", n, err)
+				}
+				if !test.cut && n != 100 {
+					t.Errorf("the peer reads %d bytes of 100", n)
+				}
+			})
+		})
+	}
+}
