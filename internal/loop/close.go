@@ -23,8 +23,9 @@ const (
 	endingNone   ending = iota // not yet
 	endingDrain                // when everything written has been sent
 	endingLinger               // likewise, after a half close and some time of discarding
+	endingCut                  // when the peer has everything written, by a reset, which tells it that data is missing
 	endingNow                  // immediately, by a reset if that loses unsent bytes
-	endingReset                // immediately, by a reset, which tells the peer that data is missing
+	endingReset                // immediately, by a reset
 )
 
 // CloseDrained closes the connection when everything written has been sent, or when the peer
@@ -36,6 +37,11 @@ func (c *Conn) CloseDrained() { c.end(endingDrain) }
 // time and size. Otherwise unread bytes would cause a reset, which may destroy the answer
 // (RFC 9112 section 9.6).
 func (c *Conn) CloseLinger() { c.end(endingLinger) }
+
+// CloseCut is CloseDrained for an answer that stays incomplete: the peer gets everything that was
+// written, which may include the end of an earlier answer, and then notices that data is missing.
+// A reset discards what the peer has not acknowledged, so it waits for that.
+func (c *Conn) CloseCut() { c.end(endingCut) }
 
 // Close closes the connection immediately. If bytes are unsent, they are lost, and the connection
 // is reset. The Handler's Closed is called after its current call has returned.
@@ -51,7 +57,9 @@ func (c *Conn) SetIncomplete(incomplete bool) { c.incomplete = incomplete }
 
 // cuts reports whether the peer does not get all that it should, so that it must not be told of an
 // orderly end: bytes are unsent, or more should have been written (RFC 9112 section 8).
-func (c *Conn) cuts() bool { return c.ending == endingReset || c.incomplete || c.Unsent() > 0 }
+func (c *Conn) cuts() bool {
+	return c.ending == endingReset || c.ending == endingCut || c.incomplete || c.Unsent() > 0
+}
 
 // end sets the ending and carries it out as far as possible.
 func (c *Conn) end(how ending) {
@@ -86,6 +94,8 @@ func (c *Conn) conclude() {
 	switch {
 	case c.state == stateClosed:
 	case c.Unsent() > 0: // look continues
+	case c.ending == endingCut && c.owes(c.descriptor()):
+		c.watch()
 	case c.ending == endingLinger && c.peer == peerSends:
 		c.linger()
 	default:
@@ -138,14 +148,17 @@ func (c *Conn) gone(cause error) {
 		cause = nil // we wanted to close, even if the peer was first
 	}
 	c.state, c.cause = stateClosed, cause
-	cut := c.cuts()
+	cut, unsent := c.cuts(), c.Unsent()
 	c.closeSocket()
 	c.saved = nil
 	c.dropOut()
 	c.loop.deadlines.Remove(&c.deadline)
 	switch {
 	case c.secure != nil:
-		if cut {
+		switch {
+		case c.ending == endingCut && unsent == 0:
+			c.secure.Cut()
+		case cut:
 			c.secure.Reset()
 		}
 		c.secure.LetGo()

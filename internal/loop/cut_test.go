@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"testing"
@@ -60,4 +61,29 @@ func TestCutIsNoEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// CloseCut delivers all that was written, however slowly the peer reads, and then an error.
+func TestCloseCutDeliversWhatWasWritten(t *testing.T) {
+	overBoth(t, func(t *testing.T, x transport) {
+		g := start(t, Config{Loops: 1})
+		body := pattern(8 << 20)
+		began := make(chan bool, 1)
+		ln := x.listen(t, g, func(_ time.Time, c *Conn) Handler {
+			return &script{data: func(_ time.Time, b []byte) int {
+				c.Write(body)
+				c.CloseCut()
+				began <- true
+				return len(b)
+			}}
+		})
+		c, _ := x.connect(t, ln)
+		_, _ = io.WriteString(c, "x")
+		testkit.Receive(t, began, "the end to begin")
+		got, err := io.ReadAll(c)
+		if !bytes.Equal(got, body) || !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("the peer reads %d bytes of %d and then %v, want all and an error", len(got), len(body), err)
+		}
+		testkit.Eventually(t, "it is closed", func() bool { return g.Stats().Open.Load() == 0 })
+	})
 }

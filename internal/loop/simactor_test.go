@@ -165,7 +165,7 @@ func (a *simActor) act(p float64) {
 		c.CloseWrite()
 	default:
 		for again := true; again; again = w.odds(0.3) {
-			a.end([]ending{endingDrain, endingDrain, endingLinger, endingLinger, endingNow, endingReset}[w.IntN(6)])
+			a.end([]ending{endingDrain, endingDrain, endingLinger, endingLinger, endingCut, endingNow, endingReset}[w.IntN(7)])
 		}
 	}
 }
@@ -196,7 +196,7 @@ func (a *simActor) end(how ending) {
 	if how > a.intent && a.c.state != stateClosed {
 		a.intent, a.intended = how, a.c.loop.now
 	}
-	map[ending]func(){endingDrain: a.c.CloseDrained, endingLinger: a.c.CloseLinger, endingNow: a.c.Close, endingReset: a.c.Abort}[how]()
+	map[ending]func(){endingDrain: a.c.CloseDrained, endingLinger: a.c.CloseLinger, endingCut: a.c.CloseCut, endingNow: a.c.Close, endingReset: a.c.Abort}[how]()
 }
 
 // calmDown has the Handler and the peer do what they have left undone.

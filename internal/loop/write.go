@@ -244,9 +244,9 @@ func (c *Conn) look(now time.Time) bool {
 	}
 	c.lookAt = now.Add(c.lookPause)
 	unsent := c.Unsent()
-	if unsent > 0 && now.Sub(c.progressed) >= c.loop.g.cfg.WriteStall {
+	if waits := unsent > 0 || c.ending == endingCut; waits && now.Sub(c.progressed) >= c.loop.g.cfg.WriteStall {
 		c.loop.g.stats.Stalled.Add(1)
-		c.Close()
+		c.Abort()
 		return false
 	}
 	if unsent <= c.loop.g.cfg.OutboundMax/2 {
@@ -255,7 +255,7 @@ func (c *Conn) look(now time.Time) bool {
 	if unsent == 0 {
 		c.conclude()
 	}
-	return c.state != stateClosed && c.Unsent() > 0
+	return c.state != stateClosed && (c.Unsent() > 0 || c.ending == endingCut)
 }
 
 // relieved notifies a Writable that few bytes are unsent.

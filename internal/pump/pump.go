@@ -54,6 +54,7 @@ type Pump struct {
 	n        int
 
 	cause   atomic.Pointer[error] // of an improper end of the peer's data
+	cut     atomic.Bool           // see Cut
 	wanting atomic.Bool           // the owner waits until the pair is writable
 	unsent  int                   // at the last call of Moved
 
@@ -180,7 +181,12 @@ func (p *Pump) outward() {
 		if err := p.pairRead.Read(p.fill); err != nil || p.n <= 0 {
 			p.set.put(p.buf)
 			// The owner has half closed or closed its socket. CloseWrite waits 5 s at most.
-			_ = p.tls.CloseWrite()
+			if p.cut.Load() {
+				p.awaitTaken()
+				p.resetOnClose()
+			} else {
+				_ = p.tls.CloseWrite()
+			}
 			return
 		}
 		_, err := p.tls.Write(p.buf[:p.n])
@@ -238,10 +244,29 @@ func (p *Pump) Abort() {
 
 // Reset closes both sides, and resets the TCP connection.
 func (p *Pump) Reset() {
+	p.resetOnClose()
+	p.Abort()
+}
+
+func (p *Pump) resetOnClose() {
 	if tc, ok := p.wire.(*net.TCPConn); ok {
 		_ = tc.SetLinger(0)
 	}
-	p.Abort()
+}
+
+// Cut says that what the owner has written is incomplete: when the peer has it, the connection is
+// reset. The caller then calls LetGo.
+func (p *Pump) Cut() { p.cut.Store(true) }
+
+// takenStep is the interval between two looks at what the peer has acknowledged.
+const takenStep = 5 * time.Millisecond
+
+// awaitTaken waits until the peer has acknowledged everything. If it stops doing so, look closes
+// the connection, which ends the wait.
+func (p *Pump) awaitTaken() {
+	for n, ok := p.unacknowledged(); ok && n > 0; n, ok = p.unacknowledged() {
+		time.Sleep(takenStep)
+	}
 }
 
 // LetGo handles the close of the owner's socket: what it has written is still sent, as the
@@ -274,21 +299,27 @@ func (p *Pump) look() {
 // everything (tcp(7), SIOCOUTQ). Progress of the pair or of a blocked write would say less,
 // because both wait until a good part of a buffer is free.
 func (p *Pump) Moved() bool {
-	sc, ok := p.wire.(syscall.Conn)
-	if !ok {
-		return false
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return false
-	}
-	unsent := 0
-	err = raw.Control(func(fd uintptr) { unsent, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
-	if err != nil || unsent > 0 && unsent == p.unsent {
+	unsent, ok := p.unacknowledged()
+	if !ok || unsent > 0 && unsent == p.unsent {
 		return false
 	}
 	p.unsent = unsent
 	return true
+}
+
+// unacknowledged returns how many bytes the peer has not acknowledged, unless the connection is
+// closed.
+func (p *Pump) unacknowledged() (n int, ok bool) {
+	sc, ok := p.wire.(syscall.Conn)
+	if !ok {
+		return 0, false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	err = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
+	return n, err == nil
 }
 
 // Want requests a call of writable when the pair is writable. The pair is small, so polling

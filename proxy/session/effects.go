@@ -23,7 +23,7 @@ const (
 	CloseNone    Close = iota
 	CloseDrained       // after the last byte
 	CloseLinger        // likewise, then discarding what the client still sends
-	CloseAbort         // immediately, by a reset: the announced answer stays incomplete
+	CloseAbort         // likewise, by a reset: the announced answer stays incomplete
 )
 
 // Incomplete reports whether the close of the connection would seem to complete what was sent to

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,33 @@ func TestCutAnswersAreNotTakenForComplete(t *testing.T) {
 			t.Errorf("the client reads %d bytes, %v", len(b), err)
 		}
 	})
+}
+
+// An answer that breaks off takes nothing of the complete one before it.
+func TestCutAnswerLeavesTheOneBefore(t *testing.T) {
+	body := strings.Repeat("a", 400_000)
+	r := start(t, newService(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/whole" {
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+			io.WriteString(w, body)
+			return
+		}
+		io.WriteString(w, "part")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}), "BODY_BUFFER_BYTES", "1MiB")
+	conn := r.dial()
+	if err := conn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil { // so that most of it waits to be sent
+		t.Fatal(err)
+	}
+	conn.Send(request("/whole") + "GET /cut HTTP/1.0\r\n\r\n")
+	r.until("the second is cut", func() bool { return r.samples()[`ratelimiter_upstream_errors_total{kind="closed"}`] == 1 })
+	if _, got := conn.Status(200); got != body {
+		t.Errorf("%d bytes of %d of the first answer came", len(got), len(body))
+	}
+	if _, err := io.ReadAll(conn.In); err == nil {
+		t.Error("the second answer seems to be complete")
+	}
 }
 
 // An impatient caller ends draining by its context.

@@ -31,7 +31,7 @@ func (c *client) close(how session.Close) {
 	case session.CloseLinger:
 		c.conn.CloseLinger()
 	case session.CloseAbort:
-		c.conn.Abort()
+		c.conn.CloseCut()
 	}
 }
 
