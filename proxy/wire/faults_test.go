@@ -184,7 +184,7 @@ func TestRetry(t *testing.T) {
 		{"DELETE", "DELETE /x HTTP/1.1\r\nHost: x\r\n\r\n", true, 200, 2},
 		{"POST", "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na", true, 502, 1},
 		{"POST without a body", "POST /x HTTP/1.1\r\nHost: x\r\n\r\n", true, 502, 1},
-		{"PUT", "PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na", true, 502, 1},
+		{"PUT", "PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na", true, 200, 2},
 		{"unknown method", "BREW /x HTTP/1.1\r\nHost: x\r\n\r\n", true, 502, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
