@@ -192,6 +192,7 @@ func (c *Config) Complete() error {
 	}
 	c.noteOrigin()
 	c.noteGate()
+	c.noteConnections()
 	c.notePostgres()
 	return err
 }

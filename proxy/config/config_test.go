@@ -5,10 +5,12 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/internal/admit"
 	"weir/internal/http1"
 	"weir/internal/service"
 	"weir/internal/testkit"
@@ -364,5 +366,15 @@ func TestEdgeValuesArrive(t *testing.T) {
 	}
 	if c := must(t); c.Edge.AdminBind != "127.0.0.1" || !c.Edge.AdminTLS || c.Edge.MemoryBudget <= 0 || len(c.Session().Pseudonym) != len("weir-000000") || c.Session().OwnPaths == nil {
 		t.Errorf("by default: %+v", c.Edge)
+	}
+}
+
+// More connections than there are descriptors are noted, also with a bound that is just too high.
+func TestConnectionsBeyondDescriptors(t *testing.T) {
+	free := int(admit.DescriptorsFree())
+	for most, want := range map[int]int{0: 0, free: 0, free + 1: 1} {
+		if c := must(t, "MAX_CONNECTIONS", strconv.Itoa(most)); len(c.Notes) != want {
+			t.Errorf("MAX_CONNECTIONS=%d: noted %q, want %d notes", most, c.Notes, want)
+		}
 	}
 }

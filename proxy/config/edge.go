@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/admit"
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/roster"
@@ -129,4 +130,11 @@ func memoryThere() int64 {
 		}
 	}
 	return there
+}
+
+// noteConnections notes a MAX_CONNECTIONS for which there are too few descriptors.
+func (c *Config) noteConnections() {
+	if free := admit.DescriptorsFree(); int64(c.loop.ConnectionsMax) > free {
+		c.Notes = append(c.Notes, fmt.Sprintf("MAX_CONNECTIONS=%d is above the %d descriptors that RLIMIT_NOFILE leaves for connections: raise the limit, or clients are refused earlier", c.loop.ConnectionsMax, free))
+	}
 }

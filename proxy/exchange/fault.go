@@ -9,6 +9,7 @@ const (
 	FaultConnect           // connecting failed for another reason
 	FaultConnectTime       // connecting took too long
 	FaultBusy              // no connection became free in time, or no place to wait for one
+	FaultResources         // the proxy has no descriptor or port left to connect with
 	FaultGate              // no place at the target became free in time
 	FaultStreams           // all connections that may carry tunnels and streams do; nothing was sent
 	FaultUnstreamed        // likewise, and the answer is too large or takes too long to be collected
@@ -33,6 +34,7 @@ var faults = [Faults]struct {
 	FaultConnect:     {"connect_failed", 502, "the target cannot be reached"},
 	FaultConnectTime: {"connect_timeout", 504, "the target did not accept a connection in time"},
 	FaultBusy:        {"busy", 503, "all connections to the target are taken"},
+	FaultResources:   {"no_resources", 503, "the proxy has no descriptors or ports left to connect to the target"},
 	FaultGate:        {"gate", 503, "the target is overloaded"},
 	FaultStreams:     {"streams", 503, "all connections to the target that may carry tunnels and streams are taken"},
 	FaultUnstreamed:  {"unstreamed", 502, "the target's answer can only be streamed, and all connections that may carry streams are taken"},
@@ -46,4 +48,4 @@ var faults = [Faults]struct {
 func (f Fault) String() string { return faults[f].name }
 
 // LackOfRoom reports whether the proxy had no place for the request, so that it may find one later.
-func (f Fault) LackOfRoom() bool { return f == FaultBusy || f == FaultGate || f == FaultStreams }
+func (f Fault) LackOfRoom() bool { return f >= FaultBusy && f <= FaultStreams }

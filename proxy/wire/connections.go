@@ -41,3 +41,16 @@ func (c *client) shareConnections() {
 		c.wait.Of(by, by.Hash(c.side.front.seed))
 	}
 }
+
+// A lackWarning warns that the proxy cannot connect to targets for lack of descriptors or ports.
+//
+// Safe for concurrent use, like its Sparse.
+type lackWarning struct{ log every.Sparse }
+
+// warn logs an error of a dial, at most once a minute.
+func (w *lackWarning) warn(now time.Time, err error, log *slog.Logger) {
+	if missed, ok := w.log.Take(now, time.Minute); ok {
+		log.Warn("No descriptor or port is left to connect to targets: raise RLIMIT_NOFILE, or lower MAX_CONNECTIONS and TARGET_MAX_CONNECTIONS",
+			"error", err, "notLogged", missed)
+	}
+}

@@ -103,6 +103,7 @@ type Front struct {
 	memory     *budget.Memory
 	claims     claimsWarning
 	looped     atomic.Int64 // requests that have passed this proxy before, since housekeeping looked
+	lacks      lackWarning
 	seed       maphash.Seed // of the hashes by which waiting clients are distinguished
 	classes    gates.Classes
 	routes     route.Table

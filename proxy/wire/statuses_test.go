@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -203,13 +204,27 @@ func TestDialFault(t *testing.T) {
 		syscall.EHOSTUNREACH:   exchange.FaultConnect,
 		os.ErrDeadlineExceeded: exchange.FaultConnectTime,
 		io.EOF:                 exchange.FaultConnect,
-		loop.ErrDialsBusy:      exchange.FaultBusy,
-		syscall.EMFILE:         exchange.FaultBusy,
-		syscall.ENFILE:         exchange.FaultBusy,
-		syscall.EADDRNOTAVAIL:  exchange.FaultBusy,
+		loop.ErrDialsBusy:      exchange.FaultResources,
+		syscall.EMFILE:         exchange.FaultResources,
+		syscall.ENFILE:         exchange.FaultResources,
+		syscall.EADDRNOTAVAIL:  exchange.FaultResources,
 	} {
 		if got := dialFault(fmt.Errorf("dial: %w", &net.OpError{Op: "dial", Err: err})); got != want {
 			t.Errorf("%v: %v, want %v", err, got, want)
 		}
+	}
+}
+
+// Without a port or descriptor to connect with, clients hear what is missing, and so does the log.
+func TestNoPortsToDialFrom(t *testing.T) {
+	r := startWith(t, func(c *Config) { c.Loop.Sources = []netip.Addr{netip.MustParseAddr("192.0.2.1")} }, newTarget(t, echoes).url())
+	for range 3 {
+		if body := r.dial().Ask(get, 503); !strings.Contains(body, "no descriptors or ports left") {
+			t.Errorf("answered %q", body)
+		}
+	}
+	r.samplesAre(`ratelimiter_upstream_errors_total{kind="no_resources"}`, 3)
+	if n := r.log.Count("No descriptor or port is left"); n != 1 {
+		t.Errorf("logged %d times, want once a minute:\n%s", n, r.log)
 	}
 }

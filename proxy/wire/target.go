@@ -71,7 +71,9 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 // dialFailed reports a failed dial to the requests that wait for the connection.
 func (t *target) dialFailed(now time.Time, mark upstream.Mark, err error) {
 	why := dialFault(err)
-	if why != exchange.FaultBusy {
+	if why == exchange.FaultResources {
+		t.side.front.lacks.warn(now, err, t.side.front.cfg.Log)
+	} else {
 		t.Failed.Store(true)
 		t.Fail(now, roster.Cause(err))
 		t.at.ConnectFailed(now, mark)
@@ -94,7 +96,7 @@ func dialFault(err error) exchange.Fault {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return exchange.FaultRefused
 	case errors.Is(err, loop.ErrDialsBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EADDRNOTAVAIL):
-		return exchange.FaultBusy // the proxy has no room or no port left
+		return exchange.FaultResources
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return exchange.FaultConnectTime
 	}

@@ -58,7 +58,7 @@ func (t *target) dial() {
 	case t.w.fault(t.w.profile.connects):
 		why = exchange.FaultConnect
 	case t.w.fault(t.w.profile.connects / 4):
-		why = exchange.FaultBusy // no descriptors are left
+		why = exchange.FaultResources
 	}
 	t.w.After(took, func() {
 		t.dialing--
@@ -85,7 +85,7 @@ func (t *target) dialled() {
 }
 
 func (t *target) dialFailed(mark upstream.Mark, why exchange.Fault) {
-	if why != exchange.FaultBusy {
+	if why != exchange.FaultResources {
 		t.at.ConnectFailed(t.w.Now, mark)
 	}
 	w, again := t.pool.DialFailed()
