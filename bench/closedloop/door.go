@@ -47,7 +47,9 @@ func (u *usage) add(o usage) {
 
 func newDoor(start time.Time, now float64) *door {
 	d := &door{start: start, at: now, gate: gate.New(gate.Config{Max: connections})}
-	d.line = upstream.NewLine[*visit](lineMax, func(time.Time) int { return d.gate.Limit() - d.inFlight })
+	d.line = upstream.NewLine[*visit](lineMax, func(time.Time) upstream.Look {
+		return upstream.Look{Free: d.gate.Limit() - d.inFlight, Busy: d.gate.Busy()}
+	})
 	return d
 }
 

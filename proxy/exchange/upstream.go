@@ -241,6 +241,9 @@ func (x *Exchange) OutcomeSoFar() Outcome {
 	return o
 }
 
+// Method returns the method of the request.
+func (x *Exchange) Method() http1.Method { return x.outcome.Method }
+
 // HandleStream reports whether the current answer may be streamed. While no more streams are
 // allowed it is collected, as far as time and BufferBytesMax permit.
 func (x *Exchange) HandleStream(now time.Time, ok bool) {

@@ -81,5 +81,12 @@
 // requests come in bursts: there queues last as long as those of an overload. Where answer times
 // suddenly vary much less at the same mean, it sheds one to two percent for some seconds.
 //
+// # Requests that take long by themselves
+//
+// Requests may wait at the target for something other than a worker, such as long polls. If they
+// took all places, a target that could serve others at once would be closed. Those that were
+// overtaken by many others can be told; their places are free for others, see Long. If they hold
+// all places nothing is answered, and the limit rises, see Waits.
+//
 // Nothing here reads a clock. Every target has one gate, which all loops share.
 package gate

@@ -55,13 +55,13 @@ type Gate struct {
 	rates  [4]float64 // good answers per second in the last windows
 	turn   int
 
-	atWork float64   // how many of those in flight were worked on while the gate bound, smoothed
-	bound  time.Time // since when the gate has bound
-	room   room
-	slump  slump
-	probe  probe
-	enough enough
-
+	atWork  float64   // how many of those in flight were worked on while the gate bound, smoothed
+	bound   time.Time // since when the gate has bound
+	room    room
+	slump   slump
+	probe   probe
+	enough  enough
+	stall   stall
 	before  cut // where the limit fell from, for answer times that hardly vary
 	refused refusals
 	look    Look
@@ -147,6 +147,9 @@ func (g *Gate) Bound(most int) {
 // Limit returns how many requests may be at the target.
 func (g *Gate) Limit() int { return g.places }
 
+// Busy reports whether requests wait in the target for others to be served.
+func (g *Gate) Busy() bool { return g.room.waiting > queueSome }
+
 // Down reports whether the target refuses nearly everything.
 func (g *Gate) Down() bool { return g.look.Down || g.refused.row >= downRow }
 
@@ -177,7 +180,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if took < 0 {
 		return false
 	}
-	g.leap(now, a)
+	g.resumes(now, a)
 	g.refused.count(a)
 	if g.slumps(now, a) {
 		return true

@@ -31,7 +31,7 @@ const Young = time.Minute
 type Places struct {
 	_                       [64]byte // the neighbours change less often
 	limit                   atomic.Int64
-	down                    atomic.Bool
+	down, busy              atomic.Bool
 	short, waiting, streams atomic.Int64 // sums of each Use
 	_                       [24]byte
 }
@@ -47,11 +47,19 @@ type Use struct {
 func (p *Places) SetLimit(limit int) { p.limit.Store(int64(max(limit, 1))) }
 
 // SetDown sets whether the target refuses nearly everything.
-func (p *Places) SetDown(down bool) {
-	if down != p.down.Load() {
-		p.down.Store(down)
+func (p *Places) SetDown(down bool) { set(&p.down, down) }
+
+// SetBusy sets whether requests wait in the target.
+func (p *Places) SetBusy(busy bool) { set(&p.busy, busy) }
+
+func set(b *atomic.Bool, to bool) {
+	if to != b.Load() {
+		b.Store(to)
 	}
 }
+
+// Busy reports whether requests wait in the target.
+func (p *Places) Busy() bool { return p.busy.Load() }
 
 // Severity returns the status that an answer with the given one has for the health of the target.
 // A target that refuses what it cannot take is not to be taken out of use, or the others would

@@ -13,8 +13,9 @@ import (
 // Safe for concurrent use: mu guards the machine, everything else is an atomic word.
 type Gate struct {
 	gate.Places
-	Waiting atomic.Int64              // exchanges for this target that wait for a place at any target
-	Shed    [ClassesMax]atomic.Uint64 // by class: exchanges that were shed
+	Waiting atomic.Int64               // exchanges for this target that wait for a place at any target
+	Shed    [ClassesMax]atomic.Uint64  // by class: exchanges that were shed
+	usual   [gate.Classes]atomic.Int64 // by class of requests: usual answer times; 0: unknown
 
 	mu      sync.Mutex
 	machine *gate.Gate // nil: no request was sent to the target yet
@@ -80,11 +81,39 @@ func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
 		g.machine.Answered(now, &l.Answer)
 	}
 	*kept = (*kept)[:0]
-	g.machine.Answered(now, a)
+	if g.machine.Answered(now, a) {
+		for class := range g.usual {
+			g.usual[class].Store(int64(g.machine.Usual(class)))
+		}
+	}
 	if limit := g.machine.Limit(); limit != g.Limit() {
 		g.SetLimit(limit)
 	}
 	g.SetDown(g.machine.Down())
+	g.SetBusy(g.machine.Busy())
+}
+
+// Waits tells the machine that a request of a class waits for a place, and reports whether there are
+// more places now. Another loop that uses the machine may be told the same.
+func (g *Gate) Waits(now time.Time, class int) bool {
+	if !g.mu.TryLock() {
+		return false
+	}
+	defer g.mu.Unlock()
+	if g.machine == nil || !g.machine.Waits(now, class) {
+		return false
+	}
+	g.SetLimit(g.machine.Limit())
+	return true
+}
+
+// Usual returns how long answers to requests of a class usually take at present; 0: unknown.
+func (g *Gate) Usual(class int) time.Duration { return time.Duration(g.usual[class].Load()) }
+
+// Long is [gate.Gate.Long], as of the last decision of the machine.
+func (g *Gate) Long(class int, took time.Duration) bool {
+	usual := g.Usual(class)
+	return usual > 0 && !g.Busy() && took > gate.LongTimes*usual
 }
 
 // Look returns the state of the gate. It is zero if no request was sent to the target yet.

@@ -181,6 +181,12 @@ func (l *Loop) Class(number uint16, m http1.Method, status int) int {
 	return int(p.class)
 }
 
+// Likely returns the class that an answer on a route is likely to have, as far as the loop knows
+// it. It counts nothing.
+func (l *Loop) Likely(number uint16, m http1.Method) int {
+	return int(l.told[int(number)*kinds+kindOf(m, 0)].class)
+}
+
 // class returns the class of a pair of which a number of answers more were seen.
 func (t *Table) class(i int, more uint32) uint8 {
 	t.mu.Lock()

@@ -11,8 +11,16 @@ import (
 	"weir/proxy/upstream"
 )
 
+// usual is how long requests usually take.
+const usual = 10 * time.Millisecond
+
 // plenty is how many places are free, if it does not matter.
-func plenty(time.Time) int { return 1000 }
+func plenty(time.Time) upstream.Look { return upstream.Look{Free: 1000} }
+
+// look is a function that says how many places are free.
+func look(free func() int) func(time.Time) upstream.Look {
+	return func(time.Time) upstream.Look { return upstream.Look{Free: free()} }
+}
 
 // A standing is what the model knows of a waiter.
 type standing struct {
@@ -38,8 +46,8 @@ func (m *model) next(lastFirst bool) int {
 			if s.rank < b.rank {
 				best = i
 			}
-		case m.held[s.key] != m.held[b.key]:
-			if m.held[s.key] < m.held[b.key] {
+		case m.score(s) != m.score(b):
+			if m.score(s) < m.score(b) {
 				best = i
 			}
 		case lastFirst:
@@ -47,6 +55,15 @@ func (m *model) next(lastFirst bool) int {
 		}
 	}
 	return best
+}
+
+// score is the number of places of a waiter's client, in sixteenths, as they count just after they
+// were taken. A client without a place counts as if it had had one for long.
+func (m *model) score(s standing) int {
+	if n := m.held[s.key]; n > 0 {
+		return n
+	}
+	return 16
 }
 
 // Whatever happens in a line, the next is the one that the plain model says. All happens
@@ -57,7 +74,8 @@ func TestLineHistories(t *testing.T) {
 		const most = 12
 		l, m, now := upstream.NewLine[int](most, plenty), model{held: map[uint8]int{}}, time.Unix(1, 0)
 		last := standing{w: new(upstream.Waiter[int]), key: 1, rank: upstream.Ranks - 1}
-		last.w.For(1, last.rank)
+		last.w.For(1, 0, 0)
+		last.w.Ranked(last.rank)
 		l.Join(now, last.w)
 		m.waits = append(m.waits, last)
 		lastFirst := seed%2 == 1
@@ -66,7 +84,8 @@ func TestLineHistories(t *testing.T) {
 			switch n := r.IntN(10); {
 			case n < 4 && len(m.waits) < most:
 				s := standing{w: &upstream.Waiter[int]{Value: i}, key: uint8(r.IntN(5) * 60), rank: r.IntN(3)}
-				s.w.For(uint64(s.key), s.rank)
+				s.w.For(uint64(s.key), 0, 0)
+				s.w.Ranked(s.rank)
 				if out := l.Join(now, s.w); out != nil {
 					t.Fatalf("seed %d: %d of %d wait, and one is turned away", seed, len(m.waits), most)
 				}
@@ -84,7 +103,7 @@ func TestLineHistories(t *testing.T) {
 				if w := l.Next(now); w != s.w {
 					t.Fatalf("seed %d, step %d: next is %d, want %d", seed, i, w.Value, s.w.Value)
 				}
-				l.Take(now, s.w)
+				l.Take(now, s.w, usual)
 				m.held[s.key]++
 				m.waits, placed = slices.Delete(m.waits, at, at+1), append(placed, s)
 			case len(placed) > 0:
@@ -125,7 +144,8 @@ func TestLineFull(t *testing.T) {
 		{9, 0, 1}, // and they give way to a higher rank
 	} {
 		w := &upstream.Waiter[int]{Value: i}
-		w.For(step.key, step.rank)
+		w.For(step.key, 0, 0)
+		w.Ranked(step.rank)
 		got := -1
 		if out := l.Join(now, w); out != nil {
 			got = out.Value
@@ -142,9 +162,9 @@ func TestLineFull(t *testing.T) {
 // unfair returns a line in which key 1 has four of the places and other keys have one each, and a
 // request of the second rank has waited for long, so that some places are reserved.
 func unfair(free int) (l *upstream.Line[int], now time.Time) {
-	l, now = upstream.NewLine[int](10, func(time.Time) int { return free }), time.Unix(1, 0)
+	l, now = upstream.NewLine[int](10, look(func() int { return free })), time.Unix(1, 0)
 	for _, key := range []uint64{1, 1, 1, 1, 2, 3, 4, 5} {
-		l.Take(now, waiterFor(key, 1))
+		l.Take(now, waiterFor(key, 1), usual)
 	}
 	now = now.Add(time.Minute)
 	late := waiterFor(6, 1)
@@ -156,7 +176,8 @@ func unfair(free int) (l *upstream.Line[int], now time.Time) {
 
 func waiterFor(key uint64, rank int) *upstream.Waiter[int] {
 	w := new(upstream.Waiter[int])
-	w.For(key, rank)
+	w.For(key, 0, 0)
+	w.Ranked(rank)
 	return w
 }
 
@@ -191,7 +212,7 @@ func TestAveragesAfterAClockSetBack(t *testing.T) {
 	before := now.Add(time.Hour)
 	for key := uint64(10); key < 40; key++ {
 		w := waiterFor(key, 1)
-		l.Take(before, w)
+		l.Take(before, w, usual)
 		l.Give(before.Add(300*time.Millisecond), w)
 	}
 	if !l.Admits(now.Add(time.Second), waiterFor(2, 1)) {
@@ -223,9 +244,9 @@ func TestGreedyKeyIsBeforeLowerRanks(t *testing.T) {
 func TestPlacesAreNotKeptIdle(t *testing.T) {
 	for places := 1; places < 100; places++ {
 		taken := 0
-		l, now := upstream.NewLine[int](10, func(time.Time) int { return places - taken }), time.Unix(1, 0)
+		l, now := upstream.NewLine[int](10, look(func() int { return places - taken })), time.Unix(1, 0)
 		hog := waiterFor(1, 0)
-		l.Take(now, hog)
+		l.Take(now, hog, usual)
 		for key := range uint64(5) {
 			w := waiterFor(2+key, 0)
 			l.Join(now, w)
@@ -239,7 +260,7 @@ func TestPlacesAreNotKeptIdle(t *testing.T) {
 				t.Errorf("%d of %d places are taken, and there is none", taken, places)
 				break
 			}
-			l.Take(now, waiterFor(1, 7))
+			l.Take(now, waiterFor(1, 7), usual)
 		}
 	}
 }
@@ -302,11 +323,12 @@ func TestLineAllocatesNothing(t *testing.T) {
 	var w [10]upstream.Waiter[int]
 	steps := func() {
 		for i := range w {
-			w[i].For(uint64(i), i)
+			w[i].For(uint64(i), 0, 0)
+			w[i].Ranked(i)
 			l.Join(now, &w[i])
 		}
 		for next := l.Next(now); next != nil; next = l.Next(now) {
-			l.Take(now, next)
+			l.Take(now, next, usual)
 		}
 		for i := range w {
 			l.Give(now, &w[i])
@@ -324,7 +346,8 @@ func BenchmarkLine(b *testing.B) {
 			l, now := upstream.NewLine[int](4096, plenty), time.Unix(1, 0)
 			w := make([]upstream.Waiter[int], 1000)
 			for i := range w {
-				w[i].For(uint64(i)%keys, 0)
+				w[i].For(uint64(i)%keys, 0, 0)
+				w[i].Ranked(0)
 				l.Join(now, &w[i])
 			}
 			b.ReportAllocs()

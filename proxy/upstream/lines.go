@@ -19,13 +19,23 @@ type standing struct {
 	asks  atomic.Int64 // Ranks minus the highest rank that waits; 0: no waiter may take the next place
 	taken atomic.Int64 // places of the loop
 	_     [128 - 16]byte
+
+	clients [lineClients]holding
+	routes  [lineRoutes]holding
 }
 
 // NewLines returns the shared state of the given number of lines.
 func NewLines(loops int) *Lines { return &Lines{loops: make([]standing, loops)} }
 
 // Among makes the new line one of several.
-func (l *Line[W]) Among(of *Lines, loop int) { l.of, l.loop, l.own = of, loop, &of.loops[loop] }
+func (l *Line[W]) Among(of *Lines, loop int) {
+	l.of, l.loop, l.own = of, loop, &of.loops[loop]
+	clients, routes := make([][]holding, len(of.loops)), make([][]holding, len(of.loops))
+	for i := range of.loops {
+		clients[i], routes[i] = of.loops[i].clients[:], of.loops[i].routes[:]
+	}
+	l.clients, l.routes = newDivision(clients, loop), newDivision(routes, loop)
+}
 
 // Idle reports whether no waiter in any line may take a place.
 func (l *Line[W]) Idle() bool { return l.count == 0 && l.of.asking.Load() == 0 }
@@ -61,8 +71,8 @@ func (l *Line[W]) asksAgain() {
 
 // Rank returns the highest rank that waits, or Ranks.
 func (l *Line[W]) Rank() int {
-	for i, r := range l.ranks {
-		if r != nil && r.queues[0].count+r.queues[1].count > 0 {
+	for i := range l.ranks {
+		if l.ranks[i].count > 0 {
 			return i
 		}
 	}

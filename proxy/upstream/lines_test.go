@@ -42,11 +42,12 @@ func TestLinesTakeTurns(t *testing.T) {
 				all[loop].Among(lines, loop)
 				if rank := test.asks[loop]; rank > 0 {
 					w := new(upstream.Waiter[int])
-					w.For(1, rank-1)
+					w.For(1, 0, 0)
+					w.Ranked(rank - 1)
 					all[loop].Join(now, w)
 				}
 				for range test.taken[loop] {
-					all[loop].Take(now, new(upstream.Waiter[int]))
+					all[loop].Take(now, new(upstream.Waiter[int]), usual)
 				}
 				if asks := test.asks[loop] > 0; all[loop].Ask(asks) != asks {
 					t.Errorf("loop %d asks for the first time: %v", loop, !asks)
@@ -88,7 +89,7 @@ func TestLinesWithoutPlacesTakeTurns(t *testing.T) {
 			t.Fatalf("it is the turn of loop %d, want %d", loop, want)
 		}
 		w := all[loop].Next(now)
-		all[loop].Take(now, w)
+		all[loop].Take(now, w, usual)
 		all[loop].Give(now, w)
 	}
 }
@@ -121,16 +122,20 @@ func TestHand(t *testing.T) {
 	now := time.Unix(1, 0)
 	p := upstream.NewPool[int, int](4, 2, 4)
 	lines := upstream.NewLines(1)
-	l := upstream.NewLine[int](4, func(time.Time) int { return 0 })
+	l := upstream.NewLine[int](4, look(func() int { return 0 }))
 	l.Among(lines, 0)
 	from, to := upstream.Waiter[int]{Value: 1}, upstream.Waiter[int]{Value: 2}
-	from.For(7, 3)
+	from.For(7, 0, 0)
+	from.Ranked(3)
 	for range 2 { // the second time from takes others
 		if !p.Stream(&from) {
 			t.Fatal("there is no place for a stream")
 		}
-		l.Take(now, &from)
-		from.Hand(&to)
+		l.Take(now, &from, usual)
+		l.Hand(&from, &to)
+		if first := l.First(); first != nil {
+			t.Errorf("%+v waits", first)
+		}
 		if from.Streams() || !to.Streams() || to.Value != 2 || to.Rank() != 3 || p.Streams() != 1 || lines.Taken() != 1 {
 			t.Errorf("%d streams, %d places, from %+v, to %+v", p.Streams(), lines.Taken(), from, to)
 		}

@@ -12,62 +12,6 @@ import (
 	"weir/internal/share"
 )
 
-// A Waiter waits in a line: for a connection in that of a Pool, or for a place at any
-// target in a Line.
-//
-// Owned by its loop.
-type Waiter[W any] struct {
-	// Value is the waiting client.
-	Value W
-
-	next, prev *Waiter[W]
-	line       *fifo[W]
-	client     share.Client // see Of
-	slot       uint16       // of client
-	holds      bool         // counts in Pool.holds,
-	holdsIn    uint16       // in this slot
-	streams    bool         // has a place for streams,
-	streamsFor share.Client // which counts for this client
-
-	key, rank uint8  // see For
-	placed    bool   // has a place that its Line counts,
-	placedBy  uint8  // under this key
-	ticket    uint64 // in the Line: order of joining
-	late      bool   // has waited there for long
-	greedy    bool   // its key was greedy when it joined
-}
-
-// For sets the hash of the key that the request is counted under, and the rank of its
-// priority class, 0 for the highest. Ranks from Background on are equal.
-func (w *Waiter[W]) For(key uint64, rank int) {
-	w.key, w.rank = uint8(key), uint8(min(rank, Ranks-1))
-}
-
-// Of sets the client that the request counts for, and a hash of it.
-func (w *Waiter[W]) Of(client share.Client, hash uint64) {
-	w.client, w.slot = client, uint16(hash%slots)
-}
-
-// Rank returns the rank set by For.
-func (w *Waiter[W]) Rank() int { return int(w.rank) }
-
-// Waiting reports whether the waiter is in a line.
-func (w *Waiter[W]) Waiting() bool { return w.line != nil }
-
-// Streams reports whether the waiter has a place for streams.
-func (w *Waiter[W]) Streams() bool { return w.streams }
-
-// Hand moves the places of w, in a Pool and a Line, to another waiter, which has none.
-func (w *Waiter[W]) Hand(to *Waiter[W]) {
-	if w.line != nil {
-		panic("bug: a waiter that is in a line has no place to hand over")
-	}
-	value := to.Value
-	*to = *w
-	to.Value = value
-	w.holds, w.streams, w.placed = false, false, false
-}
-
 // A Pool keeps the connections (C) of one loop to one target, and the line of those (W)
 // that wait for one. Idle connections are used last in, first out, so that the others can
 // age and be closed.

@@ -54,7 +54,7 @@ func (u *upstreamConn) abandon(now time.Time, c *client, left *abandon.Exchange)
 	t := u.target
 	a := &abandoned{Exchange: *left, client: share.Of(left.Client), answer: c.answer, route: c.route}
 	a.learns = left.Status == 0 && !c.paced
-	c.wait.Hand(&a.wait)
+	t.side.line.Hand(&c.wait, &a.wait)
 	u.abandoned, u.timed = a, false
 	t.left.all.Add(1)
 	t.side.counts.Abandoned.Inc()
@@ -119,7 +119,7 @@ func (u *upstreamConn) abandonedLate(now time.Time) {
 		u.learn(now, exchange.FaultTimeout)
 		u.conn.Close()
 	case a.shared && t.pool.Stream(&a.wait):
-		t.side.line.Give(now, &a.wait)
+		t.side.line.Lengthen(&a.wait)
 		t.freed()
 		u.conn.SetDeadline(a.By)
 	default:

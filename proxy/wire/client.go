@@ -284,7 +284,7 @@ func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 func (c *client) enter(now time.Time, fresh bool) {
 	t := c.at.Value
 	if t.gated() && !c.wait.Streams() {
-		c.side.line.Take(now, &c.wait)
+		c.side.line.Take(now, &c.wait, t.gate.Usual(c.likely()))
 	}
 	u, grant := t.pool.Acquire(&c.wait, fresh)
 	switch grant {

@@ -241,6 +241,8 @@ type side struct {
 	loop      *loop.Loop
 	env       session.Env
 	targets   *upstream.Group[*target]
+	long      []*client                                  // scratch of lengthen
+	longUntil time.Time                                  // many exchanges took long by themselves shortly before
 	line      *upstream.Line[*client]                    // waiting for a place at any target
 	lineLooks bool                                       // lineAlarm is set
 	lineAlarm *loop.Alarm                                // made when first needed
@@ -271,7 +273,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	}
 	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.targets.Bound((*target).room)
-	s.line = upstream.NewLine[*client](s.waitersMax, s.free)
+	s.line = upstream.NewLine[*client](s.waitersMax, s.look)
 	s.line.Among(f.lines, l.Index())
 	f.connsPerTarget += connsPerTarget
 	s.publish()

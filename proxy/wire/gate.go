@@ -78,6 +78,53 @@ func (t *target) learns(now time.Time, a *gate.Answer, route uint16, o *exchange
 	t.gate.Answered(now, a, &t.late)
 }
 
+// likely returns the class that the answer is likely to have for the gate.
+func (c *client) likely() int { return c.side.routes.Likely(c.route, c.s.Method()) }
+
+// lengthen frees the places of exchanges that take long by themselves for others, if there are many:
+// from now on they count as streams. If nothing is answered at all, that cannot be told; then the
+// gate's limit rises.
+func (s *side) lengthen(now time.Time) {
+	long, places := s.long[:0], 0
+	for w, had := range s.line.Held(now, s.front.cfg.Gate.Wait) {
+		if c := w.Value; c != nil && c.upstream != nil && c.upstream.target.gate.Long(c.likely(), had) {
+			long = append(long, c)
+		}
+	}
+	first := s.line.First()
+	for at := range s.targets.Open(now) {
+		t := at.Value
+		places += t.gate.Limit()
+		if first != nil && t.bounded() && t.gate.Free() <= 0 {
+			t.gate.Waits(now, first.Value.likely())
+		}
+	}
+	if len(long) > places/gate.LongPart {
+		s.longUntil = now.Add(gate.LongFor)
+		for _, c := range long {
+			c.lengthen(now)
+		}
+	}
+	clear(long)
+	s.long = long
+}
+
+// lengthen makes the exchange of c a stream, if there is a place for one.
+func (c *client) lengthen(now time.Time) {
+	if t := c.upstream.target; t.pool.Stream(&c.wait) {
+		c.paced = true
+		c.side.line.Lengthen(&c.wait)
+		t.note(now)
+	}
+}
+
+// long reports whether the exchange took long by itself, as others did at the same time. Its answer
+// is no news of the target.
+func (c *client) long(now time.Time, took time.Duration) bool {
+	s := c.side
+	return now.Before(s.longUntil) && s.line.Overtaken(&c.wait) && c.at.Value.gate.Long(c.likely(), took)
+}
+
 // unable reports whether the target was unable to serve the request.
 func unable(o *exchange.Outcome) bool {
 	if o.Fault == exchange.FaultUnstreamed {

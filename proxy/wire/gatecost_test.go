@@ -37,7 +37,7 @@ func gateRequest() (next func(), g *gates.Gate) {
 		s.noteRoute(c, m)
 		t.begin()
 		if t.room() && t.admits(now, c) {
-			s.line.Take(now, &c.wait)
+			s.line.Take(now, &c.wait, t.gate.Usual(0))
 		}
 		t.gate.Change(gate.Use{}, gate.Use{Short: 1})
 		t.admitted(c)

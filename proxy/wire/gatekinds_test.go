@@ -107,7 +107,7 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 // Of streams and tunnels the gate learns nothing at their end: their clients set the pace.
 func TestGateLearnsNothingFromTheEndOfStreams(t *testing.T) {
 	_, tg := newGated(2, 64, 0)
-	now, c, stream := time.Unix(1_700_000_000, 0), new(client), false
+	now, c, stream := time.Unix(1_700_000_000, 0), &client{side: tg.side}, false
 	answer := func(n int, took time.Duration) {
 		for range n {
 			now = now.Add(time.Millisecond)
@@ -176,7 +176,7 @@ func TestGateBeginsLikeOthers(t *testing.T) {
 func TestGateTellsRefusalsFromOutages(t *testing.T) {
 	f, tg := newGated(2, 64, 0)
 	f.cfg.Gate.Mode = gate.On // in shadow mode it has no effect
-	now, c := time.Unix(1_700_000_000, 0), new(client)
+	now, c := time.Unix(1_700_000_000, 0), &client{side: tg.side}
 	answer := func(n, status int) {
 		for range n {
 			now = now.Add(time.Millisecond)

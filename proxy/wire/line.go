@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"time"
 
+	"weir/internal/share"
 	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
@@ -21,9 +22,8 @@ func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 	}
 }
 
-// noteRoute notes the route of a request and, for gate and line, its key: that of the first
-// rule with a key, otherwise the client's address.
-// Deliveries rank below all live requests.
+// noteRoute notes the route of a request and, for gate and line, whom it is for: the client, and
+// within it the key of the first rule that has one. Deliveries rank below all live requests.
 func (s *side) noteRoute(c *client, m *decide.Case) {
 	c.route, c.class = 0, gates.ClassDefault
 	if len(m.Hits) > 0 {
@@ -33,17 +33,18 @@ func (s *side) noteRoute(c *client, m *decide.Case) {
 	if c.delivery != nil {
 		rank, c.class = upstream.Background, s.front.classes.Deferred()
 	}
+	c.wait.Ranked(rank)
+	if m.Client != c.from {
+		c.from, c.fromHash = m.Client, share.Of(m.Client).Hash(s.front.seed)
+	}
+	key := uint64(0)
 	for i := range m.Hits {
-		if key := m.Hits[i].Key; len(key) > 0 {
-			c.wait.For(maphash.Bytes(s.front.seed, key), rank)
-			return
+		if of := m.Hits[i].Key; len(of) > 0 {
+			key = maphash.Bytes(s.front.seed, of)
+			break
 		}
 	}
-	if m.Client != c.from {
-		b := m.Client.As16()
-		c.from, c.fromHash = m.Client, maphash.Bytes(s.front.seed, b[:])
-	}
-	c.wait.For(c.fromHash, rank)
+	c.wait.For(c.fromHash, key, uint8(c.route))
 }
 
 // binds reports whether the gate's limit is below the number of connections. Otherwise
@@ -91,12 +92,13 @@ func (t *target) rival(rank int) (r *target) {
 // room reports whether one more exchange may go to the target now.
 func (t *target) room() bool { return !t.bounded() || t.free() > 0 }
 
-// free returns the number of free places at all usable targets.
-func (s *side) free(now time.Time) (n int) {
+// look returns what the line has to know of the usable targets.
+func (s *side) look(now time.Time) (l upstream.Look) {
 	for at := range s.targets.Open(now) {
-		n += max(0, at.Value.free())
+		l.Free += max(0, at.Value.free())
+		l.Busy = l.Busy || at.Value.gate.Busy()
 	}
-	return n
+	return l
 }
 
 // admits reports whether the exchange of c may go to the target now. It may not overtake
@@ -251,6 +253,7 @@ func (s *side) lookAfterLine(now time.Time) {
 		s.lineAlarm = s.loop.NewAlarm(func(now time.Time) {
 			s.lineLooks = false
 			s.line.Ask(s.line.Len() > 0)
+			s.lengthen(now)
 			for at := range s.targets.Open(now) {
 				at.Value.serveNext(now)
 			}

@@ -2,14 +2,13 @@ package wire
 
 import (
 	"fmt"
-	"hash/maphash"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
 	"weir/internal/loop"
 	"weir/internal/loop/looptest"
+	"weir/internal/share"
 	"weir/internal/testkit"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
@@ -128,36 +127,36 @@ func TestGateInFlightWithoutStreams(t *testing.T) {
 	end()
 }
 
-// hashOf is the part of an address's hash that the line looks at.
-func (r *rig) hashOf(addr string) uint8 {
-	b := netip.MustParseAddr(addr).As16()
-	return uint8(maphash.Bytes(r.seed, b[:]))
-}
-
-// The key with fewer places is served next, however long the other one has waited.
-func TestLineKeys(t *testing.T) {
-	b := newBarrier()
-	r := startWith(t, gated(3), newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
-	var at [3]string // addresses that the line tells apart
-	for i, n := 0, 2; i < len(at); n++ {
-		at[i] = fmt.Sprintf("127.0.0.%d", n)
-		same := func(other string) bool { return r.hashOf(at[i]) == r.hashOf(other) }
-		if !slices.ContainsFunc(at[:i], same) {
-			i++
+// apart returns n addresses whose clients the line tells apart.
+func (r *rig) apart(n int) (list []string) {
+	seen := map[uint64]bool{}
+	for i := 2; len(list) < n; i++ {
+		addr := fmt.Sprintf("127.0.0.%d", i)
+		if slot := share.Of(netip.MustParseAddr(addr)).Hash(r.seed) % 512; !seen[slot] {
+			seen[slot] = true
+			list = append(list, addr)
 		}
 	}
+	return list
+}
+
+// The client with fewer places is served next, however long the other one has waited.
+func TestLineClients(t *testing.T) {
+	b := newBarrier()
+	r := startWith(t, gated(5), newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
+	at := r.apart(3)
 	for n, ask := range [][2]string{
-		{at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[1], "/held/modest"},
+		{at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[1], "/held/modest"},
 		{at[0], "/greedy"}, {at[2], "/new"}, {at[1], "/modest"},
 	} {
 		r.dialFrom(ask[0]).Send(request(ask[1]))
 		r.waiting(n + 1)
 	}
-	for range 3 {
+	for range 5 {
 		b.next(t)
 	}
-	b.open <- true // whichever of the three is answered, the new one has no place
-	if next := b.next(t); next != "/new" {
+	b.open <- true // whichever of the five is answered
+	if next := b.next(t); next == "/greedy" {
 		t.Errorf("%s is next", next)
 	}
 }

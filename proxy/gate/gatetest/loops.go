@@ -52,16 +52,32 @@ func (p *port) learn(now time.Time, a *gate.Answer) {
 		p.gate.Answered(now, a)
 		p.places.SetLimit(p.gate.Limit())
 		p.places.SetDown(p.gate.Down())
+		p.places.SetBusy(p.gate.Busy())
 	}
+}
+
+// usual is how long requests of a class usually take.
+func (p *port) usual(class int) time.Duration {
+	if p.gate == nil {
+		return 0
+	}
+	return p.gate.Usual(class)
+}
+
+// long reports whether a request of a class that was overtaken takes long by itself.
+func (p *port) long(class int, took time.Duration) bool {
+	return p.gate != nil && p.gate.Long(class, took)
 }
 
 // A lane is a loop of a side.
 type lane struct {
 	*side
-	line  *upstream.Line[*request]
-	group *upstream.Group[*view]
-	views []*view
-	looks bool // at its line, after a while
+	line      *upstream.Line[*request]
+	group     *upstream.Group[*view]
+	views     []*view
+	looks     bool // at its line, after a while
+	long      []*request
+	longUntil time.Duration
 }
 
 // A view is what a lane knows of a target.
@@ -75,7 +91,7 @@ type view struct {
 // newLane returns a loop of a side.
 func (r *run) newLane(s *side, among *upstream.Lines) *lane {
 	l := &lane{side: s}
-	l.line = upstream.NewLine[*request](lineMost, l.vacant)
+	l.line = upstream.NewLine[*request](lineMost, l.look)
 	l.line.Among(among, len(s.lanes))
 	l.group = upstream.NewGroup(upstream.P2C, 0, func(v *view) int { return v.places.InFlight() }, r.chance)
 	l.group.Bound(func(v *view) bool { return v.vacant() > 0 })
@@ -104,6 +120,15 @@ func (l *lane) vacant(now time.Time) (n int) {
 		n += max(0, at.Value.vacant())
 	}
 	return n
+}
+
+// look is what the line has to know of the targets.
+func (l *lane) look(now time.Time) (s upstream.Look) {
+	s.Free = l.vacant(now)
+	for at := range l.group.Open(now) {
+		s.Busy = s.Busy || at.Value.places.Busy()
+	}
+	return s
 }
 
 // open reports whether a loop of the side sends requests to a target.
@@ -180,6 +205,39 @@ func (r *run) admitAny(l *lane) {
 	}
 }
 
+// lengthen frees places that are held for long, and tells the gates that have none that requests
+// wait.
+func (l *lane) lengthen(now time.Time, wait time.Duration) {
+	long := l.long[:0]
+	for w, had := range l.line.Held(now, wait) {
+		if q := w.Value; q.at.long(q.class, had) {
+			long = append(long, q)
+		}
+	}
+	if l.long = long; len(long) > l.places()/gate.LongPart {
+		l.longUntil = now.Sub(start) + gate.LongFor // the clock has no leaps in such worlds
+		for _, q := range long {
+			q.long = true
+			q.at.uses(-1, 1)
+			l.line.Lengthen(&q.wait)
+		}
+	}
+	first := l.line.First()
+	for _, v := range l.views {
+		if first != nil && v.gate != nil && v.places.Free() <= 0 && v.gate.Waits(now, first.Value.class) {
+			v.places.SetLimit(v.gate.Limit())
+		}
+	}
+}
+
+// places is how many places its targets have.
+func (l *lane) places() (n int) {
+	for _, v := range l.views {
+		n += v.places.Limit()
+	}
+	return n
+}
+
 // call has a loop look at its line.
 func (r *run) call(v *view) {
 	if v.called {
@@ -202,6 +260,7 @@ func (r *run) lookAfter(l *lane) {
 	r.push(r.now+slice, func() {
 		l.looks = false
 		l.line.Ask(l.line.Len() > 0)
+		l.lengthen(r.clock(), r.w.Wait)
 		r.admitAny(l)
 		r.lookAfter(l)
 	})

@@ -24,6 +24,7 @@ func TestClientsPace(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %.0f others per second", name, load), func(t *testing.T) {
 				t.Parallel()
 				sum, worlds := 0.0, many*seeds
+				offered, shed := 0, 0
 				for seed := range worlds {
 					part := paced / (load + paced)
 					w := usual()
@@ -35,9 +36,7 @@ func TestClientsPace(t *testing.T) {
 					if sum += got; got < want-.02 {
 						t.Errorf("seed %d: the others have %.3f of what is possible, want %.2f", seed, got, want-.02)
 					}
-					if load < 1300 && others.Shed > 0 {
-						t.Errorf("seed %d: of %d others %d are shed", seed, others.Offered, others.Shed)
-					}
+					offered, shed = offered+others.Offered, shed+others.Shed
 					switch { // of a limit that does not bind it takes a minute to forget how many were in flight
 					case load > 1500:
 						w.Length = ends + 10*sec
@@ -50,6 +49,9 @@ func TestClientsPace(t *testing.T) {
 					if before, after := r.Limit(5*sec, begins), r.Limit(w.Length-5*sec, w.Length); after < .8*before || after > 1.3*before {
 						t.Errorf("seed %d: the limit was %.1f and is %.1f", seed, before, after)
 					}
+				}
+				if share := float64(shed) / float64(offered); load < 1300 && share > 1e-3 {
+					t.Errorf("of the others %.5f are shed, at most .001 may", share)
 				}
 				if mean := sum / float64(worlds); mean < want {
 					t.Errorf("the others have %.3f of what is possible, want %.2f", mean, want)
@@ -99,13 +101,18 @@ func TestHeads(t *testing.T) {
 // The target is protected at overload all the same.
 func TestHeadsAtOverload(t *testing.T) {
 	t.Parallel()
-	for seed := range 2 * seeds {
+	sum, worlds := 0.0, 4*seeds
+	for seed := range worlds {
 		w := mixed(seed/2, 1.5, int(seed%2))
 		r := gatetest.Play(w)
 		work := float64(r.Sources[0].InTime) + headShare*float64(r.Sources[1].InTime)
-		if got := work / (1500 * (w.Length - w.Warm).Seconds()); got < .95 {
-			t.Errorf("seed %d: the work in answers in time is %.3f of what is possible, want .95", seed, got)
+		got := work / (1500 * (w.Length - w.Warm).Seconds())
+		if sum += got; got < .93 {
+			t.Errorf("seed %d: the work in answers in time is %.3f of what is possible, want .93", seed, got)
 		}
+	}
+	if mean := sum / float64(worlds); mean < .96 {
+		t.Errorf("the work in answers in time is %.3f of what is possible, want .96", mean)
 	}
 }
 

@@ -23,6 +23,7 @@ type request struct {
 	tried         upstream.Tried
 	mark          upstream.Mark
 	gone          bool // its client has left
+	long          bool // it has had its place for much longer than usual
 	answer        gate.Answer
 	could         bool // a queue without a gate would have answered it in time
 	wait          upstream.Waiter[*request]
@@ -162,6 +163,7 @@ func (r *run) burst() {
 // come brings a request.
 func (r *run) come() {
 	q := &request{arrived: r.now, on: r.lane()}
+	q.wait.Value = q
 	q.takes = r.draw(r.kind(q))
 	q.could = r.could(q)
 	if r.now >= r.w.Warm {
@@ -193,7 +195,6 @@ func (r *run) await(q *request) {
 	}
 	q.at.Abandoned(q.mark)
 	q.tried.Undo()
-	q.wait.Value = q
 	if out := l.line.Join(r.clock(), &q.wait); out != nil {
 		r.shed(out.Value)
 	}
@@ -262,7 +263,7 @@ func (r *run) could(q *request) bool {
 func (r *run) send(q *request, waited bool) {
 	q.sent = r.now
 	q.at.uses(1, 0)
-	q.on.line.Take(r.clock(), &q.wait)
+	q.on.line.Take(r.clock(), &q.wait, q.at.usual(q.class))
 	_, atTarget := q.at.places.Now()
 	q.answer = gate.Answer{Sent: r.clock(), Class: q.class, InFlight: atTarget, Full: waited || q.at.vacant() <= 0}
 	r.travel(func() { q.at.reach(q) })

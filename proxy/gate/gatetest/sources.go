@@ -5,10 +5,13 @@ import "time"
 // A Source is a part of the requests, which have something in common.
 type Source struct {
 	Part   float64       // of the arrivals
-	Keys   int           // how many keys they have; 0: one
+	Keys   int           // how many clients send them, or how many keys they have; 0: one
+	Within bool          // they are from one client, together with other such sources
 	Rank   int           // of their priority class
 	Class  int           // of the gate
 	SlowBy float64       // they take so many times as long; 0: once
+	Route  uint8         // of the line
+	Waits  time.Duration // they wait so long for something at the target, which takes no worker
 	Upload bool          // their clients send them slowly, and
 	Read   bool          // read their answers slowly,
 	Held   time.Duration // which takes so long
@@ -43,7 +46,13 @@ func (r *run) kind(q *request) (slower float64) {
 	}
 	s := r.source(q)
 	q.class = s.Class
-	q.wait.For(uint64(q.source)<<6+r.rng.Uint64N(uint64(max(1, s.Keys))), s.Rank)
+	of := uint64(q.source)<<6 + r.rng.Uint64N(uint64(max(1, s.Keys)))
+	if s.Within {
+		q.wait.For(0, of, s.Route)
+	} else {
+		q.wait.For(of, 0, s.Route)
+	}
+	q.wait.Ranked(s.Rank)
 	return s.SlowBy
 }
 
@@ -91,10 +100,14 @@ func (r *run) end(q *request) {
 			q.at.uses(0, -1)
 			r.admit(q.at)
 		})
+	case q.long:
+		q.at.uses(0, -1)
 	default:
 		q.answer.Crowded, q.answer.Alone = q.at.places.Free() <= 0, q.at.places.InFlight() <= 1
 		q.at.uses(-1, 0)
-		defer q.at.learn(r.clock(), &q.answer)
+		if r.now >= q.on.longUntil || !q.on.line.Overtaken(&q.wait) || !q.at.long(q.class, r.now-q.sent) {
+			defer q.at.learn(r.clock(), &q.answer)
+		}
 	}
 	q.on.line.Give(r.clock(), &q.wait)
 }

@@ -67,7 +67,9 @@ func (t *target) enter(s *Stage) {
 
 // reach is told that a request has arrived.
 func (t *target) reach(q *request) {
-	switch {
+	switch waits := t.source(q).Waits; {
+	case waits > 0 && !t.mute && !t.down:
+		t.push(t.now+waits, func() { t.travel(func() { t.answered(q) }) })
 	case t.mute:
 		t.push(t.now+t.w.Timeout, func() { t.refused(q) })
 	case t.down || t.busy >= t.workers && len(t.queue) >= t.w.Queue || t.w.Processors && t.busy >= t.workers+t.w.Queue:

@@ -1,0 +1,97 @@
+package gate
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// A request is long when it takes more than LongTimes times as long as usual.
+	LongTimes = 10
+	// A few long ones are usual. They matter when they hold more than 1/LongPart of the places.
+	// For LongFor after that nothing is learned from them.
+	LongPart, LongFor = 8, 3 * time.Second
+	// While requests wait and nothing is answered for LongTimes times the usual time, and then for
+	// twice as long each time, the limit rises to stallGrowth times itself, at most stallMost times.
+	stallGrowth, stallMost = 1.5, 6
+	// If requests seemed to wait in the target before, it is stallBusy times as long.
+	stallBusy = 4
+)
+
+// stall is what is known of a time without answers.
+type stall struct {
+	rises int       // of the limit since the latest good answer
+	from  float64   // the limit before
+	ended time.Time // when it was clear that the target had stood still
+}
+
+// resumes is told of an answer, which may be the first after a time without any.
+func (g *Gate) resumes(now time.Time, a *Answer) {
+	g.leap(now, a)
+	g.unstall(now, a)
+}
+
+// unstall ends a time without answers. If the first is a refusal or a timeout, the target has stood
+// still: the limit is what it was, until there is a good answer, and what was sent meanwhile does
+// not count as a crowd.
+func (g *Gate) unstall(now time.Time, a *Answer) {
+	s := &g.stall
+	if a.Sent.Before(s.ended) {
+		a.InFlight = min(a.InFlight, int(s.from))
+	}
+	switch {
+	case s.rises == 0:
+	case !a.Refused:
+		s.rises = 0
+	case s.ended.Before(a.Sent):
+		s.rises, s.ended = stallMost, now
+		g.set(s.from)
+		a.InFlight = min(a.InFlight, int(s.from))
+	}
+}
+
+// Usual returns how long answers to requests of a class usually take at present; 0: unknown. Of a
+// class that was not seen yet it is that of all.
+func (g *Gate) Usual(class int) time.Duration {
+	if s := g.scale[class]; s > 0 {
+		return time.Duration(g.last / s)
+	}
+	return g.real(g.last)
+}
+
+// Long reports whether a request of a class that has taken so long, and was overtaken by many others,
+// takes long by itself. A busy target may make any request take long.
+func (g *Gate) Long(class int, took time.Duration) bool {
+	usual := g.Usual(class)
+	return usual > 0 && !g.starts && g.slump.n >= slumpKnown && !g.Busy() && took > LongTimes*usual
+}
+
+// Waits tells the gate that a request of a class waits for a place. If nothing was answered for
+// long, the places may be held by requests that take long by themselves, such as those that wait for
+// an event, and a target that could serve others at once would be closed for as long as they take.
+// If the target stands still instead, what is sent now waits there: therefore the limit rises by a
+// little each time, and later if requests waited in the target before. It reports whether the limit
+// has risen.
+func (g *Gate) Waits(now time.Time, class int) bool {
+	s := &g.slump
+	if g.first || g.last == 0 || g.stall.rises >= stallMost {
+		return false
+	}
+	least := LongTimes * max(g.Usual(class), Wait/LongTimes)
+	if g.Busy() {
+		least *= stallBusy
+	}
+	if quiet := now.Sub(s.began) - s.last(); quiet < least<<g.stall.rises {
+		return false
+	}
+	before := g.places
+	if g.probe.limit > 0 { // the look has failed
+		g.limit, g.probe.limit = g.probe.limit, 0
+	}
+	if g.stall.rises == 0 {
+		g.stall.from = g.limit
+	}
+	g.stall.rises++
+	g.set(math.Ceil(stallGrowth * g.limit))
+	return g.places > before
+}

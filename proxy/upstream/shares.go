@@ -1,0 +1,317 @@
+package upstream
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// lineClients and lineRoutes are how many clients, by hash, and routes, by number, a Line
+	// distinguishes. Clients with the same hash are treated as one.
+	lineClients, lineRoutes = 512, 256
+	// lineKeys is how many keys a Line knows, all clients together.
+	lineKeys = 256
+	// lineMemory is the time over which places are averaged, and for which places are
+	// reserved against greedy keys.
+	lineMemory = 3 * time.Second
+	// lineBusy is for how long the number of places at which a target was busy bounds what those
+	// who hold places for long may have.
+	lineBusy = time.Minute
+	// lineRelax is the factor by which that bound grows every lineShares.
+	lineRelax = 1.005
+	// lineShares is the interval at which averages are summed up.
+	lineShares = 100 * time.Millisecond
+	// lineLeast is an average of places below which there is nothing to reserve.
+	lineLeast = 1. / 64
+	// lineSlow is the multiple of what is usual from which a client or a route holds places for
+	// long.
+	lineSlow = 3
+)
+
+// places are the places of a client, a route or a key on one loop.
+type places struct {
+	n    int32
+	long int32   // of these, how many are held for long, see Line.Lengthen
+	mean float32 // recent average of n
+	done float32 // how many were given back recently,
+	due  float32 // and how many seconds requests of their kinds usually take
+	at   int64   // time of these three, see instant
+}
+
+// instant is a time in nanoseconds. Every request takes and gives back a place, and a
+// number is cheaper to keep and to compare than a time.Time.
+func instant(t time.Time) int64 { return t.UnixNano() }
+
+// pass lets the averages follow the time.
+func (p *places) pass(at int64) {
+	mean, fade := p.lately(at)
+	p.mean, p.done, p.due, p.at = mean, p.done*fade, p.due*fade, at
+}
+
+// take adds a place at an instant.
+func (p *places) take(at int64) {
+	p.pass(at)
+	p.n++
+}
+
+// give gives a place back that was held by a request of a kind that usually takes so many seconds.
+func (p *places) give(at int64, usual float32) {
+	p.pass(at)
+	p.n--
+	p.done++
+	p.due += usual
+}
+
+// lately returns the recent average of the places, and the part that remains of sums: what
+// happened longer ago counts less, so that a sum is lineMemory times the rate.
+func (p *places) lately(at int64) (mean, fade float32) {
+	since := at - p.at
+	if since >= int64(lineMemory) || since < 0 { // the clock was set back: the average starts again
+		return float32(p.n), 0
+	}
+	part := float32(since) * (1 / float32(lineMemory))
+	return p.mean + (float32(p.n)-p.mean)*part, 1 - part
+}
+
+// most returns the places now or recently, whichever are more.
+func (p *places) most(at int64) float32 {
+	mean, _ := p.lately(at)
+	return max(float32(p.n), mean)
+}
+
+// A holding is the places of a client or a route on one loop, as other loops read them.
+type holding struct {
+	now    atomic.Uint64 // n and long, as 16 bits, and done
+	lately atomic.Uint64 // mean and due
+}
+
+func (h *holding) store(p *places) {
+	h.now.Store(uint64(uint16(p.n))<<48 | uint64(uint16(p.long))<<32 | uint64(math.Float32bits(p.done)))
+	h.lately.Store(uint64(math.Float32bits(p.mean))<<32 | uint64(math.Float32bits(p.due)))
+}
+
+// A held is the sum of the holdings of all loops.
+type held struct{ n, long, mean, done, due float64 }
+
+func (h *held) add(from *holding) {
+	now, lately := from.now.Load(), from.lately.Load()
+	h.n += float64(uint16(now >> 48))
+	h.long += float64(uint16(now >> 32))
+	h.done += float64(math.Float32frombits(uint32(now)))
+	h.mean += float64(math.Float32frombits(uint32(lately >> 32)))
+	h.due += float64(math.Float32frombits(uint32(lately)))
+}
+
+// slowness returns how long places are held, by Little's law, relative to the time that is usual for
+// the kinds of requests, and as much again as all usually take: even a short one may wait in the
+// target behind others. It is infinite if none was given back whose usual time is known.
+func (h *held) slowness(all float64) float64 {
+	if h.due <= 0 {
+		return math.Inf(1)
+	}
+	return h.mean * lineMemory.Seconds() / (h.due + h.done*all)
+}
+
+// regular reports whether there was more than one place, or one for long. Clients and keys that
+// are used once say nothing about what others usually have.
+func (h *held) regular() bool { return h.done >= 1.5 || h.mean >= .5 }
+
+// An average is that of the places of several clients or keys.
+type average struct {
+	sum   float64
+	count int
+}
+
+func (a *average) add(mean float64) {
+	a.sum += mean
+	a.count++
+}
+
+// greedy returns from how many places on one of them has clearly more than the average.
+func (a *average) greedy() float32 {
+	if a.count <= 1 { // there is no other to compare with
+		return math.MaxFloat32
+	}
+	return lineGreed * float32(a.sum/float64(a.count))
+}
+
+// usual returns the average if there were one more, without places, and at least 1.
+func (a *average) usual() float32 { return max(1, float32(a.sum/float64(a.count+1))) }
+
+// A division is how the places are divided among clients, or among routes.
+type division struct {
+	own     []places    // of this loop, by client or route
+	shown   []holding   // the same, for other loops
+	loops   [][]holding // shown of each loop
+	total   float64     // average places of all
+	count   int         // how many have any, now or lately
+	regular average     // of those that are regular
+	takes   float64     // how long requests usually take, in seconds
+	usual   float64     // slowness: the median of those; 0: unknown
+	each    []float64   // scratch of weigh
+}
+
+// newDivision returns the division whose holdings of one loop are shown to the others.
+func newDivision(loops [][]holding, loop int) division {
+	return division{own: make([]places, len(loops[loop])), shown: loops[loop], loops: loops}
+}
+
+// take records that i has one more place.
+func (d *division) take(i int, at int64) {
+	p := &d.own[i]
+	p.take(at)
+	d.shown[i].store(p)
+}
+
+// give records that i has one less, see places.give.
+func (d *division) give(i int, at int64, usual float32) {
+	p := &d.own[i]
+	p.give(at, usual)
+	d.shown[i].store(p)
+}
+
+// lengthen records that n more places of i are held for long.
+func (d *division) lengthen(i int, n int32) {
+	p := &d.own[i]
+	p.long += n
+	d.shown[i].store(p)
+}
+
+// weigh sums up the averages of all loops.
+func (d *division) weigh(at int64) {
+	d.total, d.count, d.regular, d.usual, d.each = 0, 0, average{}, 0, d.each[:0]
+	var all held
+	for i := range d.own {
+		if p := d.own[i]; p.at != 0 {
+			p.pass(at)
+			d.shown[i].store(&p)
+		}
+		h := d.held(i)
+		if h.mean <= 0 {
+			continue
+		}
+		d.total += h.mean
+		d.count++
+		all.done += h.done
+		all.due += h.due
+		if h.regular() {
+			d.regular.add(h.mean)
+		}
+		if h.due > 0 {
+			d.each = append(d.each, h.slowness(d.takes))
+		}
+	}
+	if d.takes = 0; all.done > 0 {
+		d.takes = all.due / all.done
+	}
+	if n := len(d.each); n > 0 {
+		slices.Sort(d.each)
+		d.usual = d.each[(n-1)/2]
+	}
+}
+
+// held returns the places of i on all loops.
+func (d *division) held(i int) (h held) {
+	for _, of := range d.loops {
+		h.add(&of[i])
+	}
+	return h
+}
+
+// A room is how many requests the targets can work on, as far as is known: the places less their
+// square root, by which a limit exceeds that number.
+type room struct {
+	places float64
+	busy   bool // requests waited at a target recently
+}
+
+// admits reports whether i may have one more place. If it holds places for longer than others do,
+// or nothing is known of it, it may have an equal part of the room, and beyond that what the others
+// are unlikely to need: more than twice the root above their average, as the number in use varies
+// at random by about the root. So these places are free when the others ask for them. Places that
+// are held for no longer than usual need not be reserved: the next one is soon given back. Unless
+// the target is busy, those that are held for much longer than usual do not count: then they cost
+// the others nothing.
+func (d *division) admits(i int, in room) bool {
+	if d.count == 0 || d.usual == 0 {
+		return true
+	}
+	h := d.held(i)
+	others := d.total - h.mean
+	if others < lineLeast || h.slowness(d.takes) <= lineSlow*max(1, d.usual) {
+		return true
+	}
+	has := h.n
+	if !in.busy {
+		has -= h.long
+	}
+	equal := in.places / float64(d.count)
+	if has+1 <= max(equal, in.places-others-lineSpare*math.Sqrt(others)) {
+		return true
+	}
+	return has < 1 && h.mean < equal // a part of a place: one now and then
+}
+
+// A known key had a place before, and not long ago.
+type known struct {
+	places
+	mark   uint32 // see who; 0: none
+	client uint16
+}
+
+// keys are the places of the keys that a Line knows. A key becomes known when it gets a place,
+// unless another key has its entry and needs it. So keys that are used only once do not
+// count as keys with few places: clients make as many of them as they like.
+type keys struct {
+	known [lineKeys]known
+	of    [lineClients]average // of a client's regular keys, as of the last weigh
+}
+
+// stranger stands for every key that is not known, and for requests without a key.
+const stranger = -1
+
+// find returns the number of a key, or stranger.
+func (k *keys) find(mark uint32) int {
+	if i := int(mark % lineKeys); mark != 0 && k.known[i].mark == mark {
+		return i
+	}
+	return stranger
+}
+
+// take records that a key of a client gets a place, and returns its number.
+func (k *keys) take(at int64, mark uint32, client uint16) int {
+	i := int(mark % lineKeys)
+	of := &k.known[i]
+	if mark == 0 {
+		return stranger
+	}
+	if of.mark != mark {
+		if mean, _ := of.lately(at); of.n > 0 || mean >= lineLeast {
+			return stranger
+		}
+		*of = known{mark: mark, client: client}
+	}
+	of.take(at)
+	return i
+}
+
+// give records that a key gives a place back.
+func (k *keys) give(at int64, i int, usual float32) {
+	if i != stranger {
+		k.known[i].give(at, usual)
+	}
+}
+
+// weigh sums up the averages of the keys of each client.
+func (k *keys) weigh(at int64) {
+	clear(k.of[:])
+	for i := range k.known {
+		of := &k.known[i]
+		mean, fade := of.lately(at)
+		if h := (held{mean: float64(mean), done: float64(of.done * fade)}); mean > 0 && h.regular() {
+			k.of[of.client].add(h.mean)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package upstream
+
+import "weir/internal/share"
+
+// A Waiter waits in a line: for a connection in that of a Pool, or for a place at any
+// target in a Line.
+//
+// Owned by its loop.
+type Waiter[W any] struct {
+	// Value is the waiting client.
+	Value W
+
+	next, prev *Waiter[W]
+	line       *fifo[W]
+	client     share.Client // see Of
+	slot       uint16       // of client
+	holds      bool         // counts in Pool.holds,
+	holdsIn    uint16       // in this slot
+	streams    bool         // has a place for streams,
+	streamsFor share.Client // which counts for this client
+
+	who, placedFor who // whom the request is for, and its place
+	rank           uint8
+	placed         bool   // has a place that its Line counts,
+	routed         bool   // also for its route
+	known          int16  // the number of the key that the place counts for, or stranger
+	account        int16  // in the Line: where it waits
+	ticket         uint64 // order of joining the Line
+	late           bool   // has waited there for long
+	greedy         bool   // its client or key was greedy when it joined
+
+	older, newer *Waiter[W] // the neighbours among those that have a place, in the order of Take
+	takenAt      int64      // when it got the place, see instant
+	usual        float32    // in seconds, see Line.Take
+	overtaken    uint64     // value of Line.gives from which it counts as overtaken
+	long         bool       // it holds the place for long
+}
+
+// who says whom a request is for.
+type who struct {
+	client uint16 // below lineClients
+	route  uint8
+	mark   uint32 // of the key, within the client; 0: there is none
+}
+
+// Of sets the client that the request counts for, and a hash of it.
+func (w *Waiter[W]) Of(client share.Client, hash uint64) {
+	w.client, w.slot = client, uint16(hash%slots)
+}
+
+// For sets the hashes of the client that the request is counted under and of its key, 0 if it has
+// none, and the number of its route. A key belongs to a client: equal keys of two clients are two
+// keys.
+func (w *Waiter[W]) For(client, key uint64, route uint8) {
+	w.who = who{client: uint16(client % lineClients), route: route}
+	if key != 0 {
+		w.who.mark = max(1, uint32((key+client*hashOdd)*hashOdd>>32))
+	}
+}
+
+// hashOdd spreads the bits of hashes: 2^64 divided by the golden ratio, as for Fibonacci hashing.
+const hashOdd = 0x9e3779b97f4a7c15
+
+// Ranked sets the rank of the request's priority class, 0 for the highest. Ranks from
+// Background on are equal.
+func (w *Waiter[W]) Ranked(rank int) { w.rank = uint8(min(rank, Ranks-1)) }
+
+// Rank returns the rank set by Ranked.
+func (w *Waiter[W]) Rank() int { return int(w.rank) }
+
+// Waiting reports whether the waiter is in a line.
+func (w *Waiter[W]) Waiting() bool { return w.line != nil }
+
+// Streams reports whether the waiter has a place for streams.
+func (w *Waiter[W]) Streams() bool { return w.streams }
+
+// Hand moves the place of w in a Pool to another waiter, which has none. If it has one that a Line
+// counts too, use [Line.Hand].
+func (w *Waiter[W]) Hand(to *Waiter[W]) {
+	if w.line != nil {
+		panic("bug: a waiter that is in a line has no place to hand over")
+	}
+	value := to.Value
+	*to = *w
+	to.Value = value
+	w.holds, w.streams, w.placed, w.long, w.older, w.newer = false, false, false, false, nil, nil
+}
