@@ -40,7 +40,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 		x.request.become(requestRefused)
 		return
 	}
-	x.dropClaims(h)
+	x.dropFields(h)
 	if !x.ask(now, h) {
 		return
 	}

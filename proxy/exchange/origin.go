@@ -41,16 +41,18 @@ func (x *Exchange) clientOf(h *http1.Head) netip.Addr {
 	return decide.ClientOf(h.Fields, at, x.env.Settings.Trusts)
 }
 
-// dropClaims removes the claims from h, unless the client is a trusted proxy. Neither rules
-// nor the target see them.
-func (x *Exchange) dropClaims(h *http1.Head) {
-	if x.Trusted {
-		return
-	}
+// dropFields removes from h the claims, unless the client is a trusted proxy, and the fields whose
+// names some targets would take for others. Neither rules nor the target see them.
+func (x *Exchange) dropFields(h *http1.Head) {
 	claim, kept := x.env.Settings.claims(), 0
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if !f.ID.Hop() && claim.Has(f.Name) {
+		switch {
+		case !x.Trusted && !f.ID.Hop() && claim.Has(f.Name):
+			x.fx.Claims++
+			continue
+		case f.Odd && !x.keepsOdd(f.Name):
+			x.outcome.OddFields++
 			continue
 		}
 		if kept < i {
@@ -58,7 +60,6 @@ func (x *Exchange) dropClaims(h *http1.Head) {
 		}
 		kept++
 	}
-	x.fx.Claims = len(h.Fields) - kept
 	h.Fields = h.Fields[:kept]
 }
 
@@ -66,9 +67,6 @@ func (x *Exchange) dropClaims(h *http1.Head) {
 func (x *Exchange) withheld(f *http1.Field) bool {
 	switch {
 	case f.ID.Hop():
-		return true
-	case f.Odd && !x.keepsOdd(f.Name):
-		x.outcome.OddFields++
 		return true
 	case !x.Trusted || !x.env.Settings.claims().Has(f.Name):
 		return f.Hop
