@@ -61,7 +61,7 @@ var sideways = map[string][]string{
 	"proxy/deferred/inbox": {"internal/share", "proxy/deferred"},
 	"proxy/deferred/lines": {"internal/share", "proxy/deferred"},
 	"proxy/deferred/seal":  {"internal/share", "proxy/deferred"},
-	"proxy/keys":           {"internal/http1", "proxy/pattern"},
+	"proxy/keys":           {"internal/http1", "proxy/claims", "proxy/pattern"},
 	"proxy/limit":          {"internal/strict"},
 	"proxy/overlap":        {"proxy/pattern"},
 	"proxy/pattern":        {"internal/http1"},

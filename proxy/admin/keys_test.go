@@ -76,7 +76,7 @@ func keyHandler(t *testing.T, l *keyLog) http.Handler {
 func TestKeysEdit(t *testing.T) {
 	l := &keyLog{board: sketch.NewBoard(time.Minute, maphash.MakeSeed())}
 	l.board.SetRules([]string{"login"})
-	secret := keys.AppendSecret(nil, []byte("Bearer topsecret"))
+	secret := keys.AppendSecret(nil, []byte("bearer topsecret"))
 	l.board.Touch(epoch, 0, secret, false)
 	h := keyHandler(t, l)
 	for _, test := range []struct {
@@ -101,13 +101,13 @@ func TestKeysEdit(t *testing.T) {
 		{"DELETE", "rule=address&key=::ffff:192.0.2.7", "", 200, `"key":["192.0.2.7"]`, `forget address "9:192.0.2.7"`},
 		{"DELETE", `rule=net6&key=["2001:db8:1:2::3","EXAMPLE.com.:80","//a/./b","x","y"]`, "", 200,
 			`"key":["2001:db8:1::/48","example.com","/a/b","sha256:2d711642b726","y"]`, fmt.Sprintf("forget net6 %q", "15:2001:db8:1::/4811:example.com4:/a/b"+string(keys.AppendSecret(nil, []byte("x")))+"1:y")},
-		{"DELETE", "rule=login&key=Bearer%20topsecret", "", 200, `{"rule":"login","key":["sha256:de51e549713e"],"changed":false}`, fmt.Sprintf("forget login %q", secret)},
-		{"DELETE", "rule=login&key=sha256:de51e549713e", "", 200, `"key":["sha256:de51e549713e"]`, fmt.Sprintf("forget login %q", secret)},
-		{"POST", "", `{"rule":"login","key":"sha256:de51e549713e","add":5}`, 200, `"key":["sha256:de51e549713e"]`, fmt.Sprintf("add login %q 5", secret)},
-		{"POST", "", `{"rule":"login","key":"Bearer topsecret","add":5}`, 200, `"key":["sha256:de51e549713e"]`, fmt.Sprintf("add login %q 5", secret)},
+		{"DELETE", "rule=login&key=Bearer%20topsecret", "", 200, `{"rule":"login","key":["sha256:c859cca49c8b"],"changed":false}`, fmt.Sprintf("forget login %q", secret)},
+		{"DELETE", "rule=login&key=sha256:c859cca49c8b", "", 200, `"key":["sha256:c859cca49c8b"]`, fmt.Sprintf("forget login %q", secret)},
+		{"POST", "", `{"rule":"login","key":"sha256:c859cca49c8b","add":5}`, 200, `"key":["sha256:c859cca49c8b"]`, fmt.Sprintf("add login %q 5", secret)},
+		{"POST", "", `{"rule":"login","key":"Bearer topsecret","add":5}`, 200, `"key":["sha256:c859cca49c8b"]`, fmt.Sprintf("add login %q 5", secret)},
 		{"DELETE", "rule=login&key=sha256:000000000000", "", 400, `its digest in a key that GET /config/keys currently lists","path":"key"`, ""},
-		{"DELETE", "rule=login&key=sha256:de51e549713ea", "", 200, `"changed":false`, fmt.Sprintf("forget login %q", keys.AppendSecret(nil, []byte("sha256:de51e549713ea")))},
-		{"DELETE", "rule=per-partner&key=sha256:de51e549713e", "", 200, `"key":["sha256:de51e549713e"]`, `forget per-partner "19:sha256:de51e549713e"`},
+		{"DELETE", "rule=login&key=sha256:c859cca49c8ba", "", 200, `"changed":false`, fmt.Sprintf("forget login %q", keys.AppendSecret(nil, []byte("sha256:c859cca49c8ba")))},
+		{"DELETE", "rule=per-partner&key=sha256:c859cca49c8b", "", 200, `"key":["sha256:c859cca49c8b"]`, `forget per-partner "19:sha256:c859cca49c8b"`},
 		{"POST", "", `{"rule":"per-partner","key":"acme","add":5}`, 200, `{"rule":"per-partner","key":["acme"],"changed":true}`, `add per-partner "4:acme" 5`},
 		{"POST", "", `{"rule":"per-partner","key":["acme"],"add":9007199254740992}`, 200, `"changed":true`, `add per-partner "4:acme" 9007199254740992`},
 		{"POST", "", `{"rule":"per-partner","key":null,"add":1}`, 200, `"key":[null]`, `add per-partner "-" 1`},
@@ -171,8 +171,8 @@ func TestKeysList(t *testing.T) {
 	touch(0, "200:"+strings.Repeat("x", 200), 4, false)
 	touch(1, "4:acme3:GET", 1, true)
 	touch(2, "", 7, false)
-	touch(3, string(keys.AppendSecret(nil, []byte("Bearer topsecret"))), 2, true)
-	touch(3, string(keys.AppendSecret(nil, []byte("Bearer other"))), 1, false)
+	touch(3, string(keys.AppendSecret(nil, []byte("bearer topsecret"))), 2, true)
+	touch(3, string(keys.AppendSecret(nil, []byte("bearer other"))), 1, false)
 	h := keyHandler(t, l)
 	long := strings.Repeat("x", sketch.KeyBytesMax-len("200:"))
 	for _, test := range []struct {
@@ -187,9 +187,9 @@ func TestKeysList(t *testing.T) {
 		{"rule=per-partner&limit=1", 200, `"busiest":{"total":10,"keys":[{"key":["` + long + `"],"cut":true,"count":4,"error":0}],"missed":0}`},
 		{"rule=both", 200, `"parts":["header:X-Partner","method"],"halfLife":60,"busiest":{"total":1,"keys":[{"key":["acme","GET"]`},
 		{"rule=global", 200, `{"rule":"global","parts":[],"halfLife":60,"busiest":{"total":7,"keys":[{"key":[],"count":7,"error":0}],"missed":0},"refused":{"total":0,"keys":[],"missed":0}}`},
-		{"rule=login&limit=1", 200, `"busiest":{"total":3,"keys":[{"key":["sha256:de51e549713e"],"count":2,"error":0}],"missed":0},"refused":{"total":2,"keys":[{"key":["sha256:de51e549713e"],"count":2`},
-		{"rule=login&key=Bearer%20other", 200, `"busiest":{"total":3,"keys":[{"key":["sha256:8f1b232a931d"],"count":1,"error":0}],"missed":0},"refused":{"total":2,"keys":[],"missed":0}}`},
-		{"rule=login&key=sha256:de51e549713e", 200, `"keys":[{"key":["sha256:de51e549713e"],"count":2`},
+		{"rule=login&limit=1", 200, `"busiest":{"total":3,"keys":[{"key":["sha256:c859cca49c8b"],"count":2,"error":0}],"missed":0},"refused":{"total":2,"keys":[{"key":["sha256:c859cca49c8b"],"count":2`},
+		{"rule=login&key=Bearer%20other", 200, `"busiest":{"total":3,"keys":[{"key":["sha256:a43e60cf4b2f"],"count":1,"error":0}],"missed":0},"refused":{"total":2,"keys":[],"missed":0}}`},
+		{"rule=login&key=sha256:c859cca49c8b", 200, `"keys":[{"key":["sha256:c859cca49c8b"],"count":2`},
 		{"rule=per-partner&key=acme", 200, `"busiest":{"total":10,"keys":[{"key":["acme"],"count":3,"error":0}],"missed":0},"refused":{"total":2,"keys":[],"missed":0}}`},
 		{"rule=both&key=acme", 400, `has 1","path":"key"`},
 		{"rule=everybody", 200, `"busiest":{"total":0,"keys":[],"missed":0}`},

@@ -69,7 +69,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	preflight := e.PreflightsApart && rule.Preflight(request)
 	r := decide.Request{Described: request, Client: d.client, Preflight: preflight, MaxDelay: e.HoldMax}
 	if !e.matched.Open(c.policy, &r) {
-		s.denyFor(now, 400, "the path can be read in several ways, and too many rules apply to them")
+		s.denyFor(now, 400, "the request can be read in several ways, and too many rules apply to them")
 		return
 	}
 	m := &e.matched

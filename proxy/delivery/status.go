@@ -196,8 +196,8 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 	}
 	var x rule.Scratch
 	for _, hit := range set.Match((*keys.Request)(&h), client, &x) {
-		if hit.Rule.ID == e.Rule {
-			return string(hit.Key) == e.Line
+		if hit.Rule.ID == e.Rule && string(hit.Key) == e.Line {
+			return true
 		}
 	}
 	return false

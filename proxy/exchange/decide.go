@@ -19,7 +19,7 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 	d := (*keys.Request)(h)
 	r := decide.Request{Described: d, Client: x.client, Trusted: x.Trusted, Preflight: e.Settings.PreflightsApart && rule.Preflight(d), Delivery: e.Delivery}
 	if !c.Open(x.verdict.Policy, &r) {
-		x.fail(now, 400, "the path can be read in several ways, and too many rules apply to them")
+		x.fail(now, 400, "the request can be read in several ways, and too many rules apply to them")
 		return false
 	}
 	x.fx.Matched = c

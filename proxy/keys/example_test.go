@@ -10,9 +10,12 @@ import (
 func ExamplePart() {
 	part, _ := keys.ParsePart("cookie:sid")
 	request := keys.Request(http1.Head{Fields: []http1.Field{{ID: http1.FieldCookie, Value: []byte("a=1; sid=secret")}}})
-	value, ok := request.Part(part)
-	fmt.Printf("%s %t %t\n", value, ok, part.Secret())
-	fmt.Printf("%s\n", keys.AppendShown(nil, keys.AppendSecret(nil, value)))
+	var readings keys.Readings
+	request.Read(&part, &readings)
+	for _, r := range readings.All() {
+		fmt.Printf("%s %t %t\n", r.Text, r.Present, part.Secret())
+		fmt.Printf("%s\n", keys.AppendShown(nil, keys.AppendSecret(nil, r.Text)))
+	}
 	_, err := keys.ParsePart("cookies:sid")
 	fmt.Println(err)
 	// Output:

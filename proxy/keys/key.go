@@ -19,7 +19,8 @@ func AppendPart(dst, text []byte) []byte {
 	return append(append(dst, ':'), text...)
 }
 
-// Normal returns the normal form of a value of the part.
+// Normal returns the normal form of a value of the part. Values of parameters are given
+// decoded.
 func (p Part) Normal(text []byte) ([]byte, error) {
 	switch p.Source {
 	case Path:
@@ -28,6 +29,12 @@ func (p Part) Normal(text []byte) ([]byte, error) {
 		return pattern.AppendHost(nil, text), nil
 	case IP:
 		return p.normalAddress(string(text))
+	case Cookie:
+		_, text = appendCookie(nil, text)
+	case Header:
+		if p.credentials() {
+			_, text, _ = appendCredentials(nil, text)
+		}
 	}
 	return text, nil
 }

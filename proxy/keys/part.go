@@ -49,9 +49,9 @@ const (
 //	ip                the client's address: IPv4 whole, IPv6 its /64
 //	ip/24             up to 32: IPv4 by that prefix, IPv6 by /64
 //	ip/56             from 33: IPv6 by that prefix, IPv4 whole
-//	header:X-Partner  the first field line of that name
-//	cookie:session    the first cookie of that name
-//	query:auth        the first parameter of that name, decoded
+//	header:X-Partner  the field of that name; see [Readings] if there are several lines
+//	cookie:session    the cookie of that name, unquoted and decoded
+//	query:auth        the parameter of that name, decoded
 //	path              the path in its normal form: see [pattern.AppendPath]
 //	method, host      the method; the host without port, in lower case
 //
@@ -94,6 +94,16 @@ func parseSecret(text, left string) (Part, error) {
 func (p Part) Secret() bool {
 	return p.secret || p.Source == Cookie || p.Source == Header && isOneOf(p.Name, "Authorization", "Cookie", "Proxy-Authorization", "X-Api-Key")
 }
+
+// credentials reports whether values of the part are credentials of RFC 9110 section 11.4.
+func (p *Part) credentials() bool {
+	n := len(p.Name)
+	return (n == len("Authorization") || n == len("Proxy-Authorization")) && p.Source == Header &&
+		isOneOf(p.Name, "Authorization", "Proxy-Authorization")
+}
+
+// Respells reports whether [Part.Normal] may change a value of a field or a cookie.
+func (p Part) Respells() bool { return p.Source == Cookie || p.credentials() }
 
 func isOneOf(name string, names ...string) bool {
 	return slices.ContainsFunc(names, func(one string) bool { return strings.EqualFold(one, name) })

@@ -4,61 +4,103 @@ import (
 	"bytes"
 
 	"weir/internal/http1"
+	"weir/proxy/claims"
 )
 
 // A Request is the head of a request, of which rules see the parts.
 type Request http1.Head
 
-// Part returns the value of a field, cookie or parameter as written in the request, and whether
-// the request has it. The value of a parameter is not decoded.
-func (r *Request) Part(p Part) (value []byte, ok bool) {
+// Read sets v to what targets may read as a field, a cookie or a parameter of the request.
+func (r *Request) Read(p *Part, v *Readings) {
+	v.n, v.many = 0, false
+	exact := false // all targets find the name
 	switch p.Source {
 	case Header:
-		return (*http1.Head)(r).Field(p.Name)
+		exact = r.readField(p, v)
 	case Cookie:
-		return r.cookie(p.Name)
+		exact = r.readCookie(p.Name, v)
 	case Query:
-		return r.query(p.Name)
+		exact = r.readQuery(p.Name, v)
 	}
-	return nil, false
+	if !exact {
+		v.add(Reading{})
+	}
 }
 
-// cookie returns the first cookie of that name (RFC 6265 section 4.2.1; names are
-// case-sensitive), without quotes, which servers remove.
-func (r *Request) cookie(name string) (text []byte, present bool) {
+// Has reports whether the request has a field of that name.
+func (r *Request) Has(name string) bool {
+	_, ok := (*http1.Head)(r).Field(name)
+	return ok
+}
+
+// readField reads the field lines of a name. Programs that convert names to variables take
+// X_Partner for X-Partner.
+func (r *Request) readField(p *Part, v *Readings) (exact bool) {
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		switch {
+		case len(f.Name) != len(p.Name):
+			continue
+		case http1.EqualFold(f.Name, p.Name):
+			exact = true
+		case !looksLike(f.Name, p.Name):
+			continue
+		}
+		if v.addField(p, f.Value); v.many {
+			break
+		}
+	}
+	return exact
+}
+
+// looksLike compares names of one length from the end, because many begin with X-.
+func looksLike(name []byte, other string) bool {
+	for i := len(name) - 1; i >= 0; i-- {
+		if claims.Fold(name[i]) != claims.Fold(other[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// readCookie reads the cookies of a name (RFC 6265 section 4.2.1), whichever field they are in.
+func (r *Request) readCookie(name string, v *Readings) (exact bool) {
 	for i := range r.Fields {
 		if r.Fields[i].ID != http1.FieldCookie {
 			continue
 		}
 		var pair []byte
-		for rest := r.Fields[i].Value; len(rest) > 0; {
+		for rest := r.Fields[i].Value; len(rest) > 0 && !v.many; {
 			pair, rest, _ = bytes.Cut(rest, []byte(";"))
 			key, text, _ := bytes.Cut(trim(pair), []byte("="))
-			if string(trim(key)) == name {
-				return unquote(trim(text)), true
+			key = trim(key)
+			same := string(key) == name
+			if same || foldsTo(key, name) {
+				exact = exact || same
+				v.addCookie(trim(text))
 			}
 		}
 	}
-	return nil, false
+	return exact
 }
 
-// query returns the first parameter of that name.
-func (r *Request) query(name string) (text []byte, present bool) {
+// readQuery reads the parameters of a name. Some targets take a semicolon for a separator too.
+func (r *Request) readQuery(name string, v *Readings) (exact bool) {
 	var pair []byte
-	for rest := r.Query; len(rest) > 0; {
+	for rest := r.Query; len(rest) > 0 && !v.many; {
 		pair, rest, _ = bytes.Cut(rest, []byte("&"))
-		if key, text, _ := bytes.Cut(pair, []byte("=")); decodesTo(key, name) {
-			return text, true
+		if v.addQuery(pair, name) {
+			exact = true
+		}
+		if bytes.IndexByte(pair, ';') < 0 {
+			continue
+		}
+		for part := []byte(nil); len(pair) > 0 && !v.many; {
+			part, pair, _ = bytes.Cut(pair, []byte(";"))
+			v.addQuery(part, name)
 		}
 	}
-	return nil, false
-}
-
-func unquote(text []byte) []byte {
-	if n := len(text); n >= 2 && text[0] == '"' && text[n-1] == '"' {
-		return text[1 : n-1]
-	}
-	return text
+	return exact
 }
 
 // trim removes the spaces and tabs around text.

@@ -40,6 +40,8 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 		{"several readings of the path", tenOfWhichTwoMatch(), "GET /api%2Ftest;x=1/", 2},
 		{"secret parts", `rules: [{id: a, key: ["header:Authorization", "secret:query:q"], limit: {algorithm: off}}, {id: b, key: ["header:Authorization"], limit: {algorithm: off}}]`,
 			"GET /?q=%41 | Authorization: Bearer x | Cookie: sid=1", 2},
+		{"several readings", everything, "GET /a/%41?%71=%20&Q=1 | Cookie: sid=1; sid=%41; sid=\"\\101\" | a: b | X-Priority: low | X-Priority: high", 5},
+		{"Basic", `rules: [{id: a, key: ["header:Authorization"], limit: {algorithm: off}}]`, "GET / | Authorization: Basic dXNl=cjpwYXM=", 2},
 		{"descriptors", tree, "GET /a | X-Plan: best", 2},
 	} {
 		s := read(t, test.file, rule.Options{Clients: few, ClientKey: part(t, "cookie:sid"),

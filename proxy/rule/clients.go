@@ -45,8 +45,9 @@ const (
 //
 //	{"acme":{"algorithm":"token","capacity":50,"fillRate":5,"cost":1,"priority":"high"},…}
 //
-// Each name is compared with the value of a rule's key, byte by byte. With the key ip
-// that is an address or network such as 192.0.2.7 or 2001:db8:1:2::/64. parts are the key
+// Each name is a value of a rule's key; spellings of credentials and cookies count as the same
+// value. With the key ip that is an address or network such as 192.0.2.7 or 2001:db8:1:2::/64.
+// parts are the key
 // parts whose values name clients. If one of them is secret, faults show names as
 // digests. The error is a [strict.Faults].
 func ReadClients(data []byte, parts ...keys.Part) (*Clients, error) {
@@ -202,4 +203,36 @@ func (c *Clients) add(name string, entry client) {
 	entry.end = uint32(len(c.names))
 	c.entries = append(c.entries, entry)
 	c.table[place] = uint32(len(c.entries))
+}
+
+// respell finds the clients whose names are written otherwise than keys have them, such as
+// Bearer x, which is bearer x in keys.
+func (j *judge) respell(c *compiled, s *Set) {
+	if !c.Clients || !c.Key[0].Respells() {
+		return
+	}
+	for i := range s.clients.entries {
+		name := s.clients.name(i)
+		normal, err := c.Key[0].Normal(name)
+		if err != nil || string(normal) == string(name) {
+			continue
+		}
+		_, twice := c.respelled[string(normal)]
+		if twice || s.clients.find(normal) != nil {
+			j.Fault("", "must not have a client twice in the client file: %q is the same %s as another", s.nameOf(name), c.Key[0])
+			continue
+		}
+		if c.respelled == nil {
+			c.respelled = make(map[string]int)
+		}
+		c.respelled[string(normal)] = i
+	}
+}
+
+// clientOf returns the client that a value of the rule's key stands for, or nil.
+func (c *compiled) clientOf(clients *Clients, value []byte) *client {
+	if i, ok := c.respelled[string(value)]; ok {
+		return &clients.entries[i]
+	}
+	return clients.find(value)
 }

@@ -106,7 +106,8 @@ func valueOf(p keys.Part, key, text string) (string, error) {
 	case p.Source == keys.IP:
 		return networkOf(p, key, text)
 	}
-	return text, nil
+	normal, err := p.Normal([]byte(text))
+	return string(normal), err
 }
 
 // shownOf returns a value as it may be shown to people. Ids of rules are made of values,

@@ -24,13 +24,15 @@ type Hit struct {
 	// queue.
 	MaxDelay time.Duration
 	// Lacks is the first part of the key that the request lacks, or nil.
-	Lacks *keys.Part
-	own   *client // entry of the client file, if the rule uses it
+	Lacks   *keys.Part
+	unclear bool    // because it can be read in several ways
+	own     *client // entry of the client file, if the rule uses it
 }
 
 // Match returns the rules that apply to a request, in the order of the file, with the
-// built-in rule for clients last. There are at most [HitsMax], unless the path has
-// several readings; the caller refuses a request with more. client is the client's
+// built-in rule for clients last. A rule has several hits if its key has several readings.
+// There are at most [HitsMax], unless more rules match because the request can be read in several
+// ways; the caller refuses a request with more. client is the client's
 // address as seen through trusted proxies, or the zero Addr if it is unknown. The hits
 // refer to the scratch and the request, and are valid until either is reused.
 func (s *Set) Match(r *keys.Request, client netip.Addr, x *Scratch) []Hit {
@@ -49,16 +51,17 @@ func (s *Set) Match(r *keys.Request, client netip.Addr, x *Scratch) []Hit {
 	}
 	for k := range s.index.words {
 		w := &s.index.words[k]
-		if v := x.value(w.slot); v.present {
-			s.tryAll(x, w.rules[string(v.text)])
-		}
+		s.tryReadings(x, w)
 		if x.pathN > 1 && s.parts[w.slot].Source == keys.Path {
 			for _, path := range x.paths[:x.pathN] {
 				s.tryAll(x, w.rules[string(path)])
 			}
 		}
 	}
-	slices.SortFunc(x.hits, func(a, b Hit) int { return a.Index - b.Index })
+	if len(x.unclear) > 0 {
+		s.hitEach(x)
+	}
+	slices.SortStableFunc(x.hits, func(a, b Hit) int { return a.Index - b.Index })
 	s.share(x)
 	return x.hits
 }
@@ -78,23 +81,25 @@ func (s *Set) tryPrefixes(x *Scratch, path []byte) {
 	}
 }
 
-// tryAll tries rules that another reading of the path may have tried already.
+// tryAll tries rules that another reading of the request may have tried already.
 func (s *Set) tryAll(x *Scratch, rules []int) {
+	once := x.pathN <= 1 && len(x.several) == 0
 	for _, i := range rules {
-		if x.pathN <= 1 || !slices.ContainsFunc(x.hits, func(h Hit) bool { return h.Index == i }) {
+		if once || !slices.Contains(x.unclear, i) && !slices.ContainsFunc(x.hits, func(h Hit) bool { return h.Index == i }) {
 			s.try(x, i)
 		}
 	}
 }
 
-// try adds a hit if a rule applies.
+// try adds a hit if a rule applies, or notes the rule if its key has several readings.
 func (s *Set) try(x *Scratch, i int) {
 	c := &s.rules[i]
 	if !takes(c.Match.Methods, x.request.MethodText) || !has(c.Match.Addresses, x.client) {
 		return
 	}
 	for k := range c.conditions {
-		if d := &c.conditions[k]; !d.holds(x.value(d.Slot)) && !x.holdsOtherwise(d) {
+		d := &c.conditions[k]
+		if v := x.value(d.Slot); !d.holds(v) && !x.holdsOtherwise(d) && !x.holdsInOne(d, v) {
 			return
 		}
 	}
@@ -104,14 +109,27 @@ func (s *Set) try(x *Scratch, i int) {
 	if c.pathOf != nil && !c.pathOf.Matches(x.readings()[0][1:]) && !x.matchesOtherwise(c.pathOf) {
 		return
 	}
-	hit := Hit{Rule: &c.Rule, Index: i, Limit: &c.limit, MaxDelay: c.delay}
-	var skipped bool
-	if hit.Lacks, skipped = c.lack(x); skipped {
+	if x.look(c.key); len(x.several) > 0 && c.isUnclear(x) {
+		x.unclear = append(x.unclear, i)
 		return
+	}
+	s.hit(x, i)
+}
+
+// hit adds a hit of a rule that matches, unless the rule is skipped.
+func (s *Set) hit(x *Scratch, i int) {
+	c := &s.rules[i]
+	hit := Hit{Rule: &c.Rule, Index: i, Limit: &c.limit, MaxDelay: c.delay}
+	lacks, skipped := c.lack(x)
+	if skipped {
+		return
+	}
+	if lacks != none {
+		hit.Lacks, hit.unclear = &c.Key[lacks], x.value(c.key[lacks]).several
 	}
 	if c.Clients && s.clients != nil {
 		if v := x.value(c.key[0]); v.present {
-			hit.own = s.clients.find(v.text)
+			hit.own = c.clientOf(s.clients, v.text)
 		}
 	}
 	if hit.own != nil {
@@ -120,7 +138,7 @@ func (s *Set) try(x *Scratch, i int) {
 		return
 	}
 	if hit.Cost == 0 {
-		hit.Cost = c.Cost.of(x.request.MethodText, x.field(c.cost))
+		hit.Cost = c.costOf(x)
 	}
 	hit.Key = x.key(c.key)
 	x.hits = append(x.hits, hit)
@@ -142,7 +160,7 @@ func (s *Set) share(x *Scratch) {
 		if c.shares == nil {
 			continue
 		}
-		share := c.shareOf(class, x.field(c.priority))
+		share := s.shareIn(x, c, class, true)
 		// A limit of one permit has no share to keep back: the class would never be
 		// admitted.
 		hit.Reserve = min(hit.Limit.Reserve(share), max(0, hit.Limit.Burst()-1))
@@ -163,11 +181,7 @@ func (s *Set) Rank(x *Scratch, trusted bool) (rank int) {
 		if c.shares == nil {
 			continue
 		}
-		var field []byte
-		if trusted {
-			field = x.field(c.priority)
-		}
-		at, _ := slices.BinarySearch(s.shares, c.shareOf(class, field))
+		at, _ := slices.BinarySearch(s.shares, s.shareIn(x, c, class, trusted))
 		rank = max(rank, at)
 	}
 	return rank
@@ -176,11 +190,19 @@ func (s *Set) Rank(x *Scratch, trusted bool) (rank int) {
 // class returns the index of the class that the client file gives the request, or none.
 func (x *Scratch) class() int {
 	for i := range x.hits {
-		if own := x.hits[i].own; own != nil && own.class != 0 {
-			return int(own.class) - 1
+		if class := x.hits[i].class(); class != none {
+			return class
 		}
 	}
 	return none
+}
+
+// class likewise returns that of the hit's client.
+func (h *Hit) class() int {
+	if h.own == nil || h.own.class == 0 {
+		return none
+	}
+	return int(h.own.class) - 1
 }
 
 // shareOf returns what is kept back, in thousandths, from a class of the client file, or

@@ -11,7 +11,8 @@ import (
 //
 // Skip is for parts that only some requests have, such as a session cookie: requests
 // without it are not limited by the rule. Skip does not apply to requests whose path can
-// be read in several ways, since a client could write any path so. They share a counter.
+// be read in several ways, or whose part has more readings than can be counted, since a client
+// could write any request so. They share a counter.
 type Missing uint8
 
 const (
@@ -32,19 +33,21 @@ func (m *Missing) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// lack returns the first part of the key that the request lacks, if any, and whether the
-// rule is skipped because of it.
-func (c *compiled) lack(x *Scratch) (part *keys.Part, skipped bool) {
+// lack returns the index of the first part of the key that the request lacks, or none, and
+// whether the rule is skipped because of it.
+func (c *compiled) lack(x *Scratch) (first int, skipped bool) {
+	first = none
 	for k, slot := range c.key {
-		if x.value(slot).present {
+		v := x.value(slot)
+		if v.present {
 			continue
 		}
-		if part == nil {
-			part = &c.Key[k]
+		if first == none {
+			first = k
 		}
-		skipped = skipped || c.Missing == Skip && x.parts[slot].Source != keys.Path
+		skipped = skipped || c.Missing == Skip && x.parts[slot].Source != keys.Path && !v.many
 	}
-	return part, skipped
+	return first, skipped
 }
 
 // Refusing returns the first hit of a rule that refuses the request because it lacks a
@@ -62,7 +65,10 @@ func Refusing(hits []Hit) *Hit {
 func (h *Hit) AppendLack(dst []byte) []byte {
 	part := h.Lacks.String()
 	message := "the request lacks " + part + ", which the rule needs"
-	if h.Lacks.Source == keys.Path {
+	switch {
+	case h.unclear:
+		message = part + " can be read in several ways, and the rule needs one"
+	case h.Lacks.Source == keys.Path:
 		message = "the path can be read in several ways, and the rule needs one"
 	}
 	dst = append(dst, `{"error":`...)

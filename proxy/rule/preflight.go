@@ -5,12 +5,7 @@ import "weir/proxy/keys"
 // Preflight reports whether a request has the form of a CORS preflight (Fetch standard,
 // section 3.3). Any client can send such a request.
 func Preflight(r *keys.Request) bool {
-	if string(r.MethodText) != "OPTIONS" {
-		return false
-	}
-	_, origin := r.Part(keys.Part{Source: keys.Header, Name: "origin"})
-	_, method := r.Part(keys.Part{Source: keys.Header, Name: "access-control-request-method"})
-	return origin && method
+	return string(r.MethodText) == "OPTIONS" && r.Has("origin") && r.Has("access-control-request-method")
 }
 
 // Preflights returns the name of the rule's counters of preflights, if they are counted

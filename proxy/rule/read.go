@@ -238,7 +238,8 @@ func (j *judge) headers(n *strict.Node, path string, c *compiled) {
 		if slices.ContainsFunc(c.conditions, func(d condition) bool { return d.part.Canonical() == part.Canonical() }) {
 			j.Fault(strict.Member(path, name), "given twice, since field names are case-insensitive")
 		}
-		c.conditions = append(c.conditions, condition{part: part, Condition: overlap.Condition{Word: string(c.Match.Headers[name])}})
+		word, _ := part.Normal([]byte(c.Match.Headers[name])) // only addresses can be wrong
+		c.conditions = append(c.conditions, condition{part: part, Condition: overlap.Condition{Word: string(word)}})
 	}
 }
 

@@ -21,23 +21,30 @@ type Scratch struct {
 	pathN   int                         // number of readings; 0: not computed
 	host    []byte
 	hostIs  bool // host is computed
+	read    keys.Readings
+	// parts that can be read in several ways, and the rules that match and have one in their key
+	several []several
+	unclear []int
 	// memory holds keys and decoded values. When it grows, slices of the old memory stay
 	// valid.
 	memory []byte
 }
 
-// A value is the value of a part in a request.
+// A value is the value of a part in a request, or its first reading if there are several.
 type value struct {
 	text    []byte
 	secret  []byte // of a secret part: as it appears in keys, once needed
 	known   bool   // looked up
 	present bool
+	many    bool // there are more readings than can be counted, so it counts as missing
+	several bool // there are several readings
 }
 
 // begin starts with a new request.
 func (x *Scratch) begin(parts []keys.Part, r *keys.Request, client netip.Addr) {
 	x.request, x.client, x.parts = r, client, parts
 	x.hits, x.memory = x.hits[:0], x.memory[:0]
+	x.several, x.unclear = x.several[:0], x.unclear[:0]
 	x.pathN, x.hostIs = 0, false
 	if cap(x.values) < len(parts) { // slices.Grow takes 3 ns longer
 		x.values = make([]value, len(parts))
@@ -50,9 +57,20 @@ func (x *Scratch) value(slot int) value {
 	v := &x.values[slot]
 	if !v.known {
 		v.known = true
-		v.text, v.present = x.find(x.parts[slot])
+		if p := &x.parts[slot]; p.Source == keys.Header || p.Source == keys.Cookie || p.Source == keys.Query {
+			x.readPart(slot)
+		} else {
+			v.text, v.present = x.find(*p)
+		}
 	}
 	return *v
+}
+
+// look looks up the values of slots.
+func (x *Scratch) look(slots []int) {
+	for _, slot := range slots {
+		x.value(slot)
+	}
 }
 
 // field returns the value of the field that a slot stands for, or nil without a slot.
@@ -72,12 +90,6 @@ func (x *Scratch) find(p keys.Part) (text []byte, present bool) {
 		start := len(x.memory)
 		x.memory = p.AppendAddress(x.memory, x.client)
 		return x.memory[start:], true
-	case keys.Header, keys.Cookie:
-		return x.request.Part(p)
-	case keys.Query:
-		text, present = x.request.Part(p)
-		x.memory, text = keys.Decoded(x.memory, text)
-		return text, present
 	case keys.Path:
 		x.memory, text, present = pattern.Agreed(x.memory, x.readings())
 		return text, present

@@ -54,7 +54,7 @@ type Match struct {
 	Methods   []string               `json:"methods,omitempty"`
 	Path      string                 `json:"path,omitempty"`      // * one segment, ** any number
 	Host      string                 `json:"host,omitempty"`      // without port; * is one label, ** any number
-	Headers   map[string]strict.Word `json:"headers,omitempty"`   // all must be present with this value in their first line
+	Headers   map[string]strict.Word `json:"headers,omitempty"`   // all must be present with this value
 	Addresses []Network              `json:"addresses,omitempty"` // networks, one of which contains the client's address
 }
 
@@ -148,6 +148,7 @@ type compiled struct {
 	usual      int64            // kept back from the default class, in thousandths of the limit
 	shares     map[string]int64 // and from each class
 	clients    []int64          // and from the clients' classes; negative: not a class here
+	respelled  map[string]int   // clients whose names in the file are not the values of the key that they stand for
 }
 
 // A condition is a requirement on the value of a part.

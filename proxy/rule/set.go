@@ -192,6 +192,7 @@ func (j *judge) clientRules(s *Set) {
 	softened := make(map[limit.Soft][]limit.Limit) // the clients' limits
 	for i := range s.rules {
 		j.clientLimits(&s.rules[i], s.clients, softened)
+		j.respell(&s.rules[i], s)
 		for class := range s.rules[i].shares {
 			classes[class] = true
 		}

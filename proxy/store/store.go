@@ -15,7 +15,7 @@ const CountersMax = 9
 // A Counter is one thing to count: a key within a rule, its limit, and the cost of a request. A
 // counter whose limit is off admits everything and has no state.
 type Counter struct {
-	Rule     string        // the rule's id, different for each counter of an ask
+	Rule     string        // the rule's id; no two counters of an ask have the same rule and key
 	Key      []byte        // borrowed during the call
 	Limit    *limit.Limit  // current limit; may differ from ask to ask
 	Cost     int64         // ≥ 1; or 0 to charge nothing
