@@ -20,20 +20,29 @@ type Client struct{ network netip.Addr }
 // nat64 is the well-known prefix of translated IPv4 addresses.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// Of returns the client with an address. Behind trusted proxies that must be the last address
-// that is not theirs, see decide.ClientOf.
-func Of(addr netip.Addr) Client {
+// Plain returns an address without optional parts: an IPv4 address that is written as IPv6,
+// mapped or behind NAT64, becomes that IPv4 address, and a zone is removed.
+func Plain(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
+	if addr.Is4() {
+		return addr
+	}
+	if addr = addr.WithZone(""); nat64.Contains(addr) {
+		b := addr.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return addr
+}
+
+// Of returns the client with an address. Behind trusted proxies that must be the last address
+// that is not theirs, see decide.OriginOf.
+func Of(addr netip.Addr) Client {
+	addr = Plain(addr)
 	switch {
 	case !addr.IsValid():
 		return Client{}
 	case addr.Is4():
 		return Client{addr}
-	}
-	addr = addr.WithZone("")
-	if nat64.Contains(addr) {
-		b := addr.As16()
-		return Client{netip.AddrFrom4([4]byte(b[12:]))}
 	}
 	p, err := addr.Prefix(64)
 	if err != nil {

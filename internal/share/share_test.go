@@ -32,6 +32,24 @@ func TestOf(t *testing.T) {
 	}
 }
 
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"192.0.2.1":           "192.0.2.1",
+		"::ffff:192.0.2.1":    "192.0.2.1",
+		"64:ff9b::c000:201":   "192.0.2.1",
+		"64:ff9b::1:c000:201": "64:ff9b::1:c000:201",
+		"fe80::1%eth0":        "fe80::1",
+		"2001:db8::1":         "2001:db8::1",
+	} {
+		if got := Plain(netip.MustParseAddr(in)); got.String() != want {
+			t.Errorf("%s is %s, want %s", in, got, want)
+		}
+	}
+	if Plain(netip.Addr{}).IsValid() {
+		t.Error("no address is one")
+	}
+}
+
 func TestHash(t *testing.T) {
 	seed := maphash.MakeSeed()
 	hash := func(a string) uint64 { return Of(netip.MustParseAddr(a)).Hash(seed) }

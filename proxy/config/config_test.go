@@ -115,6 +115,7 @@ var wrong = []struct {
 	{"TRUSTED_PROXIES", "10.0.0", "must be a network or an address such as 10.0.0.0/8 or 2001:db8::1; allowed: networks and addresses"},
 	{"TRUSTED_PROXIES", "10.0.0.0/8,", "must be a network or an address"},
 	{"TRUSTED_PROXIES", "::ffff:10.0.0.0/104", "must be written as IPv4"},
+	{"TRUSTED_PROXIES", "64:ff9b::10.0.0.0/104", "must be written as IPv4"},
 	{"UNTRUSTED_FIELDS", "X-A,", `"" must have 1 to 63 characters`},
 	{"UNTRUSTED_FIELDS", "X-A,*", `"*" must have 1 to 63 characters`},
 	{"UNTRUSTED_FIELDS", "X-*-A", `"X-*-A" has characters other than letters, digits and -; allowed: names`},

@@ -15,7 +15,7 @@ import (
 
 // registerOrigin adds the settings about where requests come from.
 func registerOrigin(s *service.Settings, d *session.Settings) {
-	s.Func("TRUSTED_PROXIES", "", "networks and addresses of proxies whose X-Forwarded-For and similar fields are trusted",
+	s.Func("TRUSTED_PROXIES", "", "networks and addresses of proxies whose X-Forwarded-For, Forwarded, X-Real-IP and similar fields are trusted",
 		"networks and addresses, comma separated: 10.0.0.0/8,192.0.2.1,::1", parsed(&d.TrustedProxies, networks))
 	s.Func("UNTRUSTED_FIELDS", "", "request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come from TRUSTED_PROXIES",
 		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", parsed(&d.Claims, func(text string) (*claims.Set, error) { return claims.New(elements(text)) }))

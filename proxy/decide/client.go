@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"weir/internal/http1"
+	"weir/internal/share"
 )
 
 // ClientOf returns the last address in X-Forwarded-For that is not trusted, or otherwise
@@ -53,6 +54,5 @@ func addrOf(node []byte) (a netip.Addr, ok bool) {
 	return PlainAddr(a), err == nil
 }
 
-// PlainAddr returns a without optional parts: IPv4-mapped IPv6 becomes IPv4, and the zone
-// is removed.
-func PlainAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+// PlainAddr returns the address that a client is known by; see [share.Plain].
+func PlainAddr(a netip.Addr) netip.Addr { return share.Plain(a) }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"weir/internal/share"
 	"weir/proxy/pattern"
 )
 
@@ -46,7 +47,7 @@ func (p Part) normalAddress(text string) ([]byte, error) {
 		address = network.Addr()
 	}
 	bits := int(p.bits6)
-	if address.Unmap().Is4() {
+	if share.Plain(address).Is4() {
 		bits = int(p.bits4)
 	}
 	switch {
@@ -116,9 +117,9 @@ func AppendShown(dst, key []byte) []byte {
 }
 
 // AppendAddress appends the network that identifies a client, or the address if its whole
-// length does. An IPv4-mapped IPv6 address counts as the IPv4 address.
+// length does. An IPv4 address within IPv6 counts as the IPv4 address; see [share.Plain].
 func (p Part) AppendAddress(dst []byte, a netip.Addr) []byte {
-	a = a.Unmap().WithZone("")
+	a = share.Plain(a)
 	bits := int(p.bits6)
 	if a.Is4() {
 		bits = int(p.bits4)

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"weir/internal/share"
 	"weir/internal/strict"
 	"weir/proxy/keys"
 	"weir/proxy/pattern"
@@ -125,7 +126,7 @@ func networkOf(p keys.Part, key, text string) (string, error) {
 	prefix, errPrefix := netip.ParsePrefix(text)
 	switch {
 	case err == nil && address.Zone() == "":
-		address = address.Unmap()
+		address = share.Plain(address)
 		prefix = netip.PrefixFrom(address, address.BitLen())
 	case errPrefix != nil:
 		return "", fmt.Errorf("must be an IP address, is %q", text)

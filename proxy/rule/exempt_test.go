@@ -37,6 +37,7 @@ func TestExempt(t *testing.T) {
 		{"GET /api", "192.0.2.9", "monitors"},
 		{"GET /api/../x%2fy", "192.0.2.9", "monitors"},
 		{"GET /api", "::ffff:192.0.2.9", "monitors"},
+		{"GET /api", "64:ff9b::192.0.2.9", "monitors"},
 		{"GET /api", "", ""},
 		{"GET /a%20b/c", "198.51.100.7", "pages"},
 		{"GET /a%20b/c%2Fd", "198.51.100.7", ""},
