@@ -192,7 +192,7 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 		return false
 	}
 	if trusted {
-		client = decide.ClientOf(h.Fields, client, d.cfg.Trusts)
+		client = decide.OriginOf(h.Fields, client, d.cfg.Trusts).Client
 	}
 	var x rule.Scratch
 	for _, hit := range set.Match((*keys.Request)(&h), client, &x) {

@@ -127,7 +127,7 @@ func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 func (x *Exchange) keepHead(h *http1.Head) {
 	x.kept = terms.AppendConnection(x.appendReceived(x.env.take(), h), h, forOwn)
 	if x.Trusted {
-		x.kept = append(appendAddr(append(x.kept, "X-Forwarded-For: "...), x.Remote), "\r\n"...)
+		x.kept = append(x.appendSender(append(x.kept, "X-Forwarded-For: "...)), "\r\n"...)
 	}
 }
 

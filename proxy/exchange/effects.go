@@ -17,7 +17,8 @@ import (
 type Effects struct {
 	// Claims is the number of request fields that were dropped because they make claims
 	// about the origin and no trusted proxy sent them.
-	Claims int
+	Claims        int
+	OriginsDiffer bool // see Differ of [decide.Origin]
 	// Noticed is a request whose head was read, unless it is for an own endpoint.
 	Noticed *Noticed
 	// Matched is a request and the rules that apply to it.

@@ -103,6 +103,7 @@ type Env struct {
 
 	response http1.Head
 	noticed  Noticed
+	origin   decide.Origin // of the request whose head is being handled
 	answer   store.Answer
 	refusal  decide.Refusal
 	shed     []byte // id of the decision to shed the request, while that is answered

@@ -13,7 +13,8 @@ import (
 func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, last bool) {
 	x.outcome.Method, x.outcome.Began = h.Method, began
 	x.keepRequestID(h)
-	x.client = x.clientOf(h)
+	x.env.origin = x.originOf(h)
+	x.client, x.fx.OriginsDiffer = x.env.origin.Client, x.env.origin.Differ
 	x.minor = h.Minor
 	x.keepAlive = h.KeepAlive && !last
 	x.expects = h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone

@@ -10,10 +10,9 @@ import (
 	"weir/proxy/decide"
 )
 
-// This file has everything about the origin of requests: which fields make claims about it,
-// whose claims are believed, and what the target gets. Claims of trusted proxies are kept.
-// Those of others are dropped before rules are matched, and the target gets what the proxy
-// itself knows.
+// This file has everything about the origin of requests: which fields make claims about it, whose
+// claims are believed, and what the target gets. Claims of trusted proxies are kept. Those of others
+// are dropped before rules are matched, and the target gets what the proxy itself knows.
 
 var usualClaims, _ = claims.New(nil)
 
@@ -30,15 +29,12 @@ func (set *Settings) Trusts(a netip.Addr) bool {
 	return slices.ContainsFunc(set.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// clientOf returns the address of the client: that of the connection, or behind trusted
-// proxies the last address in X-Forwarded-For that is not theirs. Addresses to the left of
-// that may be forged.
-func (x *Exchange) clientOf(h *http1.Head) netip.Addr {
-	at := x.Remote
+// originOf returns where the request comes from: the connection, or what trusted proxies say.
+func (x *Exchange) originOf(h *http1.Head) decide.Origin {
 	if !x.Trusted {
-		return at
+		return decide.Origin{Client: x.Remote}
 	}
-	return decide.ClientOf(h.Fields, at, x.env.Settings.Trusts)
+	return decide.OriginOf(h.Fields, x.Remote, x.env.Settings.Trusts)
 }
 
 // dropFields removes from h the claims, unless the client is a trusted proxy, and the fields whose
@@ -101,7 +97,7 @@ func (x *Exchange) keepsOdd(name []byte) bool {
 
 // appendOrigin appends the X-Forwarded fields. Behind a trusted proxy it continues the list
 // of addresses, in one line, since many programs read only the first or the last line, and
-// keeps what that proxy says about protocol and host.
+// keeps what that proxy says about protocol and host, also the protocol in Forwarded.
 func (x *Exchange) appendOrigin(dst []byte, h *http1.Head) []byte {
 	var proto, host bool // sent by the trusted proxy
 	if x.Trusted {
@@ -114,8 +110,10 @@ func (x *Exchange) appendOrigin(dst []byte, h *http1.Head) []byte {
 		}
 		dst = append(dst, x.from...)
 	}
-	switch {
+	switch said := x.env.origin.Proto; {
 	case proto:
+	case said != nil:
+		dst = http1.AppendField(dst, "X-Forwarded-Proto", said)
 	case x.Secure:
 		dst = append(dst, "X-Forwarded-Proto: https\r\n"...)
 	default:
@@ -127,8 +125,7 @@ func (x *Exchange) appendOrigin(dst []byte, h *http1.Head) []byte {
 	return dst
 }
 
-// appendAddrs appends the addresses that a trusted proxy has sent, followed by that proxy's own
-// address unless this is a delivery.
+// appendAddrs appends the addresses that a trusted proxy has sent and, unless this is a delivery, its own.
 func (x *Exchange) appendAddrs(dst []byte, h *http1.Head) []byte {
 	dst = append(dst, "X-Forwarded-For: "...)
 	for i := range h.Fields {
@@ -139,9 +136,17 @@ func (x *Exchange) appendAddrs(dst []byte, h *http1.Head) []byte {
 	if x.env.Delivery { // the proxy that sent it is in the list, see keepHead
 		dst = bytes.TrimSuffix(dst, []byte(", "))
 	} else {
-		dst = appendAddr(dst, x.Remote)
+		dst = x.appendSender(dst)
 	}
 	return append(dst, "\r\n"...)
+}
+
+// appendSender appends the address of the client, unless it is listed already, and of the peer.
+func (x *Exchange) appendSender(dst []byte) []byte {
+	if o := &x.env.origin; !o.Listed && o.Client != x.Remote {
+		dst = append(appendAddr(dst, x.client), ", "...)
+	}
+	return appendAddr(dst, x.Remote)
 }
 
 func appendAddr(dst []byte, a netip.Addr) []byte {

@@ -66,7 +66,15 @@ func TestOrigin(t *testing.T) {
 			"Accept: a\r\n" + strings.Replace(fromFriend, "198", "6.6.6.6, 6.6.6.7,6.6.6.8, unknown, 198", 1), 0},
 		{"trusted: empty lines are none", friend, "X-Forwarded-For:\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: \r\n", strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
 		{"trusted: what it says stands", friend, told + "X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-URL: /a\r\n",
-			told + "X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-URL: /a\r\nX-Forwarded-For: 198.51.100.9\r\n", 0},
+			told + "X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-URL: /a\r\nX-Forwarded-For: 6.6.6.6, 198.51.100.9\r\n", 0},
+		{"trusted: only Forwarded", friend, "Forwarded: for=\"[2001:db8::1]:80\";proto=https\r\n", "Forwarded: for=\"[2001:db8::1]:80\";proto=https\r\n" +
+			"X-Forwarded-For: 2001:db8::1, 198.51.100.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: x\r\n", 0},
+		{"trusted: only X-Real-IP", friend, "X-Real-IP: 6.6.6.6\r\n", "X-Real-IP: 6.6.6.6\r\n" + strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
+		{"trusted: a list and Forwarded", friend, "X-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.7;proto=https\r\n", "Forwarded: for=6.6.6.7;proto=https\r\n" +
+			"X-Forwarded-For: 6.6.6.6, 198.51.100.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: x\r\n", 0},
+		{"trusted: two protocols", friend, "X-Forwarded-Proto: http\r\nForwarded: proto=https\r\n", "X-Forwarded-Proto: http\r\nForwarded: proto=https\r\n" +
+			"X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-Host: x\r\n", 0},
+		{"a protocol in Forwarded", stranger, "Forwarded: for=6.6.6.6;proto=https\r\n", fromStranger, 1},
 		{"trusted: it says a part", friend, "X-Forwarded-Proto: https\r\n", "X-Forwarded-Proto: https\r\nX-Forwarded-For: 198.51.100.9\r\nX-Forwarded-Host: x\r\n", 0},
 		{"trusted: a client had it pass on a look-alike", friend, "X_Forwarded_For: 6.6.6.6\r\nX-Real_IP: 6.6.6.6\r\nX.Forwarded.Proto: https\r\n", fromFriend, 0},
 		{"trusted: a client had it pass on a Connection field", friend, "Connection: X-Forwarded-For, X-Forwarded-Proto, X-Real-IP, X-Own\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Own: 1\r\n",

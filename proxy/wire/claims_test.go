@@ -28,6 +28,43 @@ func TestDisbelief(t *testing.T) {
 	trusting.samplesAre(`ratelimiter_dropped_fields_total{reason="untrusted"}`, 0)
 }
 
+// A trusted proxy that contradicts itself is told in the log, not by refusing its requests: clients
+// count by X-Forwarded-For.
+func TestDifferingOrigins(t *testing.T) {
+	r := startRules(t, `rules: [{id: ip, key: [ip], limit: {algorithm: fixed, limit: 2, window: C}}]`, "TRUSTED_PROXIES", "127.0.0.0/8")
+	play(r.dial(), `
+		GET / X-Forwarded-For=192.0.2.1 Forwarded=for=192.0.2.1 -> 200 ip 1
+		GET / Forwarded=for=192.0.2.1 -> 200 ip 0
+		GET / X-Real-IP=192.0.2.1 -> 429 ip 0
+		GET / X-Real-IP=192.0.2.2 -> 200 ip 1
+		GET / X-Forwarded-For=64:ff9b::192.0.2.2 -> 200 ip 0`)
+	const differ = "X-Forwarded-For and Forwarded of a trusted proxy name different clients"
+	if strings.Contains(r.log.String(), differ) {
+		t.Error("the log says so of addresses that are the same")
+	}
+	play(r.dial(), `
+		GET / X-Forwarded-For=192.0.2.3 Forwarded=for=192.0.2.4 -> 200 ip 1
+		GET / X-Forwarded-For=192.0.2.3 Forwarded=for=192.0.2.5 -> 200 ip 0
+		GET / X-Forwarded-For=192.0.2.3 Forwarded=for=192.0.2.6 -> 429 ip 0`)
+	r.until("the log says so", func() bool { return strings.Contains(r.log.String(), differ) })
+}
+
+// That is logged once a minute.
+func TestDifferingOriginsWarnings(t *testing.T) {
+	var p peerWarning
+	var text testkit.Log
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+	for i, warns := range []bool{true, false, true} {
+		before := len(text.String())
+		p.note(netip.MustParseAddr("192.0.2.99"))
+		warnDiffering(now.Add(time.Duration(i)*(time.Minute-time.Duration(2-i))), log, &p)
+		if got := len(text.String()) > before; got != warns {
+			t.Errorf("warning %d: %v", i, got)
+		}
+	}
+}
+
 // The warning comes once an hour, and for addresses at which a proxy of one's own
 // may be.
 func TestDisbeliefWarnings(t *testing.T) {

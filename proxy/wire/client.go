@@ -161,6 +161,9 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 		s.counts.Disbelieved.Add(uint64(fx.Claims))
 		s.front.claims.note(c.s.Remote)
 	}
+	if fx.OriginsDiffer {
+		s.front.differing.note(c.s.Remote)
+	}
 	if fx.Matched != nil {
 		s.matched(now, c, fx.Matched)
 	}

@@ -104,6 +104,7 @@ type Front struct {
 	claims     claimsWarning
 	looped     atomic.Int64 // requests that have passed this proxy before, since housekeeping looked
 	lacks      lackWarning
+	differing  peerWarning  // trusted proxies whose fields name different clients
 	seed       maphash.Seed // of the hashes by which waiting clients are distinguished
 	classes    gates.Classes
 	routes     route.Table
@@ -195,6 +196,7 @@ func (f *Front) housekeeping() {
 		rules.Keep(now)
 		f.claims.warn(now, f.cfg.Log)
 		connections.look(now, f.group, f.cfg.Log)
+		warnDiffering(now, f.cfg.Log, &f.differing)
 		targets.Look(now, f.Targets)
 		slow.Look(now, f.Gates)
 		wrong.look(now, f)
