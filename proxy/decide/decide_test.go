@@ -22,6 +22,8 @@ func TestPolicyFields(t *testing.T) {
 		{limit.Config{Algorithm: limit.Sliding, Limit: 10, Window: 1.5}, "q=10;w=2"},
 		{limit.Config{Algorithm: limit.Token, Capacity: 50, FillRate: 5}, "q=50;w=10"},
 		{limit.Config{Algorithm: limit.Token, Capacity: 50, FillRate: 100}, "q=50;w=1"},
+		{limit.Config{Algorithm: limit.GCRA, Limit: 100, Window: 60, Burst: 3}, "q=100;w=60"},
+		{limit.Config{Algorithm: limit.GCRA, Limit: 2, Window: 1, Burst: 10}, "q=10;w=5"},
 	} {
 		lim := testkit.Must(limit.New(test.config))(t)
 		want := "RateLimit-Policy: \"global\";" + test.quota + "\r\nRateLimit: \"global\";r="

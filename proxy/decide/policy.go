@@ -27,7 +27,7 @@ type Policy struct {
 // NewPolicy returns the policy of the global rule alone.
 func NewPolicy(l limit.Limit) *Policy {
 	return &Policy{Limit: l, global: rule.Rule{ID: rule.Global, Limit: l.Config()}, fields: appendPolicy(nil, rule.Global, &l),
-		legacy: http1.AppendFieldInt(nil, "X-RateLimit-Limit", l.Permits())}
+		legacy: http1.AppendFieldInt(nil, "X-RateLimit-Limit", l.Quota())}
 }
 
 // globalPreflights is the name of the global counter of preflights.
@@ -55,12 +55,13 @@ func (p *Policy) With(rules *rule.Set, version string) *Policy {
 
 // appendPolicy appends RateLimit-Policy, and RateLimit up to the remaining permits, of
 // draft-ietf-httpapi-ratelimit-headers-10. The quota of a bucket or queue is its
-// capacity, and its window the time that it takes to fill.
+// capacity, and its window the time that it takes to fill. The same holds for gcra with a
+// burst larger than its limit.
 func appendPolicy(dst []byte, id string, l *limit.Limit) []byte {
 	dst = append(dst, "RateLimit-Policy: "...)
 	dst = appendID(dst, id)
 	dst = append(dst, ";q="...)
-	dst = strconv.AppendInt(dst, l.Permits(), 10)
+	dst = strconv.AppendInt(dst, l.Quota(), 10)
 	dst = append(dst, ";w="...)
 	dst = strconv.AppendInt(dst, windowSeconds(l), 10)
 	dst = append(dst, "\r\nRateLimit: "...)
@@ -71,8 +72,8 @@ func appendPolicy(dst []byte, id string, l *limit.Limit) []byte {
 // windowSeconds returns the window in whole seconds, at least 1.
 func windowSeconds(l *limit.Limit) int64 {
 	window := l.Window().Seconds()
-	if a := l.Algorithm(); a == limit.Token || a == limit.Leaky {
-		window = float64(l.Permits()) / l.Rate()
+	if a := l.Algorithm(); a == limit.Token || a == limit.Leaky || l.Quota() > l.Permits() {
+		window = float64(l.Quota()) / l.Rate()
 	}
 	return max(1, int64(math.Ceil(window)))
 }

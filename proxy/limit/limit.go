@@ -12,7 +12,7 @@ import (
 // Immutable after New.
 type Limit struct {
 	algorithm Algorithm
-	permits   int64  // value of Decision.Limit: limit; token, leaky: capacity
+	permits   int64  // limit; token, leaky: capacity
 	burst     int64  // the most permits at once: permits; gcra: burst
 	window    int64  // µs; token, leaky: 0
 	unit      int64  // sliding: unit in which elapsed time is counted, in µs
@@ -115,9 +115,12 @@ func newGCRA(permits, window, burst int64) Limit {
 // Algorithm returns the algorithm of the limit.
 func (l *Limit) Algorithm() Algorithm { return l.algorithm }
 
-// Permits returns the value of [Decision.Limit]: the limit, for token and leaky the
-// capacity, for off [Unlimited].
+// Permits returns the limit, for token and leaky the capacity, for off [Unlimited].
 func (l *Limit) Permits() int64 { return l.permits }
+
+// Quota returns the value of [Decision.Limit], which Remaining never exceeds: Permits, or
+// Burst if that is larger, which is possible for gcra.
+func (l *Limit) Quota() int64 { return max(l.permits, l.burst) }
 
 // Burst returns the most permits that can pass at once, without overshoot: for gcra its
 // burst, otherwise Permits.

@@ -27,7 +27,7 @@ const longest = Never - time.Microsecond
 type Decision struct {
 	Allowed    bool
 	Remaining  int64         // whole permits left at now, without overshoot and reserve
-	Limit      int64         // the limit; token, leaky: the capacity; off: Unlimited
+	Limit      int64         // the most that Remaining can be, or more; see Limit.Quota
 	RetryAfter time.Duration // until this cost is admitted if no other ask takes permits; 0 if Allowed
 	ResetAfter time.Duration // until the key is as new; 0 if it is
 	Delay      time.Duration // leaky: until the booked slot, rounded up; 0 if none was booked
@@ -290,7 +290,7 @@ func (l *Limit) newAt(v *view) (at int64) {
 // decide fills in a decision, whose Allowed and Delay are set, for a caller whose clock
 // says now.
 func (l *Limit) decide(now int64, v *view, ask *Ask, d *Decision) {
-	d.Limit = l.permits
+	d.Limit = l.Quota()
 	if free := v.free; free > 0 {
 		if l.quantum > 1 {
 			free = quotient(free, l.quantum)

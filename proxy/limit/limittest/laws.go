@@ -159,6 +159,9 @@ func (s Subject) agrees(t *testing.T, h []Step) {
 		if got[i] != want[i] {
 			t.Fatalf("step %d, %v:\n got %+v\nwant %+v", i, h[i], got[i], want[i])
 		}
+		if d := got[i].Decision; d.Remaining > d.Limit {
+			t.Fatalf("step %d, %v: %d of %d are left", i, h[i], d.Remaining, d.Limit)
+		}
 	}
 }
 

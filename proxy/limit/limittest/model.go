@@ -82,7 +82,7 @@ func (m *model) one(now int64, c terms, ask limit.Ask) limit.Decision {
 	if m.clear != 0 && t >= m.clear {
 		m.ahead, m.at, m.clear = m.lead(t, c.Config), t, 0
 	}
-	d := limit.Decision{Allowed: m.admits(t, c, ask), Limit: permits(c.Config)}
+	d := limit.Decision{Allowed: m.admits(t, c, ask), Limit: max(permits(c.Config), burst(c.Config))}
 	if d.Allowed && ask.Cost > 0 {
 		if c.Algorithm == limit.Leaky {
 			wait := m.wait(t, c)
