@@ -54,7 +54,7 @@ func TestMisconfiguredPostgres(t *testing.T) {
 		{2, "there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "missing")}},
 		{2, "the user lacks a right", []string{"POSTGRES_URL", s.URL("plain:s3cret", "weir")}},
 		{1, "tables or functions are missing, or of another version: schema weir is missing: run", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
-		{1, "schema before has version 6, and this program needs 8: run the SQL that proxy -postgres-schema prints", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before"}},
+		{1, "schema before has version 6, and this program needs 9: run the SQL that proxy -postgres-schema prints", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before"}},
 		{2, "it, or a function in it, belongs to role mallory", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "others"}},
 		{2, "must be a schema of Weir's own", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "public"}},
 		{2, "names no user", []string{"POSTGRES_URL", "postgres://weir:12/s3cret@localhost/weir"}},

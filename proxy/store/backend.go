@@ -29,7 +29,8 @@ type Backend interface {
 	// edit, even if there was nothing to do.
 	Forget(ctx context.Context, rule string, key []byte) (bool, error)
 	Add(ctx context.Context, rule string, key []byte, n int64) (bool, error)
-	// Edits returns a text that changes with every edit by any proxy.
+	// Edits returns a text that changes with every edit by any proxy, and when the store may have
+	// lost keys.
 	Edits(ctx context.Context) (string, error)
 
 	// Lease takes or renews the named lease for owner, for ttl from when the server was

@@ -32,5 +32,7 @@
 //
 // A store polls the marks of watched documents, and the count of edits of keys, four
 // times a second. It reads a document when its mark has changed. A failure of that does
-// not open the breaker.
+// not open the breaker. When the count has changed, or the backend may have lost keys, all
+// remembered refusals are forgotten. This needs no decision, since a key that is refused from
+// memory causes none.
 package lane

@@ -78,8 +78,12 @@ func New(backend Backend, cfg Config) *Store {
 		}
 		s.failed(now, now, f, err)
 	}
+	var edits string
+	if !s.breaker.isOpen.Load() {
+		edits, _ = exchange(s, "read the count of edits", backend.Edits)
+	}
 	s.running.Go(s.keepProbing)
-	s.running.Go(s.keepCounting)
+	s.running.Go(func() { s.keepCounting(edits) })
 	s.running.Go(s.keepReading)
 	return s
 }

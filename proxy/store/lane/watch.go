@@ -100,9 +100,8 @@ func (s *Store) lookNow() error {
 }
 
 // keepCounting polls the count of edits, over the connection of the decisions, so that an idle
-// proxy notices too that the store is unavailable.
-func (s *Store) keepCounting() {
-	var edits string
+// proxy notices too that the store is unavailable. edits is the count at the start, or "".
+func (s *Store) keepCounting(edits string) {
 	every.Pause(s.stopping.Done(), pollPause, func(time.Time) {
 		count, err := exchange(s, "read the count of edits", s.backend.Edits)
 		if err == nil && count != edits {

@@ -21,6 +21,7 @@ const (
 	// again.
 	identifyPause = 10 * time.Second
 	editsName     = namespace + "edits"
+	epochName     = namespace + "epoch" // in table keys; see epoch_9
 	probeName     = namespace + "probe"
 )
 
@@ -175,11 +176,13 @@ func (b *backend) edit(ctx context.Context, sql string, args *Args) (int32, erro
 }
 
 func (b *backend) Edits(ctx context.Context) (string, error) {
-	marks, err := b.marks(ctx, b.pool, []string{editsName})
+	args := new(Args).Texts([]string{b.cfg.KeyPrefix + editsName}).Bytes([]byte(b.cfg.KeyPrefix + epochName))
+	f, err := b.pool.row(b.pool.job(ctx, "SELECT "+b.schema+"marks_1($1) || ' ' || "+b.schema+"epoch_9($2)", args))
 	if err != nil {
-		return "", fmt.Errorf("read the count of edits: %w", err)
+		return "", fmt.Errorf("read the count of edits: %w", withAdvice(err))
 	}
-	return marks[0], nil
+	edits := string(f.Bytes())
+	return edits, f.Err
 }
 
 func (b *backend) Lease(ctx context.Context, name, owner string, ttl time.Duration) (bool, error) {

@@ -63,11 +63,12 @@ func TestRights(t *testing.T) {
 		t.Error(err)
 	}
 	// Functions that a later version adds are for the role as well.
-	s.Do("weir", "DROP FUNCTION weir.take_one_1, weir.take_many_1")
+	s.Do("weir", "DROP FUNCTION weir.take_one_1, weir.take_many_1, weir.epoch_9")
 	s.Do("weir", Printed("weir", Schema("weir", false)))
 	if err := b.Probe(background); err != nil {
 		t.Errorf("after an upgrade: %v", err)
 	}
+	testkit.Must(b.Edits(background))(t)
 }
 
 // What is taken and given back again and again does not keep a row any longer than its limit

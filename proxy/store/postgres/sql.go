@@ -27,7 +27,7 @@ func Script(sql embed.FS, files ...string) string {
 // continue after a migration; they cannot start afterwards. A function may be replaced under its
 // name by one that does the same for the calls of older programs, as was done with take_1, and with
 // sweep_1 since all were given an owner without other rights.
-const schemaVersion = 8
+const schemaVersion = 9
 
 // Schema returns the script that creates the tables and functions in a schema of that name. With
 // durable the states of keys are in logged tables, so that they survive a crash. The name must be

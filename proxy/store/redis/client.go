@@ -29,10 +29,13 @@ type client struct {
 	counts  counts
 	conn    atomic.Pointer[rueidis.Client]
 	noted   noted
-	senders sync.Pool // of *sender
+	dials   atomic.Uint64 // connections for decisions that were begun
+	senders sync.Pool     // of *sender
 
 	mu      sync.Mutex
 	suspect string // the name that the last error was about; in a Cluster only its node may be unavailable
+
+	epochs, clusterEpochs []string // names; see epochNames
 
 	documents *Link // separate from conn, so that documents do not delay decisions
 }
@@ -52,6 +55,8 @@ func open(cfg Config, scripts scripts) (*lane.Store, *client, error) {
 	cfg.Config = cfg.Config.WithDefaults()
 	cfg.dialTimeout = cmp.Or(cfg.dialTimeout, dialDefault)
 	c := &client{cfg: cfg, scripts: scripts, counts: counts{exchanges: metric.NewHistogram(metric.Latency())}}
+	c.cfg.dialed = c.dialed
+	c.epochs, c.clusterEpochs = epochNames(cfg.KeyPrefix)
 	cfg.dialTimeout = store.DocumentTimeout(0)
 	c.documents = &Link{cfg: cfg, unanswered: store.DocumentTimeout(store.DocumentBytesMax)}
 	return lane.New(c, c.cfg.Config), c, nil

@@ -55,6 +55,7 @@ func TestCluster(t *testing.T) {
 	t.Run("behind one address", func(t *testing.T) { clusterBehindOneAddress(t, cl) })
 	t.Run("instead of a single server", func(t *testing.T) { clusterInsteadOfSingle(t, cl) })
 	t.Run("with the documented rights", func(t *testing.T) { clusterRights(t, cl) })
+	t.Run("a node loses its keys", func(t *testing.T) { clusterLoses(t, cl, l) })
 	t.Run("a slot moves", func(t *testing.T) { clusterMoves(t, cl, l) })
 	if !c.Connected() || log.String() != "" {
 		t.Errorf("connected %v, logged:\n%s", c.Connected(), log.String())

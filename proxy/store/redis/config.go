@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -53,7 +54,8 @@ type Config struct {
 	// share one.
 	KeyPrefix string
 
-	dialTimeout time.Duration // 200 ms, except in tests
+	dialTimeout time.Duration                               // 200 ms, except in tests
+	dialed      func(string, string, syscall.RawConn) error // called for each connection; nil: nothing is
 }
 
 // Validate returns strict.Faults, or nil.
@@ -112,7 +114,7 @@ func (cfg *Config) option() (rueidis.ClientOption, error) {
 	if err != nil {
 		return rueidis.ClientOption{}, err
 	}
-	dialer := net.Dialer{Timeout: cfg.dialTimeout, KeepAlive: keepAlive}
+	dialer := net.Dialer{Timeout: cfg.dialTimeout, KeepAlive: keepAlive, Control: cfg.dialed}
 	option := rueidis.ClientOption{
 		InitAddress: cfg.Addrs, Dialer: dialer, TLSConfig: secure,
 		Username: cfg.Username, Password: cfg.Password, SelectDB: cfg.DB,

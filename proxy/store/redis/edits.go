@@ -16,6 +16,7 @@ const (
 	editsBytes = 20
 )
 
+// Edits returns the count of edits, followed by the epoch; see appendEpoch.
 func (c *client) Edits(ctx context.Context) (string, error) {
 	conn, err := c.connected()
 	if err != nil {
@@ -23,7 +24,10 @@ func (c *client) Edits(ctx context.Context) (string, error) {
 	}
 	name := c.cfg.KeyPrefix + editsName
 	count, err := conn.Do(ctx, conn.B().Getrange().Key(name).Start(0).End(editsBytes-1).Build()).ToString()
-	return count, c.failed(name, err)
+	if err != nil {
+		return "", c.failed(name, err)
+	}
+	return string(c.appendEpoch(ctx, conn, []byte(count))), nil
 }
 
 func (c *client) Forget(ctx context.Context, rule string, key []byte) (bool, error) {

@@ -475,3 +475,31 @@ func TestMisses(t *testing.T) {
 		}
 	}
 }
+
+// When the store of a master has lost its keys, or edits them, sidecars forget what they remember.
+func TestMasterForgets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, tab := w.open(t)
+	s := testkit.Must(New(config(startMaster(t, w, "127.0.0.1:0"))))(t)
+	posted := make(chan func(now time.Time), 1000)
+	l := s.NewLane(func(f func(now time.Time)) { posted <- f })
+	t.Cleanup(func() {
+		l.Close()
+		s.Close()
+	})
+	counters := one(1, prefix+"r", fixed(1)).Counters
+	ask := func() (mode store.Mode, granted int) {
+		var ans store.Answer
+		keep := func(_ time.Time, ans *store.Answer) { mode, granted = ans.Mode, ans.Granted }
+		if l.Ask(time.Now(), &store.Ask{N: 1, Counters: counters}, &ans, keep) {
+			return ans.Mode, ans.Granted
+		}
+		(<-posted)(time.Now())
+		return mode, granted
+	}
+	testkit.Eventually(t, "a refusal is remembered", func() bool { mode, _ := ask(); return mode == store.Cached })
+	tab.Forget(prefix+"r", counters[0].Key)
+	w.Forgetful()
+	testkit.Eventually(t, "it is admitted", func() bool { mode, granted := ask(); return mode == store.Exact && granted == 1 })
+}

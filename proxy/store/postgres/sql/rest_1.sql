@@ -166,8 +166,30 @@ BEGIN
   IF next * current_setting('block_size')::int8 >= size THEN next := 0; END IF;
 END $$;
 
+-- A text that changes when keys may have been lost: a random number in a row of their table, which
+-- is lost with them, and the timeline, which changes when a standby is promoted or a backup is
+-- restored. The timeline is empty where the server does not tell it.
+CREATE OR REPLACE FUNCTION @schema@.epoch_9(which bytea) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+  number int8;
+  timeline text;
+BEGIN
+  SELECT t.at INTO number FROM @schema@.keys t WHERE t.name = which;
+  IF NOT FOUND THEN
+    INSERT INTO @schema@.keys VALUES (which, 0, (random() * 9007199254740991)::int8, 0, 0, 0, 0, 9223372036854775807) ON CONFLICT DO NOTHING;
+    SELECT t.at INTO number FROM @schema@.keys t WHERE t.name = which;
+  END IF;
+  BEGIN
+    timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+  EXCEPTION WHEN OTHERS THEN
+    timeline := '';
+  END;
+  RETURN coalesce(number::text, '') || ' ' || timeline;
+END $$;
+
 -- The version of the schema, of which a program must know all.
-CREATE OR REPLACE FUNCTION @schema@.version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 8';
+CREATE OR REPLACE FUNCTION @schema@.version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 9';
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;
 
@@ -178,6 +200,6 @@ DECLARE
 BEGIN
   FOR who IN SELECT DISTINCT a.grantee::regrole::text FROM pg_proc p, aclexplode(p.proacl) a
       WHERE p.pronamespace = to_regnamespace('@schema@') AND p.proname = 'take_1' AND a.grantee NOT IN (0, p.proowner) AND a.privilege_type = 'EXECUTE' LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.take_one_1, @schema@.take_many_1 TO %s', who);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.take_one_1, @schema@.take_many_1, @schema@.epoch_9 TO %s', who);
   END LOOP;
 END $do$;

@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"syscall"
+	"testing"
+
+	"weir/internal/testkit"
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+// edited returns what b says about edits, as soon as the server answers.
+func edited(t *testing.T, b *backend) (edits string) {
+	t.Helper()
+	testkit.Eventually(t, "it says what was edited", func() bool {
+		var err error
+		edits, err = b.Edits(background)
+		return err == nil
+	})
+	return edits
+}
+
+// The count of edits changes when the keys are lost, and only then.
+func TestLostKeys(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	b := probed(t, Config{URL: s.URL("weir", "weir")})
+	before := edited(t, b)
+	for _, step := range []struct {
+		what  string
+		do    func()
+		loses bool
+	}{
+		{"deciding", func() { admit(t, b) }, false},
+		{"sweeping", func() { testkit.Must(b.sweep(background, "keys", 0))(t) }, false},
+		{"a restart", func() { s.Shutdown(); s.Restart() }, false},
+		{"TRUNCATE", func() { s.Do("weir", "TRUNCATE weir.keys") }, true},
+		{"a crash", func() { s.Signal(syscall.SIGKILL); s.Restart() }, true},
+	} {
+		step.do()
+		for range 2 {
+			after := edited(t, b)
+			if (after != before) != step.loses {
+				t.Errorf("%s: it was %q, is %q", step.what, before, after)
+			}
+			before, step.loses = after, false
+		}
+	}
+}
+
+// A standby has the rows of logged tables, apart from those that were written last.
+func TestLostByStandby(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	b := openBackend(t, Config{URL: s.URL("weir", "weir"), Durable: true})
+	if err := b.Probe(background); err != nil {
+		t.Fatal(err)
+	}
+	before := edited(t, b)
+	standby := s.Standby()
+	standby.Do("postgres", "SELECT pg_promote()")
+	b = openBackend(t, Config{URL: standby.URL("weir", "weir"), Durable: true})
+	if after := edited(t, b); after == before {
+		t.Errorf("it is still %q", after)
+	}
+}
