@@ -299,7 +299,7 @@ func TestQueueOfTwoProxies(t *testing.T) {
 	testkit.Eventually(t, "the second waits", func() bool { return a.counted("rare", "forwarded") == "2" })
 	b.gets("GET /rare", 429, `"rule":"rare"`)
 	leaves.Reset() // after a FIN alone it could still read
-	tries := 0     // each under a key of its own: a refusal is remembered until a slot is due
+	tries := 0     // each under a key of its own: a refusal is remembered
 	testkit.Eventually(t, "the place of who left is free", func() bool {
 		before := b.counted("rare", "rejected")
 		tries++

@@ -113,7 +113,7 @@ type Mode uint8
 
 const (
 	Exact    Mode = iota // the store decided
-	Cached               // refused before, and the time to retry has not passed
+	Cached               // refused from memory, as the store has just refused it
 	FailOpen             // store unavailable: admitted
 	Local                // store unavailable: decided by this proxy alone
 	Closed               // store unavailable: refused

@@ -41,7 +41,7 @@ func (s *Store) Register(set *metric.Set) {
 			func() float64 { return metric.Bool(s.Mode() == m.mode) })
 	}
 	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", n.decisions.Load)
-	set.Counter("ratelimiter_store_remembered_total", "refusals answered from memory until their time to retry", n.remembered.Load)
+	set.Counter("ratelimiter_store_remembered_total", "refusals answered from memory, for at most a tenth of their time to retry", n.remembered.Load)
 	set.Counter("ratelimiter_store_unreleased_total", "places in queues and permits of shed requests that were not given back because the store was unavailable or busy", n.unreleased.Load)
 	const undecided = "requests answered by the failure mode, by reason"
 	set.Counter(`ratelimiter_store_undecided_total{reason="late"}`, undecided, n.late.Load)

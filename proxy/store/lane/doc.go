@@ -14,8 +14,10 @@
 // locks keys (Config.Locking), asks for a key that is being decided wait in the lane instead of the
 // database.
 //
-// A refusal is remembered on the loop until the time to retry, so that a client that
-// retries early costs the store nothing. Counters that are off are not asked about.
+// A refusal is remembered on the loop, so that a client that retries early costs the store
+// little: for a tenth of the time to retry, and until the lane charges a key that has refused.
+// What is told from memory is therefore true unless others have charged the key meanwhile, and
+// then for a tenth of the time at most. Counters that are off are not asked about.
 // Releases are sent with the next batch.
 //
 // # When the store is unavailable

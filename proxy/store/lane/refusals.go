@@ -9,28 +9,54 @@ import (
 
 // A refusal is the remembered answer to a refused group.
 type refusal struct {
-	until     time.Time // the time to retry, counted from when the batch was sent
+	until     time.Time // when the store is asked again
 	landed    time.Time // when the answer arrived: times in decisions count from here
 	decisions []limit.Decision
 	tightest  int
+	keys      []*refusing
 	spare     bool // the ask was one of store.GiveBack
 }
 
-// refusals remembers refused groups until their time to retry. Limits and costs are part of a
-// group's id, so a raised limit is asked about at once. All refusals are forgotten in a new
-// epoch. At the bound those that are expired or spare are removed; if there are none, new
-// refusals are not remembered.
+// ended reports whether the refusal must no longer be used.
+func (r *refusal) ended(now time.Time) bool {
+	for _, k := range r.keys {
+		if k.charged {
+			return true
+		}
+	}
+	return !now.Before(r.until)
+}
+
+// A refusing is a key that has refused remembered groups. They end together when it is charged.
+type refusing struct {
+	name     string
+	refusals int // that refer to it
+	charged  bool
+}
+
+// refusals remembers refused groups. A remembered RetryAfter is true while the keys that refused
+// are not charged. What this lane charges is known, and ends the memory. What other lanes and
+// proxies charge is not, so a refusal is remembered for a share of its time to retry. Limits and
+// costs are part of a group's id, so a raised limit is asked about at once. All refusals are
+// forgotten in a new epoch. At the bound those that have ended or are spare are removed; if there
+// are none, new refusals are not remembered.
 //
 // Owned by its lane.
 type refusals struct {
 	max   int
 	epoch uint64
 	byID  map[string]refusal
-	swept time.Time // when refusals were last removed at the bound
+	byKey map[string]*refusing // by store.AppendKey, of the refusals in byID
+	name  []byte               // of a key
+	swept time.Time            // when refusals were last removed at the bound
 }
 
-// sweepPause is the shortest time between two removals.
-const sweepPause = 100 * time.Millisecond
+const (
+	// sweepPause is the shortest time between two removals.
+	sweepPause = 100 * time.Millisecond
+	// memoryShare is the part of the time to retry for which a refusal is remembered: a tenth.
+	memoryShare = 10
+)
 
 // answer answers for a group with a remembered refusal, and reports whether there is one.
 func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Answer) bool {
@@ -41,8 +67,8 @@ func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Ans
 	if !ok {
 		return false
 	}
-	if !now.Before(known.until) {
-		delete(r.byID, string(id))
+	if known.ended(now) {
+		r.remove(string(id), &known)
 		return false
 	}
 	*ans = store.Answer{Decisions: ans.Decisions[:0], Tightest: known.tightest, Mode: store.Cached}
@@ -57,26 +83,53 @@ func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Ans
 	return true
 }
 
+// remove forgets a refusal, and keys to which no other refers.
+func (r *refusals) remove(id string, known *refusal) {
+	delete(r.byID, id)
+	for _, k := range known.keys {
+		if k.refusals--; k.refusals == 0 && !k.charged {
+			delete(r.byKey, k.name)
+		}
+	}
+}
+
 // renew forgets refusals of another epoch.
 func (r *refusals) renew(epoch uint64) {
 	if r.epoch != epoch {
 		clear(r.byID)
+		clear(r.byKey)
 		r.epoch = epoch
 	}
 }
 
-// remember keeps the refusals of a batch that has landed, if it was sent in this epoch.
+// remember keeps the refusals of a batch that has landed, if it was sent in this epoch. The groups
+// were decided in their order, so a charge ends refusals of earlier ones.
 func (r *refusals) remember(now time.Time, epoch uint64, b *batch) {
 	r.renew(epoch)
-	if r.max <= 0 || b.epoch != epoch {
+	if r.max <= 0 {
 		return
 	}
-	if r.byID == nil {
-		r.byID = make(map[string]refusal)
-	}
 	for _, g := range b.groups {
-		if g.Err == nil && g.Granted < g.N {
+		if len(r.byKey) > 0 && (g.Err != nil || g.Granted > 0) {
+			r.charged(g.Counters)
+		}
+		if g.Err == nil && g.Granted < g.N && b.epoch == epoch {
 			r.note(now, b, g)
+		}
+	}
+}
+
+// charged ends the refusals by keys that are charged, or, after an error, may be.
+func (r *refusals) charged(counters []store.Counter) {
+	for i := range counters {
+		c := &counters[i]
+		if c.Cost == 0 || c.Limit.Algorithm() == limit.Off {
+			continue
+		}
+		r.name = store.AppendKey(r.name[:0], c.Rule, c.Key)
+		if k := r.byKey[string(r.name)]; k != nil {
+			k.charged = true
+			delete(r.byKey, string(r.name))
 		}
 	}
 }
@@ -86,12 +139,39 @@ func (r *refusals) note(now time.Time, b *batch, g *group) {
 	var ans store.Answer
 	g.answer(1, false, &ans)
 	wait := ans.Decision().RetryAfter
-	if ans.Granted > 0 || wait == limit.Never || !now.Before(b.sent.Add(wait)) || !r.room(now) {
+	until := b.sent.Add(wait / memoryShare)
+	if ans.Granted > 0 || wait == limit.Never || !now.Before(until) || !r.room(now) {
 		return
 	}
-	r.byID[g.id] = refusal{until: b.sent.Add(wait), landed: b.landed, decisions: ans.Decisions, tightest: ans.Tightest, spare: store.GivesBack(g.Counters)}
+	if r.byID == nil {
+		r.byID, r.byKey = make(map[string]refusal), make(map[string]*refusing)
+	}
+	if old, ok := r.byID[g.id]; ok {
+		r.remove(g.id, &old)
+	}
+	known := refusal{until: until, landed: b.landed, decisions: ans.Decisions, tightest: ans.Tightest,
+		spare: store.GivesBack(g.Counters)}
+	for i := range g.Counters {
+		if c := &g.Counters[i]; !ans.Decisions[i].Allowed {
+			known.keys = append(known.keys, r.refusing(c))
+		}
+	}
+	r.byID[g.id] = known
 }
 
+// refusing returns the entry of a counter's key for another refusal.
+func (r *refusals) refusing(c *store.Counter) *refusing {
+	r.name = store.AppendKey(r.name[:0], c.Rule, c.Key)
+	k := r.byKey[string(r.name)]
+	if k == nil {
+		k = &refusing{name: string(r.name)}
+		r.byKey[k.name] = k
+	}
+	k.refusals++
+	return k
+}
+
+// room reports whether there is room for another refusal.
 func (r *refusals) room(now time.Time) bool {
 	if len(r.byID) < r.max {
 		return true
@@ -101,8 +181,8 @@ func (r *refusals) room(now time.Time) bool {
 	}
 	r.swept = now
 	for id, known := range r.byID {
-		if known.spare || !now.Before(known.until) {
-			delete(r.byID, id)
+		if known.spare || known.ended(now) {
+			r.remove(id, &known)
 		}
 	}
 	return len(r.byID) < r.max

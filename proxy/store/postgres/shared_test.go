@@ -11,6 +11,7 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 	"weir/proxy/store/postgres/postgrestest"
 	"weir/proxy/store/storetest"
 )
@@ -189,4 +190,12 @@ func TestSweepAfterClock(t *testing.T) {
 		}
 	}
 	t.Error("no attempt was fast enough")
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	b := openBackend(t, Config{URL: postgrestest.Start(t).URL("weir", "weir")})
+	s := lane.New(b, lane.Config{Name: "postgres", Title: "PostgreSQL", Timeout: testkit.Patience, Locking: true})
+	t.Cleanup(s.Close)
+	storetest.Refusals(t, s)
 }

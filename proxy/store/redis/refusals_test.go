@@ -8,6 +8,7 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/storetest"
 )
 
 // A refusal is answered from memory until the time to retry, also by a lane that
@@ -67,4 +68,10 @@ func TestRefusalsEnd(t *testing.T) {
 			t.Fatalf("%d admitted, %d refused from memory", admitted, remembered)
 		}
 	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	_, c, _ := newWorld(t)
+	storetest.Refusals(t, c)
 }

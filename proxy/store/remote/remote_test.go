@@ -18,6 +18,7 @@ import (
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
+	"weir/proxy/store/simredis"
 	"weir/proxy/store/storetest"
 )
 
@@ -482,24 +483,20 @@ func TestMasterForgets(t *testing.T) {
 	w := newWorld(t)
 	prefix, tab := w.open(t)
 	s := testkit.Must(New(config(startMaster(t, w, "127.0.0.1:0"))))(t)
-	posted := make(chan func(now time.Time), 1000)
-	l := s.NewLane(func(f func(now time.Time)) { posted <- f })
-	t.Cleanup(func() {
-		l.Close()
-		s.Close()
-	})
-	counters := one(1, prefix+"r", fixed(1)).Counters
-	ask := func() (mode store.Mode, granted int) {
-		var ans store.Answer
-		keep := func(_ time.Time, ans *store.Answer) { mode, granted = ans.Mode, ans.Granted }
-		if l.Ask(time.Now(), &store.Ask{N: 1, Counters: counters}, &ans, keep) {
-			return ans.Mode, ans.Granted
-		}
-		(<-posted)(time.Now())
-		return mode, granted
-	}
-	testkit.Eventually(t, "a refusal is remembered", func() bool { mode, _ := ask(); return mode == store.Cached })
-	tab.Forget(prefix+"r", counters[0].Key)
+	t.Cleanup(s.Close)
+	ask := storetest.Asker(t, s)
+	c := store.Counter{Rule: prefix + "r", Key: []byte("k"), Limit: fixed(1), Cost: 1}
+	testkit.Eventually(t, "a refusal is remembered", func() bool { return ask(1, c).Mode == store.Cached })
+	tab.Forget(c.Rule, c.Key)
 	w.Forgetful()
-	testkit.Eventually(t, "it is admitted", func() bool { mode, granted := ask(); return mode == store.Exact && granted == 1 })
+	testkit.Eventually(t, "it is admitted", func() bool { ans := ask(1, c); return ans.Mode == store.Exact && ans.Granted == 1 })
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	master := testkit.Must(simredis.NewStore(simredis.Config{}))(t)
+	t.Cleanup(master.Close)
+	s := testkit.Must(New(config(startMaster(t, master, "127.0.0.1:0"))))(t)
+	t.Cleanup(s.Close)
+	storetest.Refusals(t, s)
 }

@@ -22,3 +22,9 @@ func TestStore(t *testing.T) {
 func TestStoreOfOneStripe(t *testing.T) {
 	storetest.Differential(t, open(Config{Stripes: 1}), storetest.Naive, 5)
 }
+
+func TestRefusals(t *testing.T) {
+	s := testkit.Must(NewStore(Config{}))(t)
+	t.Cleanup(s.Close)
+	storetest.Refusals(t, s)
+}

@@ -26,6 +26,7 @@ func Run(t *testing.T, open Open) {
 	law("recorded histories", func(t *testing.T) { recorded(t, open) })
 	law("random histories", func(t *testing.T) { Differential(t, open, Naive, 12) })
 	law("n asks are n single asks", func(t *testing.T) { singles(t, open) })
+	law("a refused group is admitted after exactly RetryAfter", func(t *testing.T) { retries(t, open) })
 	law("keys are apart", func(t *testing.T) { apart(t, open(t)) })
 	law("keys of one rule are asked together", func(t *testing.T) { together(t, open(t)) })
 	law("an idle key is not refilled early", func(t *testing.T) { idle(t, open) })
