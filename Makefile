@@ -9,7 +9,7 @@ LDFLAGS  := -X weir/internal/service.version=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart bench-protect chaos demo demo-deferred demo-redis demo-postgres images deploy-test cover clean tools
+.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart bench-protect chaos demo demo-gate demo-deferred demo-redis demo-postgres images deploy-test cover clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ chaos: build ## a million exchanges with resets, half closes, tunnels, slow peer
 # Status 3: this machine was too busy for the load, which is no failure.
 demo: build ## starts everything, plays the scenarios briefly and shows what happened
 	bin/bench demo || test $$? -eq 3
+
+demo-gate: build ## a target loses half its speed, without the gate and with it; draws a picture of both runs (a minute)
+	bin/bench demo-gate || test $$? -eq 3
 
 QUEUE ?= file
 demo-deferred: build ## shops send five times their limits; what is refused is delivered later (QUEUE=file, redis or postgres: that queue only)

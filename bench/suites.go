@@ -14,7 +14,7 @@ import (
 )
 
 // unkept are the experiments that are not recorded.
-var unkept = []string{"suite", "demo", "demo-redis", "demo-postgres"}
+var unkept = []string{"suite", "demo", "demo-gate", "demo-redis", "demo-postgres"}
 
 // runSuite runs and records several experiments: quick, usual or all, optionally restricted to
 // the names that follow, or only those named.

@@ -9,7 +9,7 @@ func TestSuites(t *testing.T) {
 			t.Errorf("%s is not kept", p.Name)
 		}
 	}
-	for _, name := range []string{"", "demo", "suite", "none", "attack-target"} {
+	for _, name := range []string{"", "demo", "demo-gate", "suite", "none", "attack-target"} {
 		if kept(name) {
 			t.Errorf("%q is kept", name)
 		}

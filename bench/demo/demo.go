@@ -125,7 +125,9 @@ func show(out io.Writer, all []phase) error {
 			share(l.RateLimited, l.Sent), p.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, refusals, p.served, 1e3*p.busyTime, p.bar(), mark)
 	}
 	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s", table.Text(), explanation)
-	return judge(out, all)
+	err := judge(out, all)
+	fmt.Fprint(out, "\nThis was the limit alone, with GATE=off. `make demo-gate` shows the gate: a target that loses half its speed, without it and with it.\n")
+	return err
 }
 
 const explanation = `

@@ -65,8 +65,9 @@ func TestProblems(t *testing.T) {
 		return phase{algorithm: "fixed", rate: 5000, seconds: 1, served: 1500,
 			load: &rig.Loaded{Result: record.Result{Sent: 5000, Success: 1500, RateLimited: 3500, Verdict: "VALID"}}}
 	}
-	if err := show(io.Discard, []phase{good()}); err != nil {
-		t.Errorf("a good report ends with %v", err)
+	var out strings.Builder
+	if err := show(&out, []phase{good()}); err != nil || !strings.Contains(out.String(), "make demo-gate") {
+		t.Errorf("a good report ends with %v:\n%s", err, out.String())
 	}
 	for problem, spoil := range map[string]func(p *phase){
 		"failed":         func(p *phase) { p.load.Errors = 1 },

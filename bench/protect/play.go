@@ -36,11 +36,18 @@ type stage struct {
 }
 
 // play runs the situation of a turn with a side, and returns the stage, too.
-func play(ctx context.Context, t turn, side Side, tools string) (score Score, st *stage, err error) {
-	st = &stage{s: t.s, side: side, tools: tools, env: side.env}
+func (l *lab) play(ctx context.Context, t turn, side Side) (score Score, st *stage, err error) {
+	st = &stage{s: t.s, side: side, tools: l.tools, env: side.env}
 	err = st.Run(ctx, func() {
 		st.setUp(t.round)
-		all := st.drive(time.Now().Add(ahead), t.round)
+		start := time.Now().Add(ahead)
+		var all []request
+		drive := func() { all = st.drive(start, t.round) }
+		if l.live {
+			rig.Meanwhile(time.Second, st.line(start, l.out), drive)
+		} else {
+			drive()
+		}
 		score = t.s.judge(all, rand.New(rand.NewPCG(uint64(t.round), 1)))
 		score.Lag = st.lag
 	})

@@ -46,6 +46,7 @@ type Run struct {
 	Side      string         `json:"side"`
 	Round     int            `json:"round"`
 	Verdict   record.Verdict `json:"verdict"`
+	Reasons   []string       `json:"reasons,omitempty"` // of the verdict
 	Ended     time.Time      `json:"ended"`
 	Score
 }
@@ -118,6 +119,7 @@ type lab struct {
 	out           io.Writer
 	tools, commit string
 	file          string
+	live          bool // prints a line for each second of a run
 
 	mu   sync.Mutex
 	runs []Run
@@ -238,10 +240,10 @@ func (l *lab) playAll(ctx context.Context, situations []Situation) {
 // playOne plays one side of a turn and records the run.
 func (l *lab) playOne(ctx context.Context, t turn, side Side) {
 	for try := 1; ; try++ {
-		score, st, err := play(ctx, t, side, l.tools)
+		score, st, err := l.play(ctx, t, side)
 		if try == tries || ctx.Err() != nil || err == nil && st.verdict != record.Invalid {
 			rig.In(side.Name, func() { rig.Check(err) })
-			l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, st.verdict, time.Now().UTC().Truncate(time.Second), score})
+			l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, st.verdict, st.reasons, time.Now().UTC().Truncate(time.Second), score})
 			return
 		}
 		why := strings.Join(st.reasons, "; ")

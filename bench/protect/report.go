@@ -175,9 +175,32 @@ const (
 // coarse is the number of steps of a course per point of the plot.
 const coarse = 5
 
-// draw draws the courses of the runs with the median goodput, with and without the gate.
+// contrasts returns the sides in the plot.
+func contrasts() []contrast {
+	return []contrast{{"none", "without the gate", chart.Red}, {"gate", "with the gate, not configured", chart.Green}}
+}
+
+// A contrast is a side in the plot.
+type contrast struct {
+	side, label string
+	tone        chart.Tone
+}
+
+// draw draws the picture of a situation if all its sides were played.
 func (l *lab) draw(s *Situation) {
-	c := chart.Chart{Title: fmt.Sprintf("A target for %.0f requests a second loses half its speed under %.0f a second", s.capacity(s.Phases[0]), s.Phases[0].Rate), Width: 1180, Height: 320, Steps: true,
+	c, all := l.picture(s)
+	if !all {
+		return
+	}
+	fmt.Fprintf(l.out, "\n%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.\n", Picture, s.Name)
+	result.Keep(l.out, Picture)
+	rig.Check((&report.Figure{Label: s.Name}).Draw(c, filepath.Join(l.Dir, Picture)))
+}
+
+// picture returns a plot of the courses of the runs with the median goodput, with and without the
+// gate; all says that both were played.
+func (l *lab) picture(s *Situation) (c chart.Chart, all bool) {
+	c = chart.Chart{Title: fmt.Sprintf("A target for %.0f requests a second loses half its speed under %.0f a second", s.capacity(s.Phases[0]), s.Phases[0].Rate), Width: 1180, Height: 320, Steps: true,
 		X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Label: fmt.Sprintf("answers a second within %d ms, over time", s.InTime.Milliseconds())}}
 	if from, to, ok := s.bad(); ok {
 		c.Spans = []chart.Span{{Name: "the target works at half its speed", Tone: chart.Amber, From: from.Seconds(), To: to.Seconds()}}
@@ -189,13 +212,10 @@ func (l *lab) draw(s *Situation) {
 		x, ideal = append(x, at.Seconds()), append(ideal, s.ideal(s.Phases[s.phase(at)]))
 	}
 	c.Lines = []chart.Series{{Name: "what can be answered in time", Tone: chart.Grey, Dashed: true, X: x, Y: ideal}}
-	for _, side := range []struct {
-		name, label string
-		tone        chart.Tone
-	}{{"none", "without the gate", chart.Red}, {"gate", "with the gate, not configured", chart.Green}} {
-		runs := l.of(s, side.name)
+	for _, side := range contrasts() {
+		runs := l.of(s, side.side)
 		if len(runs) == 0 {
-			return
+			return c, false
 		}
 		slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(goodput(a), goodput(b)) })
 		var y []float64
@@ -208,7 +228,5 @@ func (l *lab) draw(s *Situation) {
 		}
 		c.Lines = append(c.Lines, chart.Series{Name: side.label, Tone: side.tone, X: x, Y: y})
 	}
-	fmt.Fprintf(l.out, "\n%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.\n", Picture, s.Name)
-	result.Keep(l.out, Picture)
-	rig.Check((&report.Figure{Label: s.Name}).Draw(c, filepath.Join(l.Dir, Picture)))
+	return c, true
 }

@@ -237,8 +237,13 @@ func Inconclusive(loads ...*Loaded) error {
 	if at < 0 {
 		return nil
 	}
+	return Busy(loads[at].Reasons)
+}
+
+// Busy returns the error of an experiment that this machine was too busy for.
+func Busy(reasons []string) error {
 	return &service.ExitError{Status: 3, Err: fmt.Errorf(
-		"inconclusive: this machine was too busy for the load (%s); run it again with less other work: %w", strings.Join(loads[at].Reasons, "; "), result.ErrNotKept)}
+		"inconclusive: this machine was too busy for the load (%s); run it again with less other work: %w", strings.Join(reasons, "; "), result.ErrNotKept)}
 }
 
 // Doubt is Inconclusive for the loads of runs that missed an expectation. It returns nil if one
