@@ -112,7 +112,7 @@ func TestStartStatusStop(t *testing.T) {
 	s := r.want(200, "GET", "/test/status", "")
 	for _, name := range []string{
 		"running", "testId", "profile", "elapsedTime", "duration", "requestsSent", "completed", "success",
-		"rateLimited", "errors", "currentRps", "targetRps", "latency", "lag", "verdict",
+		"rateLimited", "shed", "errors", "currentRps", "targetRps", "latency", "lag", "verdict",
 	} {
 		if _, ok := s[name]; !ok {
 			t.Errorf("the status lacks %s: %v", name, s)

@@ -72,8 +72,12 @@ func (c *conductor) logEnd() {
 	if r.End == record.EndStopped {
 		c.log.Info(fmt.Sprintf("Load test stopped by user after %s. Sent %d requests.", brief(r.Elapsed), r.Sent))
 	} else {
-		c.log.Info(fmt.Sprintf("Test completed: %d requests sent, %d errors, avg latency %s, p95 %s",
-			r.Sent, r.Errors, brief(r.Latency.Mean), brief(r.Latency.P95)))
+		shed := ""
+		if r.Shed > 0 {
+			shed = fmt.Sprintf("%d shed, ", r.Shed)
+		}
+		c.log.Info(fmt.Sprintf("Test completed: %d requests sent, %s%d errors, avg latency %s, p95 %s",
+			r.Sent, shed, r.Errors, brief(r.Latency.Mean), brief(r.Latency.P95)))
 	}
 	if r.Verdict != record.Valid {
 		c.log.Warn(fmt.Sprintf("Generator %s: %s", strings.ToLower(string(r.Verdict)), strings.Join(r.Reasons, "; ")))

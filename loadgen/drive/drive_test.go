@@ -109,7 +109,7 @@ func (b *bench) finish(r *Run) *record.Result {
 // checkBooks reports whether every request that was due is accounted for.
 func checkBooks(t *testing.T, r *record.Result) {
 	t.Helper()
-	if r.Completed != r.Success+r.RateLimited+r.Errors {
+	if r.Completed != r.Success+r.RateLimited+r.Shed+r.Errors {
 		t.Errorf("%d completed, but %d+%d+%d", r.Completed, r.Success, r.RateLimited, r.Errors)
 	}
 	if r.Attempted()+r.Dropped != r.Completed+r.Abandoned {
@@ -127,7 +127,7 @@ func checkBooks(t *testing.T, r *record.Result) {
 	}
 	var due, sent, done uint64
 	for _, row := range r.Series.Rows {
-		due, sent, done = due+row.Due, sent+row.Sent, done+row.Success+row.RateLimited+row.Errors
+		due, sent, done = due+row.Due, sent+row.Sent, done+row.Success+row.RateLimited+row.Shed+row.Errors
 	}
 	if r.Due > 0 && (sent != r.Attempted() || done != r.Completed) {
 		t.Errorf("the rows say %d sent and %d completed, the result %d and %d", sent, done, r.Attempted(), r.Completed)

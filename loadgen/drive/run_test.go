@@ -50,10 +50,12 @@ func TestOutcomes(t *testing.T) {
 		options map[string]any
 		success bool
 		limited bool
+		shed    bool
 		reason  string
 	}{
 		"redirect":          {each: answerAll("HTTP/1.1 302 Found" + empty), success: true},
 		"limited":           {each: answerAll("HTTP/1.1 429 Too Many Requests" + empty), limited: true},
+		"shed":              {each: answerAll("HTTP/1.1 503 Busy\r\nX-Weir-Reason: gate" + empty), shed: true},
 		"not found":         {each: answerAll("HTTP/1.1 404 Not Found" + empty), reason: "http_4xx"},
 		"broken":            {each: answerAll("HTTP/1.1 503 Busy" + empty), reason: "http_5xx"},
 		"garbage":           {each: answerAll("garbage\r\n\r\n"), reason: "bad_response"},
@@ -87,8 +89,14 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("sent %d, want 30", r.Sent)
 			}
 			want := map[bool]uint64{true: 30}
-			if r.Success != want[c.success] || r.RateLimited != want[c.limited] {
-				t.Errorf("%d succeeded, %d were limited, errors %v", r.Success, r.RateLimited, r.ErrorsByReason)
+			if r.Success != want[c.success] || r.RateLimited != want[c.limited] || r.Shed != want[c.shed] {
+				t.Errorf("%d succeeded, %d were limited, %d shed, errors %v", r.Success, r.RateLimited, r.Shed, r.ErrorsByReason)
+			}
+			if c.shed {
+				b.wantMetric(`loadgen_requests_total{status="shed"} 30`)
+				if log := b.log.String(); strings.Contains(log, "Request errors") || !strings.Contains(log, "30 requests sent, 30 shed, 0 errors") {
+					t.Errorf("the log says\n%s", log)
+				}
 			}
 			if c.reason != "" {
 				if r.ErrorsByReason[c.reason] != 30 {

@@ -136,6 +136,7 @@ func (h *Histogram) UnmarshalText(text []byte) error {
 type Histograms struct {
 	LatencySuccess     Histogram `json:"latencySuccess"`
 	LatencyRateLimited Histogram `json:"latencyRateLimited"`
+	LatencyShed        Histogram `json:"latencyShed"`
 	LatencyErrors      Histogram `json:"latencyErrors"`
 	ServiceTime        Histogram `json:"serviceTime"`
 	Lag                Histogram `json:"lag"`
@@ -144,14 +145,14 @@ type Histograms struct {
 	DialLag            Histogram `json:"dialLag"`
 }
 
-func (h *Histograms) all() [8]*Histogram {
+func (h *Histograms) all() [9]*Histogram {
 	return [...]*Histogram{
-		&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyErrors, &h.ServiceTime, &h.Lag, &h.PacerLag, &h.BusyLag, &h.DialLag,
+		&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyShed, &h.LatencyErrors, &h.ServiceTime, &h.Lag, &h.PacerLag, &h.BusyLag, &h.DialLag,
 	}
 }
 
 func (h *Histograms) latencyOf(c Class) *Histogram {
-	return [Classes]*Histogram{&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyErrors}[c]
+	return [Classes]*Histogram{&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyShed, &h.LatencyErrors}[c]
 }
 
 func (h *Histograms) present() bool {
@@ -161,7 +162,7 @@ func (h *Histograms) present() bool {
 
 // Latency returns the latency of everything that completed.
 func (h *Histograms) Latency() Histogram {
-	return h.LatencySuccess.plus(h.LatencyRateLimited).plus(h.LatencyErrors)
+	return h.LatencySuccess.plus(h.LatencyRateLimited).plus(h.LatencyShed).plus(h.LatencyErrors)
 }
 
 func (h *Histograms) plus(other *Histograms) Histograms {

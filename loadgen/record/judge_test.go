@@ -58,7 +58,7 @@ func TestJudgeNamesTheCause(t *testing.T) {
 }
 
 func TestThresholds(t *testing.T) {
-	r := &Result{Completed: 100, Success: 90, RateLimited: 8, Errors: 2, Throughput: 50}
+	r := &Result{Completed: 100, Success: 86, RateLimited: 8, Shed: 4, Errors: 2, Throughput: 50}
 	r.Latency = Spread{Count: 1, Mean: 1, P50: 2, P95: 3, P99: 4, Max: 5}
 	r.Lag = Spread{Count: 1, P99: 6}
 	r.BusyLag = Spread{P999: 7} // of nothing
@@ -79,8 +79,9 @@ func TestThresholds(t *testing.T) {
 		{"lag.p99", "<500µs", 6, false},
 		{"busyLag.p999", "<8", 7, false},
 		{"busyLag.p999", ">1", 7, false},
-		{"successShare", ">0.89", 0.9, true},
+		{"successShare", ">0.85", 0.86, true},
 		{"rejectedShare", "<0.08", 0.08, false},
+		{"shedShare", "<0.05", 0.04, true},
 		{"errorShare", "<0.05", 0.02, true},
 		{"throughput", ">49.9", 50, true},
 	} {
@@ -147,18 +148,21 @@ func TestThresholdNames(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
-		success, limited, errors uint64
-		want                     string
+		success, limited, shed, errors uint64
+		want                           string
 	}{
-		{0, 0, 0, "unknown: no request has an outcome"},
-		{20, 0, 0, "healthy: 100.0 % answered"},
-		{19, 1, 0, "limited: 95.0 % answered, 5.0 % rate limited"},
-		{0, 20, 0, "refusing: 0.0 % answered, 100.0 % rate limited"},
-		{18, 1, 1, "failing: 90.0 % answered, 5.0 % rate limited, 5.0 % failed"},
-		{0, 19, 1, "failing: 0.0 % answered, 95.0 % rate limited, 5.0 % failed"},
-		{0, 0, 20, "down: 0.0 % answered, 100.0 % failed"},
+		{0, 0, 0, 0, "unknown: no request has an outcome"},
+		{20, 0, 0, 0, "healthy: 100.0 % answered"},
+		{19, 1, 0, 0, "limited: 95.0 % answered, 5.0 % rate limited"},
+		{0, 20, 0, 0, "refusing: 0.0 % answered, 100.0 % rate limited"},
+		{18, 1, 0, 1, "failing: 90.0 % answered, 5.0 % rate limited, 5.0 % failed"},
+		{0, 19, 0, 1, "failing: 0.0 % answered, 95.0 % rate limited, 5.0 % failed"},
+		{18, 1, 1, 0, "overloaded: 90.0 % answered, 5.0 % rate limited, 5.0 % shed"},
+		{0, 0, 20, 0, "refusing: 0.0 % answered, 100.0 % shed"},
+		{0, 0, 19, 1, "failing: 0.0 % answered, 95.0 % shed, 5.0 % failed"},
+		{0, 0, 0, 20, "down: 0.0 % answered, 100.0 % failed"},
 	} {
-		r := Result{Success: c.success, RateLimited: c.limited, Errors: c.errors, Completed: c.success + c.limited + c.errors}
+		r := Result{Success: c.success, RateLimited: c.limited, Shed: c.shed, Errors: c.errors, Completed: c.success + c.limited + c.shed + c.errors}
 		if got := r.HealthText(); got != c.want {
 			t.Errorf("have %q, want %q", got, c.want)
 		}

@@ -82,6 +82,7 @@ func (sum *Result) count(r *Result) {
 	sum.Completed += r.Completed
 	sum.Success += r.Success
 	sum.RateLimited += r.RateLimited
+	sum.Shed += r.Shed
 	sum.Errors += r.Errors
 	sum.Abandoned += r.Abandoned
 	sum.Retried += r.Retried

@@ -31,13 +31,14 @@ type Class uint8
 const (
 	Success     Class = iota // a status below 400
 	RateLimited              // 429
+	Shed                     // 503 of a gate, which says so
 	Failed                   // other statuses from 400 up, or no answer
 
 	Classes = iota // their number
 )
 
 func (c Class) String() string {
-	return [...]string{"success", "rate_limited", "error"}[c]
+	return [...]string{"success", "rate_limited", "shed", "error"}[c]
 }
 
 // A Reason says why an outcome is an error, as in the metrics' label reason.
@@ -82,6 +83,7 @@ const StatusMax = 599
 // An Outcome is the outcome of one request.
 type Outcome struct {
 	Status int    // of the answer; 0 without one
+	Gate   bool   // the answer says that a gate gave it, because the target is overloaded
 	Reason Reason // why there is no answer; NoError when there is one
 	Due    time.Time
 	Start  time.Time // zero if it was never sent
@@ -97,6 +99,8 @@ func (o *Outcome) Class() Class {
 		return Success
 	case o.Status == 429:
 		return RateLimited
+	case o.Status == 503 && o.Gate:
+		return Shed
 	}
 	return Failed
 }
@@ -114,7 +118,8 @@ func (o *Outcome) Cause() Reason {
 
 // LineHead is the first line of a file of outcomes: the names of its fields. Instants are
 // in microseconds after the start of the schedule. The start is empty for a request that
-// was never sent, the status is 0 for one without an answer.
+// was never sent, the status is 0 for one without an answer. The reason of one that a gate
+// shed is that of its class.
 const LineHead = "due_us,start_us,done_us,status,reason\n"
 
 // AppendLine appends the outcome as a line of such a file; start is that of the
@@ -126,5 +131,9 @@ func (o *Outcome) AppendLine(dst []byte, start time.Time) []byte {
 	}
 	dst = append(strconv.AppendInt(append(dst, ','), o.Done.Sub(start).Microseconds(), 10), ',')
 	dst = append(strconv.AppendInt(dst, int64(o.Status), 10), ',')
-	return append(append(dst, o.Cause().String()...), '\n')
+	reason := o.Cause().String()
+	if class := o.Class(); class == Shed {
+		reason = class.String()
+	}
+	return append(append(dst, reason...), '\n')
 }

@@ -37,6 +37,8 @@ func TestOutcomeClass(t *testing.T) {
 		{Outcome{Status: 399}, Success, NoError},
 		{Outcome{Status: 400}, Failed, HTTP4xx},
 		{Outcome{Status: 429}, RateLimited, NoError},
+		{Outcome{Status: 503}, Failed, HTTP5xx},
+		{Outcome{Status: 503, Gate: true}, Shed, NoError},
 		{Outcome{Status: 499}, Failed, HTTP4xx},
 		{Outcome{Status: 500}, Failed, HTTP5xx},
 		{Outcome{Status: 599}, Failed, HTTP5xx},
@@ -318,6 +320,7 @@ func TestAppendLine(t *testing.T) {
 		"2000,2500,7000,200,\n":         {Status: 200, Due: due, Start: start, Done: done},
 		"2000,2500,7000,429,\n":         {Status: 429, Due: due, Start: start, Done: done},
 		"2000,2500,7000,503,http_5xx\n": {Status: 503, Due: due, Start: start, Done: done},
+		"2000,2500,7000,503,shed\n":     {Status: 503, Gate: true, Due: due, Start: start, Done: done},
 		"2000,2500,7000,0,reset\n":      {Reason: Reset, Due: due, Start: start, Done: done},
 		"2000,,7000,0,queue_full\n":     {Reason: QueueFull, Due: due, Done: done},
 	} {

@@ -48,7 +48,7 @@ type Result struct {
 
 	// Due requests were Sent, Unconnected because connecting failed, Dropped after waiting too long
 	// for a connection, or left Unsent by a stop. All but the last have Completed, except for those
-	// Abandoned by a stop. Completed is the sum of Success, RateLimited and Errors.
+	// Abandoned by a stop. Completed is the sum of Success, RateLimited, Shed and Errors.
 	Due         uint64 `json:"requestsDue"`
 	Sent        uint64 `json:"requestsSent"`
 	Unconnected uint64 `json:"unconnected"`
@@ -57,6 +57,7 @@ type Result struct {
 	Completed   uint64 `json:"completed"`
 	Success     uint64 `json:"success"`
 	RateLimited uint64 `json:"rateLimited"`
+	Shed        uint64 `json:"shed"` // by a gate, because the target was overloaded
 	Errors      uint64 `json:"errors"`
 	Abandoned   uint64 `json:"abandoned"`
 	Retried     uint64 `json:"retried"` // sent again after a kept connection turned out closed
@@ -75,6 +76,7 @@ type Result struct {
 	Latency            Spread `json:"latency"` // of all completed requests
 	LatencySuccess     Spread `json:"latencySuccess"`
 	LatencyRateLimited Spread `json:"latencyRateLimited"`
+	LatencyShed        Spread `json:"latencyShed"`
 	LatencyErrors      Spread `json:"latencyErrors"`
 	ServiceTime        Spread `json:"serviceTime"`
 	Lag                Spread `json:"lag"`
@@ -110,7 +112,7 @@ func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Resul
 	r.Schema, r.RateError = schema, e.RateError()
 	r.Verdict, r.Reasons = e.Judge()
 	r.Sent, r.Unconnected, r.Dropped, r.Unsent, r.Completed = a.Sent(), a.Unconnected, a.Dropped(), a.Unsent, a.Completed()
-	r.Success, r.RateLimited, r.Errors = a.Class[Success], a.Class[RateLimited], a.Class[Failed]
+	r.Success, r.RateLimited, r.Shed, r.Errors = a.Class[Success], a.Class[RateLimited], a.Class[Shed], a.Class[Failed]
 	r.Abandoned, r.Retried, r.SentLate, r.Received = a.Abandoned, a.Retried, a.SentLate, a.Received
 	r.ErrorsByReason, r.StatusCodes = a.errorsByReason(), a.statusCodes()
 	r.Connections.Opened, r.Connections.Failed = a.Opened, a.DialsFailed
@@ -131,7 +133,7 @@ func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Resul
 func (r *Result) spread() {
 	h := &r.Histograms
 	r.Latency, r.LatencySuccess = h.Latency().Spread(), h.LatencySuccess.Spread()
-	r.LatencyRateLimited, r.LatencyErrors = h.LatencyRateLimited.Spread(), h.LatencyErrors.Spread()
+	r.LatencyRateLimited, r.LatencyShed, r.LatencyErrors = h.LatencyRateLimited.Spread(), h.LatencyShed.Spread(), h.LatencyErrors.Spread()
 	r.ServiceTime, r.Lag = h.ServiceTime.Spread(), h.Lag.Spread()
 	r.PacerLag, r.BusyLag, r.DialLag = h.PacerLag.Spread(), h.BusyLag.Spread(), h.DialLag.Spread()
 }

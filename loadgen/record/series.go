@@ -21,6 +21,7 @@ type Row struct {
 	SentLate    uint64  `json:"sentLate"` // missed their time through the generator's fault
 	Success     uint64  `json:"success"`
 	RateLimited uint64  `json:"rateLimited"`
+	Shed        uint64  `json:"shed"`
 	Errors      uint64  `json:"errors"`
 	LatencyP50  float64 `json:"latencyP50"`
 	LatencyP95  float64 `json:"latencyP95"`
@@ -38,6 +39,7 @@ func (r *Row) merge(next *Row) {
 	r.SentLate += next.SentLate
 	r.Success += next.Success
 	r.RateLimited += next.RateLimited
+	r.Shed += next.Shed
 	r.Errors += next.Errors
 	r.LatencyP50 = max(r.LatencyP50, next.LatencyP50)
 	r.LatencyP95 = max(r.LatencyP95, next.LatencyP95)

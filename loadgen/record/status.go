@@ -29,6 +29,7 @@ type Status struct {
 	Completed   uint64  `json:"completed"`
 	Success     uint64  `json:"success"`
 	RateLimited uint64  `json:"rateLimited"`
+	Shed        uint64  `json:"shed"`
 	Errors      uint64  `json:"errors"`
 	CurrentRps  float64 `json:"currentRps"` // sent in the last second
 	TargetRps   float64 `json:"targetRps"`  // of the schedule, now
@@ -54,7 +55,7 @@ type Status struct {
 // Count sets the counts from c, and the percentiles.
 func (s *Status) Count(c *Counts, latency, lag Spread) {
 	s.Sent, s.Completed = c.Sent(), c.Completed()
-	s.Success, s.RateLimited, s.Errors = c.Class[Success], c.Class[RateLimited], c.Class[Failed]
+	s.Success, s.RateLimited, s.Shed, s.Errors = c.Class[Success], c.Class[RateLimited], c.Class[Shed], c.Class[Failed]
 	s.Latency.Mean, s.Latency.P50, s.Latency.P95, s.Latency.P99 = latency.Mean, latency.P50, latency.P95, latency.P99
 	s.Lag.P99 = lag.P99
 }

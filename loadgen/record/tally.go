@@ -38,7 +38,12 @@ type Counts struct {
 }
 
 // Completed returns the number of outcomes.
-func (c *Counts) Completed() uint64 { return c.Class[Success] + c.Class[RateLimited] + c.Class[Failed] }
+func (c *Counts) Completed() (n uint64) {
+	for _, of := range c.Class {
+		n += of
+	}
+	return n
+}
 
 // Sent returns the number of requests that were sent. While connecting takes long, it includes those
 // that may still turn out Unconnected.
@@ -82,7 +87,7 @@ type Tally struct {
 	Kept []Outcome
 }
 
-// NewTally returns an empty Tally; it holds about a megabyte and a half.
+// NewTally returns an empty Tally; it holds less than two megabytes.
 func NewTally() *Tally {
 	t := &Tally{}
 	for _, h := range t.all() {
@@ -203,7 +208,7 @@ func (s *Totals) Row(t time.Duration, due uint64) {
 	lat, lag := s.second.Latency().Spread(), s.second.Lag.Spread()
 	s.series.add(Row{
 		T: t.Seconds(), Due: due - s.due, Sent: s.second.Started, SentLate: s.second.SentLate,
-		Success: s.second.Class[Success], RateLimited: s.second.Class[RateLimited], Errors: s.second.Class[Failed],
+		Success: s.second.Class[Success], RateLimited: s.second.Class[RateLimited], Shed: s.second.Class[Shed], Errors: s.second.Class[Failed],
 		LatencyP50: lat.P50, LatencyP95: lat.P95, LatencyP99: lat.P99, LagP99: lag.P99,
 		ErrorsByReason: s.second.errorsByReason(),
 	})

@@ -60,6 +60,7 @@ var figures = []struct {
 }{
 	{"successShare", func(r *Result) float64 { return r.Share(r.Success) }},
 	{"rejectedShare", func(r *Result) float64 { return r.Share(r.RateLimited) }},
+	{"shedShare", func(r *Result) float64 { return r.Share(r.Shed) }},
 	{"errorShare", func(r *Result) float64 { return r.Share(r.Errors) }},
 	{"throughput", func(r *Result) float64 { return r.Throughput }},
 }

@@ -111,6 +111,7 @@ func figures(r *record.Result) []figure {
 		{"Sent", decimal(r.SentRps) + "/s", "of " + decimal(r.TargetRps) + "/s asked", "blue"},
 		{"Success", share(r.Success), Thousands(r.Success), "green"},
 		{"Rate limited", share(r.RateLimited), Thousands(r.RateLimited), "amber"},
+		{"Shed", share(r.Shed), Thousands(r.Shed), "violet"},
 		{"Errors", share(r.Errors), Thousands(r.Errors), "red"},
 		{"Latency p50", record.Span(r.Latency.P50), "mean " + record.Span(r.Latency.Mean), ""},
 		{"Latency p99", record.Span(r.Latency.P99), "max " + record.Span(r.Latency.Max), ""},
@@ -122,7 +123,7 @@ func figures(r *record.Result) []figure {
 func spreads(r *record.Result) []spreadRow {
 	rows := []spreadRow{{"Latency", r.Latency}}
 	if mixed(r) {
-		rows = append(rows, spreadRow{"of success", r.LatencySuccess}, spreadRow{"of rate limited", r.LatencyRateLimited}, spreadRow{"of errors", r.LatencyErrors})
+		rows = append(rows, spreadRow{"of success", r.LatencySuccess}, spreadRow{"of rate limited", r.LatencyRateLimited}, spreadRow{"of shed", r.LatencyShed}, spreadRow{"of errors", r.LatencyErrors})
 	}
 	return withCounts(append(rows, spreadRow{"Service time", r.ServiceTime}, spreadRow{"Lag", r.Lag}))
 }
@@ -140,7 +141,7 @@ func withCounts(rows []spreadRow) []spreadRow {
 
 func outcomeRows(r *record.Result) []countRow {
 	rows := []countRow{
-		countOf(r, "Success", r.Success), countOf(r, "Rate limited (429)", r.RateLimited), countOf(r, "Errors", r.Errors),
+		countOf(r, "Success", r.Success), countOf(r, "Rate limited (429)", r.RateLimited), countOf(r, "Shed (503 of a gate)", r.Shed), countOf(r, "Errors", r.Errors),
 	}
 	return append(rows, counts(r, r.ErrorsByReason)...)
 }

@@ -83,7 +83,7 @@ func withoutTail(r *record.Result, rows []record.Row) []record.Row {
 	}
 	var late uint64
 	for _, row := range rows[end:] {
-		late += row.Success + row.RateLimited + row.Errors
+		late += row.Success + row.RateLimited + row.Shed + row.Errors
 	}
 	if end > 0 && late < r.Completed/100 {
 		return rows[:end]
@@ -153,8 +153,11 @@ func (c *course) outcomes() chart.Chart {
 	p.Stack = []chart.Series{
 		c.line("success", chart.Green, c.perSecond(func(r *record.Row) uint64 { return r.Success })),
 		c.line("rate limited (429)", chart.Amber, c.perSecond(func(r *record.Row) uint64 { return r.RateLimited })),
-		c.line("errors", chart.Red, c.perSecond(func(r *record.Row) uint64 { return r.Errors })),
 	}
+	if c.result.Shed > 0 {
+		p.Stack = append(p.Stack, c.line("shed (503)", chart.Violet, c.perSecond(func(r *record.Row) uint64 { return r.Shed })))
+	}
+	p.Stack = append(p.Stack, c.line("errors", chart.Red, c.perSecond(func(r *record.Row) uint64 { return r.Errors })))
 	return p
 }
 
@@ -257,7 +260,7 @@ func distribution(r *record.Result) chart.Chart {
 	return chart.Chart{
 		Title: "Latency distribution", X: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "latency"}, Y: chart.Axis{Label: "requests"},
 		Bars: stacked([]part{
-			{"success", chart.Green, h.LatencySuccess}, {"rate limited (429)", chart.Amber, h.LatencyRateLimited}, {"errors", chart.Red, h.LatencyErrors},
+			{"success", chart.Green, h.LatencySuccess}, {"rate limited (429)", chart.Amber, h.LatencyRateLimited}, {"shed (503)", chart.Violet, h.LatencyShed}, {"errors", chart.Red, h.LatencyErrors},
 		}),
 	}
 }

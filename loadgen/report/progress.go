@@ -21,7 +21,11 @@ func Progress(s *record.Status) string {
 }
 
 func outcomes(s *record.Status) string {
-	counts := fmt.Sprintf("ok %s  limited %s  errors %s", Thousands(s.Success), Thousands(s.RateLimited), Thousands(s.Errors))
+	shed := ""
+	if s.Shed > 0 {
+		shed = "  shed " + Thousands(s.Shed)
+	}
+	counts := fmt.Sprintf("ok %s  limited %s%s  errors %s", Thousands(s.Success), Thousands(s.RateLimited), shed, Thousands(s.Errors))
 	if s.Latency.P99 == 0 { // the first second has not ended
 		return counts
 	}

@@ -49,11 +49,11 @@ func troubled() *record.Result {
 	r.Shards, r.Peaks = []record.Shard{{Index: 0, Of: 3}, {Index: 2, Of: 3}}, []record.Peak{{Start: 10, End: 12.5, Rps: 3000}}
 	r.PacerLag, r.BusyLag, r.DialLag = spread(40_000, 0.5), spread(30_000, 20), spread(70, 3)
 	r.Due, r.Sent, r.Unconnected, r.Dropped, r.Unsent, r.Abandoned = 45_250, 39_506, 494, 5_000, 250, 12
-	r.Completed, r.Success, r.RateLimited, r.Errors = 44_988, 1_000, 38_000, 5_988
+	r.Completed, r.Success, r.RateLimited, r.Shed, r.Errors = 44_988, 1_000, 36_000, 2_000, 5_988
 	r.ErrorsByReason = map[string]uint64{"queue_full": 5_000, "timeout": 494, "connect_failed": 494}
 	r.LastFault = "dial tcp 10.0.0.1:8082: connect: cannot assign requested address"
 	r.Retried, r.SentLate, r.SentRps, r.Throughput = 3, 77, 883.9, 12.34
-	r.LatencyRateLimited, r.LatencyErrors = spread(38_000, 0.5), spread(5_988, 5000)
+	r.LatencyRateLimited, r.LatencyShed, r.LatencyErrors = spread(36_000, 0.5), spread(2_000, 300), spread(5_988, 5000)
 	r.Loops, r.Connections = 2, record.Connections{Max: 64, Peak: 64, Opened: 70, Failed: 494}
 	r.Thresholds = []record.Checked{
 		{Name: "latency.p95", Demand: "<0.05", Value: 0.0123456, Held: true},
@@ -107,6 +107,8 @@ func TestProgress(t *testing.T) {
 	running.Latency.P50, running.Latency.P99, running.Lag.P99 = 0.0004, 0.0012, 85e-6
 	first := running
 	first.Elapsed, first.Latency.P99 = 0.56, 0
+	shedding := running
+	shedding.Shed, shedding.Latency.P99 = 7000, 0
 	finishing := running
 	finishing.Phase, finishing.InFlight = record.PhaseFinishing, 1
 	for _, c := range []struct {
@@ -116,6 +118,7 @@ func TestProgress(t *testing.T) {
 		{record.Status{Phase: record.PhaseWaiting}, "waiting for the start"},
 		{first, "0.5 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  errors 5"},
 		{running, "12 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 µs  generator valid"},
+		{shedding, "12 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  shed 7,000  errors 5"},
 		{finishing, "waiting for 1 answer  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 µs  generator valid"},
 	} {
 		if got := Progress(&c.status); got != c.want {

@@ -32,7 +32,7 @@ func burst(t testing.TB, seconds int) *record.Result {
 		}
 		for i := range rate {
 			at := start.Add(time.Duration(s)*time.Second + time.Duration(i)*time.Second/time.Duration(rate))
-			play(r, tally, at, end, scene{failing: s >= 10 && s < 13, stalled: s == 18 && i < 40, limited: i >= 300, crowded: rate > 400})
+			play(r, tally, at, end, scene{failing: s >= 10 && s < 13, stalled: s == 18 && i < 40, limited: i >= 300, shed: s == 14 && i%4 == 0, crowded: rate > 400})
 		}
 		due += uint64(rate)
 		totals.Add(tally)
@@ -50,7 +50,7 @@ func burst(t testing.TB, seconds int) *record.Result {
 }
 
 // A scene is what goes wrong with a request.
-type scene struct{ failing, stalled, limited, crowded bool }
+type scene struct{ failing, stalled, limited, shed, crowded bool }
 
 // play records one made-up request.
 func play(r *rand.Rand, tally *record.Tally, due, end time.Time, s scene) {
@@ -74,6 +74,9 @@ func play(r *rand.Rand, tally *record.Tally, due, end time.Time, s scene) {
 		o = record.Outcome{Status: 503}
 	case r.IntN(400) == 0:
 		service *= 20
+	}
+	if s.shed {
+		o = record.Outcome{Status: 503, Gate: true}
 	}
 	o.Due, o.Start = due, due.Add(pacer+wait)
 	o.Done = o.Start.Add(time.Duration(service))

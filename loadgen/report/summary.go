@@ -80,6 +80,7 @@ func requests(b *strings.Builder, r *record.Result) {
 	row(b, "Requests", "%s due, %s, %s answered per second", Thousands(r.Due), sent, decimal(r.Throughput))
 	row(b, "  success", "%s", share(r, r.Success))
 	row(b, "  rate limited", "%s", share(r, r.RateLimited))
+	row(b, "  shed", "%s", share(r, r.Shed))
 	row(b, "  errors", "%s", share(r, r.Errors))
 	for _, reason := range byCount(r.ErrorsByReason) {
 		row(b, "", "  %s  %s", share(r, r.ErrorsByReason[reason]), reason)
@@ -125,6 +126,7 @@ func times(b *strings.Builder, r *record.Result) {
 	if mixed(r) {
 		line("  success", r.LatencySuccess)
 		line("  rate limited", r.LatencyRateLimited)
+		line("  shed", r.LatencyShed)
 		line("  errors", r.LatencyErrors)
 	}
 	line("Service time", r.ServiceTime)
@@ -139,7 +141,7 @@ func times(b *strings.Builder, r *record.Result) {
 }
 
 func mixed(r *record.Result) bool {
-	return max(r.Success, r.RateLimited, r.Errors) < r.Completed
+	return max(r.Success, r.RateLimited, r.Shed, r.Errors) < r.Completed
 }
 
 func connections(b *strings.Builder, r *record.Result) {

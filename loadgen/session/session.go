@@ -122,6 +122,7 @@ func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 			return n, Effects{}
 		case http1.HeadDone:
 			s.out.Status, s.keep = s.terms.Head.Status, s.terms.Head.KeepAlive
+			s.out.Gate = s.out.Status == 503 && byGate(&s.terms.Head)
 		case http1.Upgraded:
 			return len(b), s.fail(now, record.BadResponse)
 		case http1.End:
@@ -129,6 +130,16 @@ func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 		}
 	}
 }
+
+// byGate reports whether a gate of Weir gave the answer. Its body says so too, unless a template
+// replaces it.
+func byGate(h *http1.Head) bool {
+	reason, _ := h.Field(gateField)
+	return string(reason) == "gate"
+}
+
+// gateField is the field of a 503 that names its reason.
+const gateField = "X-Weir-Reason"
 
 // HandleExpired handles a passed deadline, which may be that of an earlier exchange.
 func (s *Session) HandleExpired(now time.Time) Effects {

@@ -12,9 +12,10 @@ import (
 	"weir/proxy/rule"
 )
 
-// The fields that carry the ids of decisions and requests.
+// The fields that carry the ids of decisions and requests, and why the proxy answered 503.
 const (
 	DecisionField  = "X-Weir-Decision"
+	ReasonField    = "X-Weir-Reason"
 	RequestIDField = "X-Request-Id"
 )
 
@@ -108,7 +109,7 @@ func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Rea
 		a.appendCORS(to)
 	}
 	if f.ID != nil {
-		a.Extra = http1.AppendField(a.Extra, DecisionField, f.ID)
+		a.Extra = append(http1.AppendField(a.Extra, DecisionField, f.ID), ReasonField+": gate\r\n"...)
 		body = append(body, `","reason":"gate","retryAfter":`...)
 		body = strconv.AppendInt(body, after, 10)
 		body = append(body, `,"decision":"`...)

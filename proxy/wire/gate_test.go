@@ -26,7 +26,7 @@ func withGate(t *testing.T, mode gate.Mode, wait time.Duration) (*rig, *barrier,
 func TestGateSheds(t *testing.T) {
 	r, b, held := withGate(t, gate.On, 5*time.Millisecond)
 	status, fields, body := r.do("GET", "/two", "")
-	if status != 503 || fields.Get("Retry-After") == "" || !strings.Contains(body, `"reason":"gate"`) {
+	if status != 503 || fields.Get("Retry-After") == "" || fields.Get("X-Weir-Reason") != "gate" || !strings.Contains(body, `"reason":"gate"`) {
 		t.Errorf("answered %d, Retry-After %q, %s", status, fields.Get("Retry-After"), body)
 	}
 	var d recall.RecalledShed
