@@ -82,7 +82,7 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 	if len(cases) == 0 {
 		return &service.ExitError{Status: 2, Err: errors.New("nothing to play: the scenario failure needs -store redis, and the algorithm off has no advisor")}
 	}
-	fmt.Fprintf(out, "Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95, GATE=off; compressed by %.3g\n", limit, capacity, workers, delay, slo, o.Compress)
+	fmt.Fprintf(out, "Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95; compressed by %.3g\n", limit, capacity, workers, delay, slo, o.Compress)
 	began := result.NewRecorder(time.Now(), io.Discard, "scenario", args)
 	page := report.Page{Title: "Weir: the scenarios, measured", About: about}
 	return rig.Try(func() {

@@ -14,6 +14,7 @@ type Sample struct {
 	At        time.Duration
 	Forwarded float64
 	Rejected  float64
+	Shed      float64 // by the gate
 	Limit     float64 // permits per second in force; NaN without one
 	Forecast  float64 // the advisor's; NaN without one
 	TargetP95 float64
@@ -36,10 +37,11 @@ type Metrics struct {
 	Answered  float64 // answered 200, per second
 	Goodput   float64 // answered 200 within patience, per second
 	Refused   float64 // share answered 429
-	Failed5xx float64 // share answered 5xx
+	Shed      float64 // share that the gate shed
+	Failed5xx float64 // share answered 5xx otherwise
 	Lost      float64 // share without an answer
 	Latency   record.Spread
-	Needless  float64       // share refused although the target had capacity
+	Needless  float64       // share refused or shed although the target had capacity
 	QueueMax  float64       // peak number of requests waiting in the target
 	TargetP95 float64       // of the worst sample, seconds
 	Overload  float64       // share of the time in which the target's p95 was above the SLO
@@ -64,7 +66,7 @@ func (r *Run) measure(s *Scenario, inTime uint64) {
 			bad += n
 		}
 	}
-	m.Failed5xx = float64(bad) / sent
+	m.Shed, m.Failed5xx = float64(l.Shed)/sent, float64(bad-l.Shed)/sent
 	m.Lost = (float64(l.Attempted()) - float64(l.Success+l.RateLimited+bad)) / sent
 	r.overTime()
 	ends := s.peakEnds(r.Compress)
@@ -83,8 +85,8 @@ func (r *Run) overTime() {
 	for _, s := range r.Samples {
 		step := s.At.Seconds() - last
 		last = s.At.Seconds()
-		refused += step * math.Min(s.Rejected, math.Max(0, capacity-s.Forwarded))
-		offered += step * (s.Forwarded + s.Rejected)
+		refused += step * math.Min(s.Rejected+s.Shed, math.Max(0, capacity-s.Forwarded))
+		offered += step * (s.Forwarded + s.Rejected + s.Shed)
 		m.QueueMax = math.Max(m.QueueMax, s.Queue)
 		if s.TargetP95 > slo.Seconds() {
 			over += step

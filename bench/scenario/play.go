@@ -55,7 +55,7 @@ func find(name string) *Scenario {
 }
 
 func (st *stage) setUp(c Case, s *Scenario, compress float64) {
-	env := []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + c.Algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
+	env := []string{"GATE=" + onOff(c.Gate), "RATE_LIMIT_ALGORITHM=" + c.Algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
 		fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit/5), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}
 	if c.Advisor {
 		// It knows the target's capacity and a day of the scenario. Its clock is compressed even if

@@ -13,7 +13,7 @@ import (
 
 // about explains the figures on the page.
 var about = []string{`The limit is 1,000 requests per second, the target can do 1,500 (15 workers, 10 ms each, exponential), and its answers are good up to 50 ms at the 95th percentile.
-“In time” is within 100 ms of when the request was due; “needlessly” is what was refused although the target had room; “overload” the share of the time in which the target was slower than that.
+“In time” is within 100 ms of when the request was due; “needlessly” is what was refused or shed although the target had room; “overload” the share of the time in which the target was slower than that.
 Each row is a single run.
 With the advisor on, the limit moves: it knows the capacity, and has seen the scenario for a day.`}
 
@@ -47,7 +47,8 @@ func (r *Run) plots(s *Scenario) []chart.Chart {
 	rates := chart.Chart{Title: "Requests per second: " + r.label(), X: axis, Y: chart.Axis{Label: "requests/s"}, Spans: r.spans(),
 		Stack: []chart.Series{
 			{Name: "admitted", Tone: chart.Green, X: x, Y: forwarded},
-			{Name: "refused", Tone: chart.Red, X: x, Y: column(func(s Sample) float64 { return s.Rejected })}},
+			{Name: "refused", Tone: chart.Red, X: x, Y: column(func(s Sample) float64 { return s.Rejected })},
+			{Name: "shed by the gate", Tone: chart.Violet, X: x, Y: column(func(s Sample) float64 { return s.Shed })}},
 		Limits: []chart.Limit{{Name: "the target's capacity", Tone: chart.Grey, Y: capacity}}}
 	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "limit", Tone: chart.Amber, X: x, Y: column(func(s Sample) float64 { return s.Limit })})
 	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "the advisor's forecast", Tone: chart.Violet, Dashed: true, X: x, Y: column(func(s Sample) float64 { return s.Forecast })})

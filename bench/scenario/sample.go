@@ -47,7 +47,8 @@ func between(before, now *reading, at time.Duration) Sample {
 	rate := func(decision string) float64 {
 		return now.proxy.Since(before.proxy, "ratelimiter_requests_total", `decision="`+decision+`"`) / seconds
 	}
-	s := Sample{At: at, Forwarded: rate("forwarded"), Rejected: rate("rejected"), Limit: permits(now.proxy), Forecast: math.NaN(),
+	s := Sample{At: at, Forwarded: rate("forwarded"), Rejected: rate("rejected"),
+		Shed: now.proxy.Since(before.proxy, "ratelimiter_gate_shed_total") / seconds, Limit: permits(now.proxy), Forecast: math.NaN(),
 		Queue: now.target.Sum("target_queue_length"), FailOpen: now.proxy[`ratelimiter_mode{type="failopen"}`] == 1,
 		TargetP95: now.target.Quantile(0.95, before.target, "http_server_requests_seconds", `uri="/api/test"`)}
 	if v, there := now.proxy["ratelimiter_adaptive_predicted_rps"]; there && v > 0 {

@@ -127,12 +127,14 @@ func (s *Scenario) steps(compress float64) []rig.Step {
 	})
 }
 
-// A Case is one run: a scenario with an algorithm and a store, with or without the advisor.
+// A Case is one run: a scenario with an algorithm and a store, with or without the advisor. The gate
+// is on, except in the baseline without any protection.
 type Case struct {
 	Scenario  string
 	Algorithm string
 	Store     string // simulated, redis
 	Advisor   bool
+	Gate      bool
 }
 
 // String returns the name of the case in tables and files.
@@ -141,11 +143,17 @@ func (c Case) String() string {
 	if c.Advisor {
 		name += "-advisor"
 	}
+	if c.gateAlone() {
+		name += "-gate"
+	}
 	return name
 }
 
-// Matrix returns the combinations that make sense. Without a limit these have the first store
-// and no advisor; with one, scenarios that need a real store have Redis.
+// gateAlone reports whether the gate is the only protection.
+func (c Case) gateAlone() bool { return c.Algorithm == "off" && c.Gate }
+
+// Matrix returns the combinations that make sense. Without a limit these have the first store,
+// no advisor, and the gate off or on; with one, scenarios that need a real store have Redis.
 func Matrix(scenarios, algorithms, stores []string, advisors []bool) (cases []Case) {
 	for _, s := range Scenarios() {
 		if len(scenarios) > 0 && !slices.Contains(scenarios, s.Name) {
@@ -164,8 +172,11 @@ func Matrix(scenarios, algorithms, stores []string, advisors []bool) (cases []Ca
 // the first store.
 func (s *Scenario) cases(algorithm, store string, first bool, advisors []bool) (cases []Case) {
 	for _, on := range advisors {
-		if limited := algorithm != "off"; limited && (!s.Store || store == "redis") || !limited && !on && first {
-			cases = append(cases, Case{s.Name, algorithm, store, on})
+		switch limited := algorithm != "off"; {
+		case limited && (!s.Store || store == "redis"):
+			cases = append(cases, Case{s.Name, algorithm, store, on, true})
+		case !limited && !on && first:
+			cases = append(cases, Case{s.Name, algorithm, store, on, false}, Case{s.Name, algorithm, store, on, true})
 		}
 	}
 	return cases

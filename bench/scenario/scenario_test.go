@@ -51,12 +51,12 @@ func TestMatrix(t *testing.T) {
 		return list
 	}
 	got := names(Matrix([]string{"steady", "failure"}, []string{"off", "token"}, stores, []bool{false, true}))
-	want := []string{"steady-off-simulated", "steady-token-simulated", "steady-token-simulated-advisor", "steady-token-redis", "steady-token-redis-advisor",
-		"failure-off-simulated", "failure-token-redis", "failure-token-redis-advisor"}
+	want := []string{"steady-off-simulated", "steady-off-simulated-gate", "steady-token-simulated", "steady-token-simulated-advisor", "steady-token-redis", "steady-token-redis-advisor",
+		"failure-off-simulated", "failure-off-simulated-gate", "failure-token-redis", "failure-token-redis-advisor"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
-	if n := len(All()); n != 3*(1+6*2*2)+1+6*2 {
+	if n := len(All()); n != 3*(2+6*2*2)+2+6*2 {
 		t.Errorf("the whole matrix has %d cases", n)
 	}
 }
@@ -80,7 +80,7 @@ func TestPermits(t *testing.T) {
 func TestSamples(t *testing.T) {
 	start := time.Unix(1000, 0)
 	read := func(at time.Duration, forwarded, rejected, fast, slow float64) reading {
-		return reading{start.Add(at), rig.Samples{`ratelimiter_requests_total{decision="forwarded"}`: forwarded, `ratelimiter_requests_total{decision="rejected"}`: rejected,
+		return reading{start.Add(at), rig.Samples{`ratelimiter_requests_total{decision="forwarded"}`: forwarded, `ratelimiter_requests_total{decision="rejected"}`: rejected, `ratelimiter_gate_shed_total{target="1",class="default"}`: rejected / 2,
 			"ratelimiter_window_seconds": 1, "ratelimiter_current_limit": 9, `ratelimiter_mode{type="failopen"}`: 1, "ratelimiter_adaptive_predicted_rps": 8},
 			rig.Samples{"target_queue_length": 3,
 				`http_server_requests_seconds_bucket{method="GET",uri="/api/test",status="200",le="0.1"}`:  fast,
@@ -88,7 +88,7 @@ func TestSamples(t *testing.T) {
 				`http_server_requests_seconds_bucket{method="GET",uri="/metrics",status="200",le="+Inf"}`:  1e9}}
 	}
 	list := samples([]reading{read(-time.Second, 0, 0, 0, 0), read(-100*time.Millisecond, 0, 0, 0, 0), read(400*time.Millisecond, 50, 100, 50, 50), read(5*time.Second, 1e6, 0, 0, 0)}, start, time.Second)
-	want := Sample{At: 400 * time.Millisecond, Forwarded: 100, Rejected: 200, Limit: 9, Forecast: 8, TargetP95: 0.095, Queue: 3, FailOpen: true}
+	want := Sample{At: 400 * time.Millisecond, Forwarded: 100, Rejected: 200, Shed: 100, Limit: 9, Forecast: 8, TargetP95: 0.095, Queue: 3, FailOpen: true}
 	if len(list) != 1 || math.Abs(list[0].TargetP95-want.TargetP95) > 1e-9 {
 		t.Fatalf("got %+v", list)
 	}
@@ -130,7 +130,7 @@ func TestRecovery(t *testing.T) {
 // sampleRun is a run of a hundred requests per second of which a fifth each was
 // refused, answered 503, and lost.
 func sampleRun(c Case, queue ...float64) *Run {
-	return &Run{Case: c, Compress: 180, Samples: course(queue...), Load: &rig.Loaded{Result: record.Result{Sent: 2000, Success: 800, RateLimited: 400, Errors: 800,
+	return &Run{Case: c, Compress: 180, Samples: course(queue...), Load: &rig.Loaded{Result: record.Result{Sent: 2000, Success: 800, RateLimited: 400, Shed: 100, Errors: 700,
 		StatusCodes: map[string]uint64{"200": 800, "429": 400, "503": 400}, Verdict: "VALID"}}}
 }
 
@@ -140,7 +140,7 @@ func TestMeasure(t *testing.T) {
 	r.Samples[2].TargetP95 = 0.5
 	r.measure(find("overload"), 600)
 	m := r.Metrics
-	if m.Answered != 40 || m.Goodput != 30 || m.Refused != 0.2 || m.Failed5xx != 0.2 || math.Abs(m.Lost-0.2) > 1e-9 {
+	if m.Answered != 40 || m.Goodput != 30 || m.Refused != 0.2 || m.Shed != 0.05 || m.Failed5xx != 0.15 || math.Abs(m.Lost-0.2) > 1e-9 {
 		t.Errorf("shares: %+v", m)
 	}
 	// The target had room for 500 of the 1000 that were refused each second, of
@@ -178,6 +178,10 @@ func TestFindings(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("the findings lack %q:\n%s", want, got)
 		}
+	}
+	gated := &Run{Case: Case{Algorithm: "off", Store: "simulated", Gate: true}, Metrics: Metrics{Goodput: 1500, Shed: 0.5}}
+	if got := findings(append(runs, gated))[0]; !strings.Contains(got, "**the gate alone** with 1500/s") {
+		t.Errorf("the gate sheds, and nothing fails, but: %s", got)
 	}
 	runs[2].Metrics.Failed5xx = 0.1
 	if got := findings(runs)[0]; !strings.HasPrefix(got, "None protected") {

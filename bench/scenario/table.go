@@ -9,7 +9,7 @@ import (
 )
 
 // columns are the columns of a scenario's table.
-const columns = "algorithm | store | advisor | answered 200 /s | in time /s | refused % | needlessly % | 5xx % | lost % | mean ms | p50 ms | p95 ms | p99 ms | " +
+const columns = "algorithm | store | gate | advisor | answered 200 /s | in time /s | refused % | shed % | needlessly % | 5xx % | lost % | mean ms | p50 ms | p95 ms | p99 ms | " +
 	"target p95 at worst ms | queue at most | overload % of time | recovery s | limiting back after s | generator"
 
 func show(out io.Writer, s *Scenario, runs []*Run) {
@@ -33,9 +33,16 @@ func (r *Run) cells() []string {
 	if r.Advisor {
 		advisor = "on"
 	}
-	return []string{r.Algorithm, r.Store, advisor, fmt.Sprintf("%.0f", m.Answered), fmt.Sprintf("%.0f", m.Goodput), percent(m.Refused), percent(m.Needless), percent(m.Failed5xx), percent(m.Lost),
+	return []string{r.Algorithm, r.Store, onOff(r.Gate), advisor, fmt.Sprintf("%.0f", m.Answered), fmt.Sprintf("%.0f", m.Goodput), percent(m.Refused), percent(m.Shed), percent(m.Needless), percent(m.Failed5xx), percent(m.Lost),
 		ms(m.Latency.Mean), ms(m.Latency.P50), ms(m.Latency.P95), ms(m.Latency.P99), ms(m.TargetP95), fmt.Sprintf("%.0f", m.QueueMax), percent(m.Overload),
 		after(m.Recovery, m.Peaks > 0), after(m.Resumed, m.Resumed != 0), string(r.Load.Verdict)}
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }
 
 // after formats a time; asked says whether it applies.
@@ -53,15 +60,15 @@ func after(d time.Duration, asked bool) string {
 // run that counts as protected.
 const overloadBearable = 0.1
 
-// protected reports whether the limiter protected the target: almost all requests were answered,
-// and the target was within its SLO most of the time.
+// protected reports whether the limit or the gate protected the target: almost all requests were answered
+// or refused, and the target was within its SLO most of the time.
 func (r *Run) protected() bool {
 	return r.Metrics.Overload <= overloadBearable && r.Metrics.Failed5xx+r.Metrics.Lost < 0.001
 }
 
 // findings names the best runs by several figures.
 func findings(runs []*Run) (list []string) {
-	limited := func(r *Run) bool { return r.Algorithm != "off" }
+	limited := func(r *Run) bool { return r.Algorithm != "off" || r.Gate }
 	safe := func(r *Run) bool { return limited(r) && r.protected() }
 	if r := best(runs, safe, func(r *Run) float64 { return -r.Metrics.Goodput }); r != nil {
 		list = append(list, fmt.Sprintf("Most answers in time among the runs that protected the target (above its SLO at most %.0f %% of the time, no 5xx): **%s** with %.0f/s.", 100*overloadBearable, r.label(), r.Metrics.Goodput))
@@ -90,6 +97,9 @@ func best(runs []*Run, counts func(r *Run) bool, figure func(r *Run) float64) (l
 // label returns the name of a run within its scenario.
 func (r *Run) label() string {
 	text := r.Algorithm
+	if r.gateAlone() {
+		text = "the gate alone"
+	}
 	if r.Store != "simulated" {
 		text += " (" + r.Store + ")"
 	}
