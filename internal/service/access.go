@@ -55,6 +55,7 @@ func OwnEndpoints() []Endpoint {
 
 		{"loadgen", "POST /test/start", guarded, ""},
 		{"loadgen", "POST /test/stop", guarded, ""},
+		{"loadgen", "GET /test/plans", open, ""},     // names only
 		{"loadgen", "GET /test/config", guarded, ""}, // request fields may be credentials
 		{"loadgen", "GET /test/status", open, "after"},
 		{"loadgen", "GET /test/result", open, ""},

@@ -8,6 +8,8 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +51,61 @@ func TestLivePage(t *testing.T) {
 	r.shows("while a test runs", ">Sending<", "of 200/s asked", "test "+id, "of 60:00", ">running<", `<button id="stop">Stop`, "100.0 %")
 	r.want(200, "POST", "/test/stop", "")
 	r.shows("after the test", ">Sent<", "test "+id, ">over<", `<button id="stop" hidden`, `href="test/report" id="report">`)
+}
+
+// starter starts a test with each profile of the form, and one by name. It stops each.
+const starter = `<script>
+const until = is => new Promise(done => { const t = setInterval(() => is() && (clearInterval(t), done()), 20); });
+(async () => {
+	const seen = [];
+	const ends = async () => {
+		await until(() => !at("stop").hidden);
+		const {profile, duration} = await (await fetch("test/config")).json();
+		seen.push([profile.type, ...Object.values(profile.params), duration].join(" "));
+		at("stop").click();
+		await until(() => at("stop").hidden && !at("begin").hidden && !at("stop").disabled);
+	};
+	await until(() => !at("planned").hidden);
+	at("url").value = "ftp://TARGET/";
+	at("begin").requestSubmit();
+	await until(() => at("problem").textContent);
+	seen.push(at("problem").textContent);
+	at("url").value = "http://TARGET/";
+	for (const option of at("shape").options) {
+		option.selected = true;
+		at("rps").value = 50;
+		at("seconds").value = 900;
+		at("begin").requestSubmit();
+		await ends();
+	}
+	at("named").click();
+	await ends();
+	document.body.dataset.seen = seen.join("; ");
+})();
+</script>`
+
+// The idle page starts tests: with each profile of its form, and with the plans of CONFIG_DIR.
+func TestLivePageStarts(t *testing.T) {
+	r := newRig(t)
+	r.runs.folder = t.TempDir()
+	if err := os.WriteFile(filepath.Join(r.runs.folder, "nightly.json"), []byte(r.config(7, 3600)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", r.api)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		script := strings.ReplaceAll(starter, "TARGET", r.target.Listener.Addr().String())
+		_, _ = w.Write([]byte(strings.Replace(chart.Asking(livePage), "</body>", script+"</body>", 1)))
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	dom := charttest.DOM(t, server.URL+"/", 60*browsing) // until the script is done, on any machine
+	for _, want := range []string{`data-seen="must begin with http:// or https://`, "constant 50 900; poisson 50 900; ramp 50 0 900; burst 10 100 300 50 900; sinusoidal 50 10 450 900; constant 7 3600"} {
+		if !strings.Contains(dom, want) {
+			_, seen, _ := strings.Cut(dom, "data-seen=")
+			t.Errorf("the page lacks %q, has seen %.600s", want, seen)
+		}
+	}
 }
 
 // shows looks at the page and checks what is on it.

@@ -10,6 +10,7 @@ import (
 	"weir/internal/chart"
 	"weir/internal/service"
 	"weir/internal/strict"
+	"weir/loadgen/plan"
 	"weir/loadgen/record"
 	"weir/loadgen/report"
 )
@@ -20,15 +21,17 @@ import (
 //	POST /test/stop     → 200 when the test has ended, 404 when none runs
 //	GET  /test/status   the current state; ?after=12 (seconds): with the rows
 //	                    of its series that begin later, -1 for all
+//	GET  /test/plans    the names of the configurations that start can have by name
 //	GET  /test/config   the configuration of the current or last test, with all values
 //	GET  /test/result   the result of the last test, with the configuration as
 //	                    plan.Config.Masked returns it
 //	GET  /test/report   the same as an HTML page with plots
-//	GET  /              a page that shows the progress
+//	GET  /              a page that starts tests and shows their progress
 func (r *Runs) Register(own *service.Endpoints) {
 	own.HandleJSON("POST /test/start", r.serveStart)
 	own.HandleJSON("POST /test/stop", r.serveStop)
 	own.HandleJSON("GET /test/status", r.serveStatus)
+	own.HandleJSON("GET /test/plans", r.servePlans)
 	own.HandleJSON("GET /test/config", r.serveConfig)
 	own.HandleJSON("GET /test/result", r.serveResult)
 	own.HandleFunc("GET /test/report", r.serveReport)
@@ -91,6 +94,15 @@ func (r *Runs) serveStop(http.ResponseWriter, *http.Request) (any, error) {
 		return nil, notFound("no test is running")
 	}
 	return changed{"stopped", id}, nil
+}
+
+// servePlans lists the configurations of CONFIG_DIR; more counts those that the list leaves out.
+func (r *Runs) servePlans(http.ResponseWriter, *http.Request) (any, error) {
+	names, more, err := plan.Names(r.folder)
+	return struct {
+		Plans []string `json:"plans"`
+		More  int      `json:"more"`
+	}{append([]string{}, names...), more}, err
 }
 
 func (r *Runs) serveConfig(http.ResponseWriter, *http.Request) (any, error) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"weir/internal/strict"
 	"weir/loadgen/pace"
@@ -114,6 +115,33 @@ func (b *builder) named() (*builder, error) {
 
 // plainName matches names that cannot leave their folder.
 var plainName = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$`)
+
+// plansMax bounds the names that Names returns.
+const plansMax = 200
+
+// Names returns the names of the configurations in a folder, as the field config has them, in
+// order. Of more than plansMax it returns the first, and how many others there are. An empty folder
+// name has none.
+func Names(folder string) (names []string, more int, err error) {
+	if folder == "" {
+		return nil, 0, nil
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list configurations: %w", err)
+	}
+	for _, e := range entries {
+		name, config := strings.CutSuffix(e.Name(), ".json")
+		switch {
+		case !config || e.IsDir() || !plainName.MatchString(name):
+		case len(names) == plansMax:
+			more++
+		default:
+			names = append(names, name)
+		}
+	}
+	return names, more, nil
+}
 
 // ReadConfig reads a configuration file.
 func ReadConfig(path string) ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -341,5 +342,40 @@ func TestManyFaults(t *testing.T) {
 	_, err := Parse(now, []byte(text), "")
 	if err == nil || !strings.HasSuffix(err.Error(), "and 900 more") {
 		t.Errorf("have %v", err)
+	}
+}
+
+// Names lists what config may name, up to a bound.
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string) {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"b.json", "a.b.json", "trace.csv", ".hidden.json", "two words.json"} {
+		write(name)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if names, more, err := Names(dir); err != nil || more != 0 || !slices.Equal(names, []string{"a.b", "b"}) {
+		t.Errorf("%q, %d more, %v", names, more, err)
+	}
+	for i := range plansMax - 2 {
+		write(fmt.Sprintf("c%03d.json", i))
+	}
+	if names, more, err := Names(dir); err != nil || more != 0 || len(names) != plansMax {
+		t.Errorf("at the bound %d names, %d more, %v", len(names), more, err)
+	}
+	write("z.json")
+	if names, more, err := Names(dir); err != nil || more != 1 || len(names) != plansMax || slices.Contains(names, "z") {
+		t.Errorf("beyond the bound %d names, %d more, %v", len(names), more, err)
+	}
+	if names, _, err := Names(""); err != nil || names != nil {
+		t.Errorf("without a folder %q, %v", names, err)
+	}
+	if _, _, err := Names(filepath.Join(dir, "absent")); err == nil {
+		t.Error("a folder that is absent is no error")
 	}
 }
