@@ -36,7 +36,7 @@ type experiment struct {
 func experiments() []experiment {
 	return []experiment{
 		{"demo", "a load below and above a limit with each algorithm (half a minute)", alone(demo.Run)},
-		{"demo-gate", "a target that loses half its speed, without the gate and with it: a line per second, and a picture of both runs (a minute)", alone(protect.Demo)},
+		{"demo-gate", "a target loses half its speed, without the gate and with it; draws a picture of both (a minute)", alone(protect.Demo)},
 		{"accuracy", "2,000/s through a limit of 1,000/s for a minute with each algorithm, counted at the target", alone(scenario.Accuracy)},
 		{"outage", "kills and restarts the target under load: what clients see, second by second", alone(scenario.Outage)},
 		{"demo-redis", "two proxies share a limit; Redis is killed and restarted: counts of each second (20 s)", alone(scenario.Lost(rig.RedisStore, 20))},

@@ -126,7 +126,8 @@ func show(out io.Writer, all []phase) error {
 	}
 	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy admitted, and what the target received\n\n%s%s", table.Text(), explanation)
 	err := judge(out, all)
-	fmt.Fprint(out, "\nThis was the limit alone, with GATE=off. `make demo-gate` shows the gate: a target that loses half its speed, without it and with it.\n")
+	fmt.Fprint(out, "\nThis was the limit alone, with GATE=off. `make demo-gate` shows the gate: "+
+		"a target that loses half its speed, without it and with it.\n")
 	return err
 }
 

@@ -31,7 +31,8 @@ func demo(ctx context.Context, out io.Writer, shorter float64) error {
 		l := &lab{Order: o, out: out, file: filepath.Join(dir, RunsFile), live: true}
 		s := &rig.Must(o.chosen())[0]
 		from, to, _ := s.bad()
-		fmt.Fprintf(out, "Weir demo: a target that can serve %.0f requests per second receives %.0f, and loses half its speed from second %.0f to %.0f\n\n",
+		fmt.Fprintf(out, "Weir demo: a target that can serve %.0f requests per second receives %.0f, "+
+			"and loses half its speed from second %.0f to %.0f\n\n",
 			s.capacity(s.Phases[0]), s.Phases[0].Rate, from.Seconds(), to.Seconds())
 		for i, c := range contrasts() {
 			fmt.Fprintf(out, "▶ %d of %d: %s, %.0f s\n", i+1, len(contrasts()), c.label, s.Length().Seconds())
@@ -60,9 +61,10 @@ func (st *stage) line(start time.Time, out io.Writer) func() {
 			if st.s.Phases[st.s.phase(at.Sub(start))].Bad {
 				state = "at half its speed"
 			}
-			seconds := at.Sub(then).Seconds()
-			fmt.Fprintf(out, "  %3.0f s  target %-17s  %5.0f answers/s after %5.0f ms (p95)  %4.0f shed/s\n", at.Sub(start).Seconds(), state,
-				now.Since(before, answers+"_count")/seconds, 1e3*now.Quantile(.95, before, answers), now.Since(before, "ratelimiter_gate_shed_total")/seconds)
+			rate := func(name string) float64 { return now.Since(before, name) / at.Sub(then).Seconds() }
+			fmt.Fprintf(out, "  %3.0f s  target %-17s  %5.0f answers/s after %5.0f ms (p95)  %4.0f shed/s\n",
+				at.Sub(start).Seconds(), state, rate(answers+"_count"), 1e3*now.Quantile(.95, before, answers),
+				rate("ratelimiter_gate_shed_total"))
 		}
 		before, then = now, at
 	}
@@ -82,7 +84,8 @@ func (l *lab) contrast(s *Situation) error {
 		table.Add("%s|%.0f|%d|%.1f|%.0f|%d|%s", c.label, r.Ideal, r.InTime, 100*goodput(r), 1e3*r.P99, r.Shed, r.Verdict)
 		verdict, reasons = record.Worse(verdict, r.Verdict), append(reasons, r.Reasons...)
 	}
-	fmt.Fprintf(l.out, "\nRequests answered within %d ms of when they were due, and how many the target could have served by then\n\n%s", s.InTime.Milliseconds(), table.Text())
+	fmt.Fprintf(l.out, "\nRequests answered within %d ms of when they were due, "+
+		"and how many the target could have served by then\n\n%s", s.InTime.Milliseconds(), table.Text())
 	without, with := shares[0], shares[1]
 	e.AtLeast("with the gate: in time of what was possible", with, s.Goal.InTime)
 	e.Never(with <= without, "with the gate %.3f of what was possible was in time, without it %.3f", with, without)

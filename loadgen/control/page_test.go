@@ -100,7 +100,8 @@ func TestLivePageStarts(t *testing.T) {
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	dom := charttest.DOM(t, server.URL+"/", 60*browsing) // until the script is done, on any machine
-	for _, want := range []string{`data-seen="must begin with http:// or https://`, "constant 50 900; poisson 50 900; ramp 50 0 900; burst 10 100 300 50 900; sinusoidal 50 10 450 900; constant 7 3600"} {
+	for _, want := range []string{`data-seen="must begin with http:// or https://`, "constant 50 900; poisson 50 900; ramp 50 0 900; " +
+		"burst 10 100 300 50 900; sinusoidal 50 10 450 900; constant 7 3600"} {
 		if !strings.Contains(dom, want) {
 			_, seen, _ := strings.Cut(dom, "data-seen=")
 			t.Errorf("the page lacks %q, has seen %.600s", want, seen)

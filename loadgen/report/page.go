@@ -123,7 +123,8 @@ func figures(r *record.Result) []figure {
 func spreads(r *record.Result) []spreadRow {
 	rows := []spreadRow{{"Latency", r.Latency}}
 	if mixed(r) {
-		rows = append(rows, spreadRow{"of success", r.LatencySuccess}, spreadRow{"of rate limited", r.LatencyRateLimited}, spreadRow{"of shed", r.LatencyShed}, spreadRow{"of errors", r.LatencyErrors})
+		rows = append(rows, spreadRow{"of success", r.LatencySuccess}, spreadRow{"of rate limited", r.LatencyRateLimited},
+			spreadRow{"of shed", r.LatencyShed}, spreadRow{"of errors", r.LatencyErrors})
 	}
 	return withCounts(append(rows, spreadRow{"Service time", r.ServiceTime}, spreadRow{"Lag", r.Lag}))
 }
@@ -141,7 +142,8 @@ func withCounts(rows []spreadRow) []spreadRow {
 
 func outcomeRows(r *record.Result) []countRow {
 	rows := []countRow{
-		countOf(r, "Success", r.Success), countOf(r, "Rate limited (429)", r.RateLimited), countOf(r, "Shed (503 of a gate)", r.Shed), countOf(r, "Errors", r.Errors),
+		countOf(r, "Success", r.Success), countOf(r, "Rate limited (429)", r.RateLimited),
+		countOf(r, "Shed (503 of a gate)", r.Shed), countOf(r, "Errors", r.Errors),
 	}
 	return append(rows, counts(r, r.ErrorsByReason)...)
 }

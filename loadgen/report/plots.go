@@ -260,7 +260,8 @@ func distribution(r *record.Result) chart.Chart {
 	return chart.Chart{
 		Title: "Latency distribution", X: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "latency"}, Y: chart.Axis{Label: "requests"},
 		Bars: stacked([]part{
-			{"success", chart.Green, h.LatencySuccess}, {"rate limited (429)", chart.Amber, h.LatencyRateLimited}, {"shed (503)", chart.Violet, h.LatencyShed}, {"errors", chart.Red, h.LatencyErrors},
+			{"success", chart.Green, h.LatencySuccess}, {"rate limited (429)", chart.Amber, h.LatencyRateLimited},
+			{"shed (503)", chart.Violet, h.LatencyShed}, {"errors", chart.Red, h.LatencyErrors},
 		}),
 	}
 }
