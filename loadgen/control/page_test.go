@@ -51,6 +51,10 @@ func TestLivePage(t *testing.T) {
 	r.shows("while a test runs", ">Sending<", "of 200/s asked", "test "+id, "of 60:00", ">running<", `<button id="stop">Stop`, "100.0 %")
 	r.want(200, "POST", "/test/stop", "")
 	r.shows("after the test", ">Sent<", "test "+id, ">over<", `<button id="stop" hidden`, `href="test/report" id="report">`)
+	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	id = r.want(200, "POST", "/test/start", strings.Replace(r.config(200, 60), "{", `{"startAt":"`+later+`",`, 1))["testId"].(string)
+	r.want(200, "POST", "/test/stop", "")
+	r.shows("after a test that was stopped before it began", ">Sent<", "test "+id, ">over<")
 }
 
 // starter starts a test with each profile of the form, and one by name. It stops each.
