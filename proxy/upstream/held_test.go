@@ -168,6 +168,24 @@ func TestNewKeysAreBehindRegularOnes(t *testing.T) {
 	}
 }
 
+// What another loop had is forgotten, also if it has had no request since.
+func TestIdleLoopsAreForgotten(t *testing.T) {
+	lines := upstream.NewLines(2)
+	taken := 0
+	here, there := upstream.NewLine[int](10, look(func() int { return 16 - taken })), upstream.NewLine[int](10, plenty)
+	here.Among(lines, 0)
+	there.Among(lines, 1)
+	now := quick(there, time.Unix(1, 0), 1, 2, 3)
+	now = quick(here, now, 4).Add(time.Hour)
+	for here.Admits(now, visit(100, 0)) && taken < 16 {
+		here.Take(now, visit(100, 0), usual)
+		taken++
+	}
+	if taken < 16 {
+		t.Errorf("the only client has %d of 16 places", taken)
+	}
+}
+
 // First is the waiter that came first, whatever its rank.
 func TestFirst(t *testing.T) {
 	l, now := upstream.NewLine[int](10, plenty), time.Unix(1, 0)

@@ -148,7 +148,6 @@ func TestInsistentKey(t *testing.T) {
 	crowd := source{2000, 20, 0, 10 * ms}
 	modest := shares(crowd, source{100, 1, 0, 10 * ms})
 	greedy := shares(crowd, source{10_000, 1, 0, 10 * ms})
-	t.Log(greedy, modest)
 	if greedy[1] > 1.1*modest[1] || greedy[0] < .98*modest[0] {
 		t.Errorf("asking for 10000 a second a key gets %.0f and the others %.0f, asking for 100 it gets %.0f and they %.0f", greedy[1], greedy[0], modest[1], modest[0])
 	}

@@ -85,23 +85,40 @@ func (p *places) most(at int64) float32 {
 type holding struct {
 	now    atomic.Uint64 // n and long, as 16 bits, and done
 	lately atomic.Uint64 // mean and due
+	at     atomic.Int64  // see instant; a loop without requests does not refresh what it shows
 }
 
 func (h *holding) store(p *places) {
 	h.now.Store(uint64(uint16(p.n))<<48 | uint64(uint16(p.long))<<32 | uint64(math.Float32bits(p.done)))
 	h.lately.Store(uint64(math.Float32bits(p.mean))<<32 | uint64(math.Float32bits(p.due)))
+	h.at.Store(p.at)
+}
+
+// load returns what was stored, as of an instant.
+func (h *holding) load(at int64) (p places) {
+	p.at = h.at.Load()
+	if p.at == 0 {
+		return p // nothing yet
+	}
+	now, lately := h.now.Load(), h.lately.Load()
+	p.n, p.long = int32(uint16(now>>48)), int32(uint16(now>>32))
+	p.done = math.Float32frombits(uint32(now))
+	p.mean, p.due = math.Float32frombits(uint32(lately>>32)), math.Float32frombits(uint32(lately))
+	if since := at - p.at; since > 0 || since < -2*int64(lineShares) { // later, or the clock was set back
+		p.pass(at)
+	}
+	return p
 }
 
 // A held is the sum of the holdings of all loops.
 type held struct{ n, long, mean, done, due float64 }
 
-func (h *held) add(from *holding) {
-	now, lately := from.now.Load(), from.lately.Load()
-	h.n += float64(uint16(now >> 48))
-	h.long += float64(uint16(now >> 32))
-	h.done += float64(math.Float32frombits(uint32(now)))
-	h.mean += float64(math.Float32frombits(uint32(lately >> 32)))
-	h.due += float64(math.Float32frombits(uint32(lately)))
+func (h *held) add(p places) {
+	h.n += float64(p.n)
+	h.long += float64(p.long)
+	h.done += float64(p.done)
+	h.mean += float64(p.mean)
+	h.due += float64(p.due)
 }
 
 // slowness returns how long places are held, by Little's law, relative to the time that is usual for
@@ -148,6 +165,7 @@ type division struct {
 	total   float64     // average places of all
 	count   int         // how many have any, now or lately
 	regular average     // of those that are regular
+	at      int64       // of the last weigh
 	takes   float64     // how long requests usually take, in seconds
 	usual   float64     // slowness: the median of those; 0: unknown
 	each    []float64   // scratch of weigh
@@ -181,13 +199,9 @@ func (d *division) lengthen(i int, n int32) {
 
 // weigh sums up the averages of all loops.
 func (d *division) weigh(at int64) {
-	d.total, d.count, d.regular, d.usual, d.each = 0, 0, average{}, 0, d.each[:0]
+	d.at, d.total, d.count, d.regular, d.usual, d.each = at, 0, 0, average{}, 0, d.each[:0]
 	var all held
 	for i := range d.own {
-		if p := d.own[i]; p.at != 0 {
-			p.pass(at)
-			d.shown[i].store(&p)
-		}
 		h := d.held(i)
 		if h.mean <= 0 {
 			continue
@@ -212,10 +226,10 @@ func (d *division) weigh(at int64) {
 	}
 }
 
-// held returns the places of i on all loops.
+// held returns the places of i on all loops, with averages as of the last weigh.
 func (d *division) held(i int) (h held) {
 	for _, of := range d.loops {
-		h.add(&of[i])
+		h.add(of[i].load(d.at))
 	}
 	return h
 }

@@ -99,7 +99,7 @@ func (s *side) lengthen(now time.Time) {
 			t.gate.Waits(now, first.Value.likely())
 		}
 	}
-	if len(long) > places/gate.LongPart {
+	if len(long) > places/gate.LongPart/len(s.front.sides) {
 		s.longUntil = now.Add(gate.LongFor)
 		for _, c := range long {
 			c.lengthen(now)
