@@ -38,8 +38,6 @@ const (
 	catchUpAnyway = 10
 	// reasonBytesMax bounds the stored reason why an attempt has failed.
 	reasonBytesMax = 200
-	// placePause is the pause of a callback for which there is no place, per client that has one.
-	placePause = time.Second
 )
 
 // callbackID returns the ID of the callback about e. It does not depend on the proxy that stores
@@ -145,9 +143,7 @@ func (d *Dispatcher) beginCall(p *parcel) {
 	ok, clients := d.calls.Take(p.e.Line), d.calls.Clients(p.e.Line)
 	d.mu.Unlock()
 	if !ok {
-		now := time.Now()
-		pause := time.Duration((1 + rand.Float64()*float64(clients)) * float64(placePause))
-		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(pause)})
+		p.pause(time.Now(), clients)
 		return
 	}
 	d.aside(func() {

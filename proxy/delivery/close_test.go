@@ -36,8 +36,14 @@ func (d *Dispatcher) stock(t *testing.T, rule, line string) deferred.ID {
 
 func (d *Dispatcher) stockAs(t *testing.T, method, rule, line string) deferred.ID {
 	t.Helper()
-	e := deferred.Entry{Rule: rule, Line: line, Parallel: 1, Accepted: time.Now(), Due: time.Now(), Expires: time.Now().Add(time.Hour),
-		Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte(method + " / HTTP/1.1\r\nHost: x\r\n")}
+	return d.stockFrom(t, netip.MustParseAddr("10.0.0.1"), deferred.Entry{Rule: rule, Line: line, Head: []byte(method + " / HTTP/1.1\r\nHost: x\r\n")})
+}
+
+// stockFrom stores a request of a client.
+func (d *Dispatcher) stockFrom(t *testing.T, client netip.Addr, e deferred.Entry) deferred.ID {
+	t.Helper()
+	e.Remote, e.Parallel = netip.AddrPortFrom(client, 80), 1
+	e.Accepted, e.Due, e.Expires = time.Now(), time.Now(), time.Now().Add(time.Hour)
 	_, _ = rand.Read(e.ID[:]) // never fails
 	stored := make(chan deferred.Stored, 1)
 	d.opened().Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s; d.ring() }})

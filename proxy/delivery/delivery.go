@@ -17,6 +17,7 @@ import (
 
 	"weir/internal/every"
 	"weir/internal/metric"
+	"weir/internal/share"
 	"weir/proxy/callback"
 	"weir/proxy/callback/post"
 	"weir/proxy/claims"
@@ -94,7 +95,7 @@ type Dispatcher struct {
 	claimFrom time.Time // nothing is claimed before
 	closed    bool
 	underWay  map[deferred.Lease]*parcel // an entry whose lease was lost may be claimed again meanwhile
-	busy      map[string]int             // number of underWay by rule
+	places    places                     // of those underWay that are not settled at once
 	calls     *callback.Places           // callbacks in progress
 	empty     chan struct{}              // closed when Close waits and no delivery is in progress
 }
@@ -102,7 +103,7 @@ type Dispatcher struct {
 // New returns a Dispatcher. Its queue is open, unless a predecessor still uses it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, intake: newIntake(cfg.Rate), counts: newCounts(), wake: make(chan struct{}, 1),
-		underWay: make(map[deferred.Lease]*parcel), busy: make(map[string]int), calls: callback.NewPlaces(cfg.Hosts.Parallel())}
+		underWay: make(map[deferred.Lease]*parcel), places: places{by: make(map[string]*share.Held)}, calls: callback.NewPlaces(cfg.Hosts.Parallel())}
 	if d.cfg.callbacks == nil {
 		usual := terms.Callbacks()
 		d.cfg.callbacks = &usual
@@ -242,30 +243,32 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 
 // room returns how many entries may be claimed, and the rules whose entries may not. Rules whose
 // targets do not answer must not delay the others: a claim takes half of the free places, and a
-// rule with at least as many deliveries as there are free places takes none. So one such rule
-// takes up to three quarters of all places, and each further one part of the rest.
+// rule with at least as many deliveries as there are free places takes none.
 func (d *Dispatcher) room() (n int, except []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	free := underWayMax - len(d.underWay)
-	for rule, busy := range d.busy {
-		if busy >= free {
-			except = append(except, rule)
-		}
-	}
-	return (free + 1) / 2, except
+	return (free + 1) / 2, d.places.full(free)
 }
 
-// begin starts the delivery of one entry.
+// begin starts the delivery of one entry, if there is a place for its client. Otherwise the entry
+// waits, the longer the more clients of its rule have places.
 func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 	e, t := c.Entry, d.termsOf(c.Entry.Rule)
 	p := &parcel{d: d, queue: q, lease: c.Lease, e: e, terms: t}
+	now := time.Now()
+	expired := !e.Expires.After(now)
 	d.mu.Lock()
 	d.underWay[p.lease] = p
-	d.busy[e.Rule]++
+	p.placed = !expired && d.places.take(e.Rule, clientOf(e))
+	clients := d.places.clients(e.Rule)
 	d.mu.Unlock()
-	if now := time.Now(); !e.Expires.After(now) {
+	switch {
+	case expired:
 		p.settle(now, &deferred.Settlement{To: deferred.Expired, Keep: d.cfg.DeadKeep})
+		return
+	case !p.placed:
+		p.pause(now, clients)
 		return
 	}
 	if e.Rule == CallbackRule {
@@ -288,8 +291,8 @@ func (d *Dispatcher) left(p *parcel) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.underWay, p.lease)
-	if d.busy[p.e.Rule]--; d.busy[p.e.Rule] == 0 {
-		delete(d.busy, p.e.Rule)
+	if p.placed {
+		d.places.leave(p.e.Rule, clientOf(p.e))
 	}
 	if d.empty != nil && len(d.underWay) == 0 {
 		close(d.empty)

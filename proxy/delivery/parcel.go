@@ -20,6 +20,7 @@ type parcel struct {
 	e     *deferred.Entry
 	terms *terms.Defer
 
+	placed   bool           // it has one of the Dispatcher's places; immutable after begin
 	delivery *wire.Delivery // set before Close may read it; nil: the entry has expired
 }
 
@@ -28,6 +29,15 @@ func (p *parcel) withdraw(now time.Time) {
 	if p.delivery != nil && p.delivery.Fate.Withdraw() {
 		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: p.e.Due})
 	}
+}
+
+// placePause is the pause of an entry for which there is no place, per client that has one.
+const placePause = time.Second
+
+// pause returns the entry to its line for a while, because there is no place for its client.
+func (p *parcel) pause(now time.Time, clients int) {
+	after := time.Duration((1 + rand.Float64()*float64(clients)) * float64(placePause))
+	p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(after)})
 }
 
 // request returns the stored request with the length of its body, and the field lines to add for

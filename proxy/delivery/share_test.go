@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
 	"weir/internal/testkit"
+	"weir/proxy/deferred"
 	"weir/proxy/wire"
 )
 
@@ -18,7 +20,7 @@ func TestRulesShareWhatIsUnderWay(t *testing.T) {
 	dead := []string{"dead0", "dead1", "dead2"}
 	for i := range underWayMax + 50 {
 		for _, rule := range dead {
-			d.stock(t, rule, fmt.Sprint(i))
+			d.stockFrom(t, rateClient(i).Addr(), deferred.Entry{Rule: rule, Line: fmt.Sprint(i), Head: []byte("POST / HTTP/1.1\r\n")})
 		}
 	}
 	alive := make(chan *wire.Delivery, 100)
@@ -29,7 +31,7 @@ func TestRulesShareWhatIsUnderWay(t *testing.T) {
 	})
 	testkit.Eventually(t, "deliveries are under way", func() bool { return d.busyWith("") >= underWayMax/2 })
 	for i := range 50 {
-		d.stockAs(t, "PUT", "alive", fmt.Sprint(i))
+		d.stockFrom(t, rateClient(1000+i).Addr(), deferred.Entry{Rule: "alive", Line: fmt.Sprint(i), Head: []byte("PUT / HTTP/1.1\r\n")})
 		testkit.Receive(t, alive, "the delivery of a rule whose target answers").Done(time.Now(), &wire.Delivered{Refused: true, After: time.Hour})
 	}
 	for _, rule := range dead {
@@ -45,6 +47,31 @@ func TestRulesShareWhatIsUnderWay(t *testing.T) {
 	_ = d.Close(ctx)
 }
 
+// A client with many requests under different keys, of which the target answers none, leaves places to
+// other clients of the same rule, also if their requests are not answered either.
+func TestClientsShareWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	d, _ := dispatcher(t)
+	for i := range 400 {
+		d.stock(t, "orders", fmt.Sprint(i))
+	}
+	others := make(chan *wire.Delivery, 100)
+	d.Start(func(w *wire.Delivery) {
+		if w.Fate.GoesOn(); w.Remote != netip.MustParseAddr("10.0.0.1") {
+			others <- w
+		}
+	})
+	testkit.Eventually(t, "the client has its share", func() bool { return d.busyWith("orders") >= underWayMax/4 })
+	for i := range 20 {
+		head := []byte("POST / HTTP/1.1\r\nHost: x\r\n")
+		d.stockFrom(t, rateClient(1000+i).Addr(), deferred.Entry{Rule: "orders", Line: fmt.Sprint("other", i), Head: head})
+		testkit.Receive(t, others, "the delivery of another client")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = d.Close(ctx)
+}
+
 // busyWith is how many deliveries of a rule are under way; of all rules without one.
 func (d *Dispatcher) busyWith(rule string) int {
 	d.mu.Lock()
@@ -52,5 +79,8 @@ func (d *Dispatcher) busyWith(rule string) int {
 	if rule == "" {
 		return len(d.underWay)
 	}
-	return d.busy[rule]
+	if held := d.places.by[rule]; held != nil {
+		return int(held.Total())
+	}
+	return 0
 }
