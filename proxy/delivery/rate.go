@@ -69,11 +69,13 @@ func (r *rate) take(now time.Time, c share.Client) (slot int64, ok bool) {
 	return r.last, true
 }
 
-// giveBack returns a permit that was taken in a slot and not used.
+// giveBack returns a permit that was taken in a slot and not used. It has no effect if the permit has
+// expired, because its slot is then that of later ones.
 func (r *rate) giveBack(slot int64, c share.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.slots[slot%rateSlots][c] > 0 { // otherwise it has expired
+	kept := slot > r.last-rateSlots && slot <= r.last
+	if kept && r.slots[slot%rateSlots][c] > 0 {
 		r.add(slot, c, -1)
 	}
 }

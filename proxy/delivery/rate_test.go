@@ -56,11 +56,29 @@ func TestRate(t *testing.T) {
 	now = now.Add(-500 * time.Millisecond)
 	check("a little earlier", takes(2, 100), 15)
 
-	slot, _ := r.take(now.Add(time.Hour), rateClient(1))
+	now = now.Add(time.Hour)
+	slot, _ := r.take(now, rateClient(1))
 	r.giveBack(slot, rateClient(1))
 	r.giveBack(slot, rateClient(1)) // has no effect
 	if r.held.Total() != 0 {
 		t.Errorf("%d permits are held when all are given back", r.held.Total())
+	}
+	_, _ = r.take(now, rateClient(1))
+	now = now.Add(time.Duration(rateSlots-1) * rateSlot)
+	r.advance(now.UnixNano() / int64(rateSlot))
+	if r.giveBack(slot, rateClient(1)); r.held.Total() != 0 {
+		t.Errorf("%d permits are held when the last is given back just before it expires", r.held.Total())
+	}
+	now = now.Add(rateSlot) // the slot is that of later permits
+	check("after the permit has expired", takes(1, 1), 1)
+	if r.giveBack(slot, rateClient(1)); r.held.Total() != 1 {
+		t.Errorf("%d permits are held after one that has expired is given back, want 1", r.held.Total())
+	}
+	later, _ := r.take(now, rateClient(1))
+	now = now.Add(-time.Duration(rateSlots) * rateSlot * 10)
+	check("after the clock was set back again", takes(1, 1), 1)
+	if r.giveBack(later, rateClient(1)); r.held.Total() != 1 {
+		t.Errorf("%d permits are held after one of before is given back, want 1", r.held.Total())
 	}
 }
 
