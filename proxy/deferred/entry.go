@@ -79,9 +79,12 @@ type Entry struct {
 // Keyed reports whether the request has an Idempotency-Key, so that it may be sent again.
 func (e *Entry) Keyed() bool { return e.Scope != Hash{} }
 
-// Unsent reports whether the entry is final and no attempt was made to send it. Its Scope is free for
-// another entry, and once that is stored, it cannot be retried.
-func (e *Entry) Unsent() bool { return (e.State == Expired || e.State == Cancelled) && e.Attempts == 0 }
+// Unsent reports whether the entry is final and no attempt was made to send it, also not before an
+// operator retried it: a retry resets Attempts, but not Last. Its Scope is free for another entry, and
+// once that is stored, it cannot be retried.
+func (e *Entry) Unsent() bool {
+	return (e.State == Expired || e.State == Cancelled) && e.Attempts == 0 && e.Last == (Last{})
+}
 
 // Client returns whose share the entry counts in. It is the zero Client if the entry is not from
 // a client.

@@ -63,8 +63,7 @@ func storedAnew(t *testing.T, p Place) {
 	}
 	settle := func(id deferred.ID, s deferred.Settlement) {
 		t.Helper()
-		s.Lease, s.Keep = w.claims(id)[id].Lease, 10*time.Hour
-		w.settled(s)
+		w.end(w.claims(id)[id], s)
 	}
 	cancelled := put(deferred.Accepted, deferred.ID{}, deferred.Waiting)
 	if err := w.edit(deferred.Cancel, cancelled); err != nil {
@@ -101,6 +100,65 @@ func storedAnew(t *testing.T, p Place) {
 		t.Errorf("retry when nothing has taken its place: %v", err)
 	}
 	put(deferred.Duplicate, alone, deferred.Waiting)
+}
+
+// What was sent once still counts as sent after an operator has retried it: no other entry takes its
+// place when it then expires or is cancelled.
+func sentBeforeRetry(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	answered := deferred.Settlement{To: deferred.Failed, Attempt: true, Last: deferred.Last{At: start, Status: 500}}
+	unknown := deferred.Settlement{To: deferred.Unknown, Attempt: true, Last: deferred.Last{At: start, Error: "no answer"}}
+	expired := deferred.Settlement{To: deferred.Expired} // after a crash has cut the delivery off
+	var scope byte
+	for _, sent := range []deferred.Settlement{answered, unknown, expired} {
+		for _, last := range []deferred.State{deferred.Cancelled, deferred.Expired} {
+			scope++
+			e := keyed(w.entry(fmt.Sprint("shop", scope)), scope, 1)
+			id := w.accept(e)
+			c := w.claims(id)[id]
+			if sent.To == deferred.Expired {
+				c = w.cutOff(id)
+			}
+			w.end(c, sent)
+			if err := w.edit(deferred.Retry, id); err != nil {
+				t.Fatal(err)
+			}
+			if last == deferred.Expired {
+				w.pass(time.Hour)
+				w.end(w.claims(id)[id], deferred.Settlement{To: deferred.Expired})
+			} else if err := w.edit(deferred.Cancel, id); err != nil {
+				t.Fatal(err)
+			}
+			w.again(scope%2 == 0)
+			if known, err := w.q.Known(w.ctx, e.Scope); err != nil || !known {
+				t.Errorf("%s, retried and %s: it is known: %t, %v", sent.To, last, known, err)
+			}
+			again := keyed(w.entry(e.Line), scope, 1)
+			if s := w.put(again, 0); s.Outcome != deferred.Duplicate || s.ID != id || s.State != last {
+				t.Errorf("%s, retried and %s: the same again is %s of %s, %s", sent.To, last, s.Outcome, s.ID, s.State)
+				_ = w.edit(deferred.Cancel, again.ID)
+			}
+		}
+	}
+}
+
+// end settles an entry, which is then kept.
+func (w *world) end(c deferred.Claimed, s deferred.Settlement) {
+	w.t.Helper()
+	s.Lease, s.Keep = c.Lease, 100*time.Hour
+	w.settled(s)
+}
+
+// cutOff crashes while an entry is being delivered, lets it expire, and claims it again.
+func (w *world) cutOff(id deferred.ID) deferred.Claimed {
+	w.t.Helper()
+	w.again(true)
+	if !w.place.Reopens() {
+		w.pass(deferred.LeaseFor)
+	}
+	w.claim(0)
+	w.pass(time.Hour)
+	return w.claims(id)[id]
 }
 
 func sameAtOnce(t *testing.T, p Place) {

@@ -34,6 +34,7 @@ func run(t *testing.T, place func(t *testing.T) Place) {
 		"a crash while delivering":         crashDelivering,
 		"the same request again":           same,
 		"what was never sent, again":       storedAnew,
+		"what was sent before a retry":     sentBeforeRetry,
 		"the same request fifty times":     sameAtOnce,
 		"the bound on entries":             boundEntries,
 		"the bound on bytes":               boundBytes,

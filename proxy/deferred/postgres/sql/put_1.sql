@@ -45,10 +45,10 @@ BEGIN
     c := numbers[k + 2];
     size := numbers[k + 6];
     IF scopes[i] IS NOT NULL THEN
-      SELECT d.id, d.state, d.line, d.seq, d.due, d.expires, d.print, d.attempts INTO o FROM @schema@.deferred d WHERE d.scope = scopes[i];
+      SELECT d.id, d.state, d.line, d.seq, d.due, d.expires, d.print, d.attempts, d.last, d.cut INTO o FROM @schema@.deferred d WHERE d.scope = scopes[i];
       IF NOT FOUND THEN
         NULL;
-      ELSIF o.state IN (4, 6) AND o.attempts = 0 THEN -- it is over and was never sent
+      ELSIF o.state IN (4, 6) AND o.attempts = 0 AND o.last IS NULL AND o.cut IS NULL THEN -- it is over and was never sent
         UPDATE @schema@.deferred d SET scope = NULL WHERE d.id = o.id AND d.state = o.state;
       ELSE
         told := told || ROW(CASE WHEN o.print = prints[i] THEN 1 ELSE 2 END, 0, o.id, o.state,

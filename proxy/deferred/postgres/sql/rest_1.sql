@@ -18,7 +18,7 @@ $$;
 -- Whether there is an entry with a scope, except one that is over and was never sent.
 CREATE OR REPLACE FUNCTION @schema@.deferred_known_1(which uuid, OUT known int8)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-  SELECT count(*) FROM @schema@.deferred d WHERE d.scope = which AND NOT (d.state IN (4, 6) AND d.attempts = 0)
+  SELECT count(*) FROM @schema@.deferred d WHERE d.scope = which AND NOT (d.state IN (4, 6) AND d.attempts = 0 AND d.last IS NULL AND d.cut IS NULL)
 $$;
 
 -- At most most entries of a rule, or all rules if it is empty, that are in a state, without their

@@ -196,14 +196,14 @@ local function finish(e, state, keepFor, most)
   evict(e, tonumber(most))
 end
 
--- scoped returns the id of the entry that has a scope, and its fields s, l, w, u, f and a; nil: there
--- is none, or it is over and was never sent.
+-- scoped returns the id of the entry that has a scope, and its fields s, l, w, u, f, a and la; nil:
+-- there is none, or it is over and was never sent, also not before it was retried.
 local function scoped(scope)
   local id = scope ~= '' and call('HGET', K .. 'scopes', scope)
-  local x = id and call('HMGET', K .. 'e:' .. id, 's', 'l', 'w', 'u', 'f', 'a')
+  local x = id and call('HMGET', K .. 'e:' .. id, 's', 'l', 'w', 'u', 'f', 'a', 'la')
   if not x or not x[1] then return nil end
   local state = tonumber(x[1])
-  if (state == EXPIRED or state == CANCELLED) and tonumber(x[6]) == 0 then return nil end
+  if (state == EXPIRED or state == CANCELLED) and tonumber(x[6]) == 0 and not x[7] then return nil end
   return id, x
 end
 
