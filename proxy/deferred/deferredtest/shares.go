@@ -51,6 +51,29 @@ func (w *world) kept(id deferred.ID) bool {
 	return err == nil
 }
 
+// A repetition that is refused does not take the place of the entry that was never sent: that one can
+// still be retried, and then counts as the same request.
+func refusedAnew(t *testing.T, p Place) {
+	limits := roomy
+	limits.Entries = 1
+	w := newWorld(t, p, limits)
+	id := w.accept(keyed(w.entry("shop"), 1, 1))
+	w.pass(time.Hour)
+	w.end(w.claims(id)[id], deferred.Settlement{To: deferred.Expired})
+	other := w.accept(w.entry("other"))
+	if s := w.put(keyed(w.entry("shop"), 1, 1), 0); s.Outcome != deferred.Full || s.Bound != deferred.BoundEntries {
+		t.Fatalf("in a full queue: %s, bound %s, %v", s.Outcome, s.Bound, s.Err)
+	}
+	w.again(true)
+	if err := w.edit(deferred.Retry, id); err != nil {
+		t.Errorf("retry beside a repetition that was refused: %v", err)
+	}
+	if s := w.put(keyed(w.entry("shop"), 1, 1), 0); s.Outcome != deferred.Duplicate || s.ID != id {
+		t.Errorf("the same request after the retry: %s of %s, want %s", s.Outcome, s.ID, id)
+	}
+	w.read(other, deferred.Waiting)
+}
+
 // However much a client stores that fails, expires, is delivered or cancelled, it takes no more than
 // its share, and the room of others stays as it is: its oldest final entries are deleted.
 func finalShare(t *testing.T, p Place) {

@@ -35,6 +35,7 @@ func run(t *testing.T, place func(t *testing.T) Place) {
 		"the same request again":           same,
 		"what was never sent, again":       storedAnew,
 		"what was sent before a retry":     sentBeforeRetry,
+		"what was never sent, refused":     refusedAnew,
 		"the same request fifty times":     sameAtOnce,
 		"the bound on entries":             boundEntries,
 		"the bound on bytes":               boundBytes,

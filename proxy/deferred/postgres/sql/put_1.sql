@@ -29,6 +29,7 @@ DECLARE
   c int8;
   k int8;
   bound int8;
+  replaced uuid;
   o record;
   changes @schema@.deferred_change_1[];
 BEGIN
@@ -44,12 +45,13 @@ BEGIN
     l := numbers[k + 1];
     c := numbers[k + 2];
     size := numbers[k + 6];
+    replaced := NULL;
     IF scopes[i] IS NOT NULL THEN
       SELECT d.id, d.state, d.line, d.seq, d.due, d.expires, d.print, d.attempts, d.last, d.cut INTO o FROM @schema@.deferred d WHERE d.scope = scopes[i];
       IF NOT FOUND THEN
         NULL;
       ELSIF o.state IN (4, 6) AND o.attempts = 0 AND o.last IS NULL AND o.cut IS NULL THEN -- it is over and was never sent
-        UPDATE @schema@.deferred d SET scope = NULL WHERE d.id = o.id AND d.state = o.state;
+        replaced := o.id;
       ELSE
         told := told || ROW(CASE WHEN o.print = prints[i] THEN 1 ELSE 2 END, 0, o.id, o.state,
           CASE WHEN o.state <= 1 THEN @schema@.deferred_place_1(o.line, o.seq) ELSE 0 END, o.due, o.expires)::@schema@.deferred_told_1;
@@ -66,6 +68,9 @@ BEGIN
     IF bound > 0 THEN
       told := told || ROW(4, bound, ids[i], 0, 0, line_due[l], 0)::@schema@.deferred_told_1;
       CONTINUE;
+    END IF;
+    IF replaced IS NOT NULL THEN
+      UPDATE @schema@.deferred d SET scope = NULL WHERE d.id = replaced AND d.state = o.state;
     END IF;
     taken := taken || i::int8;
     all_entries := all_entries + 1;
