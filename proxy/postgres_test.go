@@ -43,6 +43,7 @@ func TestMisconfiguredPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	s.Do("weir", "CREATE ROLE plain LOGIN")
 	s.Do("weir", printedSchema(t)+"; CREATE OR REPLACE FUNCTION weir.version() RETURNS int4 LANGUAGE sql AS 'SELECT 6'; ALTER SCHEMA weir RENAME TO before")
+	s.Do("weir", "CREATE ROLE proxies LOGIN; GRANT USAGE ON SCHEMA before TO proxies; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA before TO proxies")
 	s.Do("weir", "CREATE ROLE mallory LOGIN; CREATE SCHEMA others AUTHORIZATION mallory")
 	s.Do("weir", "CREATE SCHEMA later; CREATE FUNCTION later.version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'")
 	for _, test := range []struct {
@@ -56,6 +57,8 @@ func TestMisconfiguredPostgres(t *testing.T) {
 		{1, "tables or functions are missing, or of another version: schema weir is missing: run", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
 		{1, "schema before has version 6, and this program needs 9: run the SQL that proxy -postgres-schema prints", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false", "POSTGRES_SCHEMA", "before"}},
 		{2, "it, or a function in it, belongs to role mallory", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "others"}},
+		{2, "run the SQL that proxy -postgres-schema prints as that role", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "others", "POSTGRES_MIGRATE", "false"}},
+		{2, `schema "before" belongs to role weir_owner: run the SQL that proxy -postgres-schema prints`, []string{"POSTGRES_URL", s.URL("proxies:s3cret", "weir"), "POSTGRES_SCHEMA", "before"}},
 		{2, "must be a schema of Weir's own", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "public"}},
 		{2, "names no user", []string{"POSTGRES_URL", "postgres://weir:12/s3cret@localhost/weir"}},
 		{2, "correct the parameters of POSTGRES_URL", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir") + "&ssl_mode=require"}},

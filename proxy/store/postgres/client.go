@@ -187,8 +187,9 @@ func (m *Migration) version(ctx context.Context, p *pool) (int32, error) {
 		return 0, err
 	}
 	if role := result.Rows[0][0]; len(role) > 0 {
-		return 0, untrusted(fmt.Errorf("it, or a function in it, belongs to role %s, which is neither the user of POSTGRES_URL nor %s nor a superuser; "+
-			"drop the schema, or name another one in POSTGRES_SCHEMA", role, ownerRole))
+		return 0, untrusted(fmt.Errorf("it, or a function in it, belongs to role %s, which is neither the user of POSTGRES_URL "+
+			"nor %s nor a superuser; if that role is an administrator's, run the SQL that proxy -postgres-schema prints as that role; "+
+			"otherwise name another schema in POSTGRES_SCHEMA", role, ownerRole))
 	}
 	f, err := p.row(p.job(ctx, "SELECT "+quoted(m.Schema)+"."+m.Function+"()", nil))
 	if code := codeOf(err); code == codeNoFunction || code == codeNoSchema {

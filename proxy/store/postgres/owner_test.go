@@ -44,6 +44,34 @@ func plain(t *testing.T, s *postgrestest.Server, name string) {
 	}
 }
 
+// namesSQL reports whether an error names the SQL to run, and does not advise to drop a schema, with
+// which all limits and deferred requests would be lost.
+func namesSQL(err error) bool {
+	return strings.Contains(err.Error(), "the SQL that proxy -postgres-schema prints") && !strings.Contains(err.Error(), "drop")
+}
+
+// A role that may not replace what belongs to weir_owner or a superuser is told who may.
+func TestOldVersion(t *testing.T) {
+	t.Parallel()
+	s, _ := newMallory(t)
+	sql := Printed("weir", Schema("weir", false))
+	for owner, told := range map[string]string{"weir_owner": "as a superuser or a role with CREATEROLE", "weir": "as a superuser"} {
+		s.Do("weir", sql)
+		s.Do("weir", "CREATE OR REPLACE FUNCTION weir.version() RETURNS int4 LANGUAGE sql AS 'SELECT 6'; ALTER SCHEMA weir OWNER TO "+owner+
+			"; GRANT USAGE ON SCHEMA weir TO mallory; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA weir TO mallory")
+		want := `schema "weir" belongs to role ` + owner + ": run the SQL that proxy -postgres-schema prints, " + told
+		err := openBackend(t, Config{URL: s.URL("mallory", "weir")}).Probe(background)
+		if f, ok := errors.AsType[*store.MisconfiguredError](err); !ok || f.Cause != store.Untrusted || !strings.Contains(err.Error(), want) || !namesSQL(err) {
+			t.Errorf("a proxy finds %v, want %q", err, want)
+		}
+		s.Do("weir", sql)
+		if err := openBackend(t, Config{URL: s.URL("mallory", "weir")}).Probe(background); err != nil {
+			t.Errorf("after the advice: %v", err)
+		}
+		s.Do("weir", "DROP SCHEMA weir CASCADE; DROP ROLE weir_owner")
+	}
+}
+
 // What another role has prepared is not taken over, whether an administrator runs the SQL or a
 // proxy of a superuser does, and nothing of it is run.
 func TestPrepared(t *testing.T) {
@@ -70,12 +98,16 @@ func TestPrepared(t *testing.T) {
 		}
 		if _, err := s.Try("weir", Printed("weir", Schema("weir", false))); codeOf(err) != codeUntrusted || !strings.Contains(err.Error(), test.told) {
 			t.Errorf("%s: the SQL ends with %v, want %q", test.name, err, test.told)
+		} else if !namesSQL(err) {
+			t.Errorf("%s: the SQL ends with the advice of %v", test.name, err)
 		}
 		for _, manual := range []bool{false, true} {
 			b := openBackend(t, Config{URL: s.URL("weir", "weir"), Manual: manual})
 			err := b.Probe(background)
 			if f, ok := errors.AsType[*store.MisconfiguredError](err); !ok || !manual && f.Cause != store.Untrusted || !strings.Contains(err.Error(), "POSTGRES_SCHEMA") && !manual {
 				t.Errorf("%s: a proxy finds %v", test.name, err)
+			} else if !namesSQL(err) {
+				t.Errorf("%s: a proxy advises: %v", test.name, err)
 			}
 		}
 		plain(t, s, test.name)

@@ -58,7 +58,11 @@ BEGIN
         WHERE t.typnamespace = space AND (t.typtype IN ('d', 'e', 'r') OR c.relkind = 'c')) x JOIN pg_roles r ON r.oid = x.owner
   LOOP
     IF o.owner NOT IN (owner, current_user) AND NOT (super AND o.super) THEN
-      RAISE EXCEPTION '% % belongs to role %: drop the schema, or name another one in POSTGRES_SCHEMA', lower(o.kind), o.name, o.owner USING ERRCODE = 'WR003';
+      RAISE EXCEPTION '% % belongs to role %: %', lower(o.kind), o.name, o.owner, CASE
+          WHEN o.super THEN 'run the SQL that proxy -postgres-schema prints, as a superuser'
+          WHEN o.owner = 'weir_owner' THEN 'run the SQL that proxy -postgres-schema prints, as a superuser or a role with CREATEROLE'
+          ELSE 'if that role is an administrator''s, run the SQL that proxy -postgres-schema prints as that role; '
+            'otherwise name another schema in POSTGRES_SCHEMA' END USING ERRCODE = 'WR003';
     ELSIF o.owner <> owner THEN
       EXECUTE format('ALTER %s %s OWNER TO %I', o.kind, o.name, owner);
     END IF;
