@@ -71,19 +71,18 @@ func target(name string, trusts func(uid uint32) bool) (to string, err error) {
 	return string(text[:max(n, 0)]), err
 }
 
-// Keep gives an open file a mode. A file that belongs to somebody else stays as it is, and is an
-// error: another user may have put it there.
+// Keep gives an open file a mode. A file that belongs to neither root nor the program's user stays as
+// it is, and is an error whatever its mode: another user may have put it there, and may read it.
 func Keep(f *os.File, mode fs.FileMode) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
 		return &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
 	}
 	switch {
+	case !ours(stat.Uid):
+		return fmt.Errorf("%s belongs to user %d; allowed: files of root or of the user that runs the program", f.Name(), stat.Uid)
 	case fs.FileMode(stat.Mode).Perm() == mode:
 		return nil
-	case int(stat.Uid) != os.Geteuid():
-		return fmt.Errorf("%s has mode %04o and belongs to user %d; allowed: mode %04o, or a file of the user that runs the program",
-			f.Name(), stat.Mode&0o7777, stat.Uid, mode)
 	}
 	return f.Chmod(mode)
 }

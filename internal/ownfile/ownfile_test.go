@@ -102,7 +102,7 @@ func TestOpenBoundsLinks(t *testing.T) {
 	}
 }
 
-// The mode of a file that belongs to somebody else is not changed.
+// A file that belongs to somebody else is an error, whatever its mode, and its mode is not changed.
 func TestKeep(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, nil, 0o644); err != nil {
@@ -126,11 +126,10 @@ func TestKeep(t *testing.T) {
 	if err := os.Chown(name, nobody, -1); err != nil {
 		t.Fatal(err)
 	}
-	if err := Keep(f, 0o600); err != nil {
-		t.Errorf("a file of another user that has the mode: %v", err)
-	}
-	if err := Keep(f, 0o640); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
-		t.Errorf("a file of another user: %v", err)
+	for _, mode := range []fs.FileMode{0o600, 0o640} {
+		if err := Keep(f, mode); err == nil || !strings.Contains(err.Error(), "belongs to user 65534; allowed: ") {
+			t.Errorf("a file of another user, for mode %o: %v", mode, err)
+		}
 	}
 	has(0o600)
 }
