@@ -72,7 +72,7 @@ func (s Source) piece(ctx context.Context, p piece) ([]series.Row, error) {
 	rows, err := s.ask(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("load history from %s to %s from %s: %w",
-			p.from.UTC().Format(time.RFC3339), p.to.UTC().Format(time.RFC3339), mask.URLs(s.URL.String()), err)
+			p.from.UTC().Format(time.RFC3339), p.to.UTC().Format(time.RFC3339), mask.Value(s.URL.String()), err)
 	}
 	kept, last := rows[:0], p.from
 	for _, r := range rows {

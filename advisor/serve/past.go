@@ -30,7 +30,7 @@ func (m *mind) loadPast(ctx context.Context, now time.Time, from history.Source,
 	}
 	if len(rows) == 0 {
 		if err == nil && until.IsZero() {
-			log.Warn("History is empty: the server has no data for the query in the last five weeks", "url", mask.URLs(from.URL.String()), "query", from.Query)
+			log.Warn("History is empty: the server has no data for the query in the last five weeks", "url", mask.Value(from.URL.String()), "query", from.Query)
 		}
 		return
 	}

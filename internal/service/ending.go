@@ -141,7 +141,7 @@ func (p *Program) wrongArgument(s *Settings, args []string) error {
 		return nil
 	}
 	name, _, assigns := strings.Cut(args[0], "=") // the value may be a secret
-	problem := "unexpected argument " + strconv.Quote(mask.URLs(name))
+	problem := "unexpected argument " + strconv.Quote(mask.Value(name))
 	if len(p.Commands) > 0 {
 		problem = "unknown command " + strconv.Quote(name) + "; allowed: " + strings.Join(p.Commands, ", ")
 	}

@@ -66,7 +66,11 @@ func (e *SettingError) Error() string {
 	problem := strings.TrimPrefix(e.Problem, quoted+" ")
 	problem = strings.TrimSuffix(strings.TrimSuffix(problem, ", is "+quoted), ", is "+e.Value)
 	problem = strings.NewReplacer(": "+e.Value+": ", ": ", " "+e.Value+": ", ": ").Replace(problem)
-	s := mask.URLs(e.Name + ": " + quoted + " " + problem)
+	shown := mask.Value(e.Value)
+	if shown != e.Value {
+		problem = strings.NewReplacer(quoted, strconv.Quote(shown), e.Value, shown).Replace(problem)
+	}
+	s := e.Name + ": " + strconv.Quote(shown) + mask.URLs(" "+problem)
 	if e.Allowed != "" {
 		s += "; allowed: " + e.Allowed
 	}
@@ -246,7 +250,7 @@ func (s *Settings) changed() []any {
 		case g.secret:
 			pairs = append(pairs, g.name, "***")
 		default:
-			pairs = append(pairs, g.name, mask.URLs(g.text))
+			pairs = append(pairs, g.name, mask.Value(g.text))
 		}
 	}
 	return pairs

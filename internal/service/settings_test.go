@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,23 @@ func TestParse(t *testing.T) {
 	f("-targets=", "", func(v *values) { v.targets = nil }, "TARGETS ")
 	f("-target-url http://u:p@h/", "", func(v *values) { v.url = "http://u:p@h/" }, "TARGET_URL http://***@h/")
 	f("", "TARGET_URL=postgres:?password=swordfish", func(v *values) { v.url = "postgres:?password=swordfish" }, "TARGET_URL postgres:?password=***")
+	for given, shown := range map[string]string{`rediss://h/0?password=ab"SECRET`: "rediss://h/0?password=***", "rediss://h/0?password=ab`SECRET": "rediss://h/0?password=***",
+		"rediss://h/0?password=ab,c://SECRET": "rediss://h/0?password=***", "host=h;password=SECRET": "host=h;password=***"} {
+		f("", "TARGET_URL="+given, func(v *values) { v.url = given }, "TARGET_URL "+shown)
+	}
+}
+
+// An error shows no secret of a value, which it or its cause quotes.
+func TestSettingErrorMasks(t *testing.T) {
+	for _, value := range []string{`rediss://h/0?password=ab"SECRET`, "rediss://h/0?password=ab`SECRET", "rediss://h/0?password=ab,c://SECRET", "host=h password='ab SECRET'"} {
+		for _, problem := range []string{"is wrong", strconv.Quote(value) + " is wrong", "cannot be used: parse " + strconv.Quote(value) + ": is wrong",
+			"cannot be used: parse `" + value + "`: is wrong", "cannot be used: open " + value + ": is wrong"} {
+			text := (&SettingError{"DEFER_URL", value, problem, "a URL"}).Error()
+			if strings.Contains(text, "SECRET") || !strings.HasSuffix(text, "is wrong; allowed: a URL") {
+				t.Errorf("%s is shown as %s", problem, text)
+			}
+		}
+	}
 }
 
 func TestParseRefuses(t *testing.T) {

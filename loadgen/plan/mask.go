@@ -45,10 +45,10 @@ func maskedURL(text string) string {
 	site, rest := cutSite(text)
 	path, query, found := strings.Cut(rest, "?")
 	if !found {
-		return mask.URLs(site) + path
+		return mask.Value(site) + path
 	}
 	if before, _, templates := strings.Cut(query, "{{"); templates {
 		query = before + "{" // a value
 	}
-	return mask.URLs(site) + path + strings.TrimPrefix(mask.URLs("/?"+query), "/")
+	return mask.Value(site) + path + strings.TrimPrefix(mask.Value("/?"+query), "/")
 }

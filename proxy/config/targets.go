@@ -49,7 +49,7 @@ func TargetsOf(urls []string) (list []Target, index int, err error) {
 
 func parseTarget(text string) (Target, error) {
 	u, err := url.Parse(text)
-	shown := mask.URLs(text)
+	shown := mask.Value(text)
 	switch {
 	case err != nil || u.Host == "":
 		return Target{}, fmt.Errorf("%q is not a URL", shown)

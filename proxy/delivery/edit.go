@@ -66,7 +66,7 @@ func (d *Dispatcher) list(w http.ResponseWriter, r *http.Request) (any, error) {
 	for _, e := range page.Entries {
 		t := shownOf(e, 0)
 		if e.Callback != "" {
-			t.Callback = &shownCallback{URL: mask.URLs(e.Callback)} // the client's, which may contain its token
+			t.Callback = &shownCallback{URL: mask.Value(e.Callback)} // the client's, which may contain its token
 		}
 		l.Entries = append(l.Entries, t)
 	}
