@@ -187,6 +187,13 @@ func (a *asker) refusesLarge() {
 		if status, _, err := a.try("POST /only Host=a.example X-Key=1" + strings.Repeat(" X-F=1", n)); err != nil || status < 400 {
 			a.t.Errorf("with %d fields: %d, %v", n, status, err)
 		}
+		names := ""
+		for i := range n {
+			names += fmt.Sprintf(" X-F%d=1", i)
+		}
+		if status, _, err := a.try("POST /only Host=a.example X-Key=1" + names); err != nil || status < 400 {
+			a.t.Errorf("with %d fields of different names: %d, %v", n, status, err)
+		}
 	}
 	for n := 7000; n < 34000; n += 500 {
 		if status, _, err := a.try("POST /only Host=a.example X-Key=1 X-F=" + strings.Repeat("x", n)); err == nil && status < 400 {

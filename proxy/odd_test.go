@@ -17,21 +17,15 @@ func oddRequests() map[string]string {
 	const host = "Host: a.example\r\n"
 	get := func(target, fields string) string { return "GET " + target + " HTTP/1.1\r\n" + fields + "\r\n" }
 	post := func(fields, body string) string { return "POST /odd HTTP/1.1\r\n" + host + fields + "\r\n" + body }
-	many := func(n int) (fields string) {
-		for i := range n {
-			fields += fmt.Sprintf("X-Field-%d: a\r\n", i)
-		}
-		return fields
-	}
 	return map[string]string{
 		"a head of 21 KB":             get("/odd", host+strings.Repeat("X-A: "+strings.Repeat("a", 6900)+"\r\n", 3)),
 		"a head of 60 KB":             get("/odd", host+strings.Repeat("X-A: "+strings.Repeat("a", 6900)+"\r\n", 9)),
 		"a head of 100 KB":            get("/odd", host+strings.Repeat("X-A: "+strings.Repeat("a", 6900)+"\r\n", 15)),
 		"a cookie of 7 KB":            get("/odd", host+"Cookie: a="+strings.Repeat("a", 7000)+"\r\n"),
 		"a target of 7 KB":            get("/odd?"+strings.Repeat("a", 7000), host),
-		"90 fields":                   get("/odd", host+many(90)),
-		"120 fields":                  get("/odd", host+many(120)),
-		"600 fields":                  get("/odd", host+many(600)),
+		"90 fields":                   get("/odd", host+manyFields(90)),
+		"120 fields":                  get("/odd", host+manyFields(120)),
+		"600 fields":                  get("/odd", host+manyFields(600)),
 		"the same field 90 times":     get("/odd", host+strings.Repeat("X-A: a\r\n", 90)),
 		"an IPv6 host":                get("/odd", "Host: [::1]:80\r\n"),
 		"an IPv6 host without port":   get("/odd", "Host: [::1]\r\n"),
@@ -78,6 +72,14 @@ func oddRequests() map[string]string {
 	}
 }
 
+// manyFields are n fields of different names.
+func manyFields(n int) (fields string) {
+	for i := range n {
+		fields += fmt.Sprintf("X-Field-%d: a\r\n", i)
+	}
+	return fields
+}
+
 // oddStatus is the status of an answer to the bytes of a request; 0 if the connection is closed instead.
 func oddStatus(t *testing.T, addr, request string) int {
 	t.Helper()
@@ -104,12 +106,23 @@ func TestOddRequests(t *testing.T) {
 			silent := f.silent().start(t, "1", a.app)
 			for name, request := range oddRequests() {
 				got, want := oddStatus(t, a.addr, request), oddStatus(t, silent, request)
-				refused := name == "a fragment" && got == 400 // some applications read it as part of the path
+				refused := name == "a fragment" && got == 400 || // some applications read it as part of the path
+					name == "90 fields" && f.folder == "haproxy" && got == 431
 				if got != want && !refused {
 					t.Errorf("%s: %d, without Weir %d", name, got, want)
 				}
 			}
 		})
+	}
+}
+
+// HAProxy describes all fields of a request, or refuses it: a client does not choose which are left out.
+func TestHAProxyBoundsFields(t *testing.T) {
+	a := startAsker(t, haproxy())
+	for fields, want := range map[string]int{manyFields(80): 200, manyFields(80) + "X-Field-0: b\r\n": 200, manyFields(81): 431} {
+		if got := oddStatus(t, a.addr, "GET /odd HTTP/1.1\r\nHost: a.example\r\n"+fields+"\r\n"); got != want {
+			t.Errorf("%d fields: %d, want %d", strings.Count(fields, "\n"), got, want)
+		}
 	}
 }
 

@@ -5,7 +5,8 @@ local own = { ["x-original-method"] = true, ["x-original-uri"] = true, ["x-origi
 	["x-forwarded-for"] = true, ["content-length"] = true, ["transfer-encoding"] = true, ["connection"] = true, ["host"] = true, ["expect"] = true, ["upgrade"] = true }
 -- More fields are not sent: HAProxy accepts up to 101 (tune.http.maxhdr), but its httpclient, which
 -- adds some, then sends nothing, or in version 2.6 ends the process. Those that a request repeats are
--- joined first; of the others some are then left out, and rules may find that a field is missing.
+-- joined first. A request with more names is refused with 431: if some fields were left out, a client
+-- could have rules miss the one that they look at.
 local fields_max = 80
 -- Answers of Weir about a request that it cannot read.
 local unread = { [400] = true, [413] = true, [414] = true, [417] = true, [431] = true }
@@ -22,13 +23,17 @@ end
 core.register_action("weir", { "http-req" }, function(txn, address)
 	local headers, names, fields = {}, 0, 0
 	for name, values in pairs(txn.http:req_get_headers()) do
-		if not own[name] and names < fields_max then
+		if not own[name] then
 			local list = {}
 			for _, value in pairs(values) do
 				list[#list + 1] = value
 			end
 			headers[name], names, fields = list, names + 1, fields + #list
 		end
+	end
+	if names > fields_max then
+		txn:set_var("txn.weir_status", 431)
+		return
 	end
 	if fields > fields_max then
 		for name, list in pairs(headers) do
