@@ -173,7 +173,7 @@ func (s *Session) hold(now time.Time, delay time.Duration) {
 
 // allow admits the described request.
 func (s *Session) allow(now time.Time, fields []byte) {
-	s.write(now, http1.Answer{Status: s.checked.form.allow, Extra: fields})
+	s.send(now, http1.Answer{Status: s.checked.form.allow, Extra: fields})
 }
 
 // undescribed admits or refuses a request that cannot be described: a fault of the question, which a client
@@ -200,5 +200,5 @@ func (s *Session) deny(now time.Time, a http1.Answer) {
 		e.extra = http1.AppendFieldInt(append(e.extra[:0], a.Extra...), "X-Weir-Status", int64(a.Status))
 		a.Extra, a.Status, a.ContentType, a.Body = e.extra, s.checked.deny, "", nil
 	}
-	s.write(now, a)
+	s.send(now, a)
 }

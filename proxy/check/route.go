@@ -191,7 +191,7 @@ func (s *Session) decided(now time.Time) {
 		e.body = append(e.body, part...)
 	}
 	s.forgetParts()
-	s.write(now, http1.Answer{Status: 200, ContentType: asks.ContentType, Body: e.body})
+	s.send(now, http1.Answer{Status: 200, ContentType: asks.ContentType, Body: e.body})
 	if cap(e.body) > outBytesKept {
 		e.body = nil
 	}

@@ -224,8 +224,19 @@ func (s *Session) failAt(now time.Time, status int, problem, path string) {
 	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: append(body, '\n'), Extra: fields})
 }
 
-// write writes an answer. Its fields may be in the Env's extra.
+// policy are the fields that service.SetPolicy gives the other own answers.
+const policy = "Content-Security-Policy: frame-ancestors 'none'\r\nX-Frame-Options: DENY\r\nX-Content-Type-Options: nosniff\r\n"
+
+// write writes an own answer, which a browser may show. Its fields may be in the Env's extra.
 func (s *Session) write(now time.Time, a http1.Answer) {
+	s.env.extra = append(append(s.env.extra[:0], a.Extra...), policy...)
+	a.Extra = s.env.extra
+	s.send(now, a)
+}
+
+// send writes an answer for another program: the decision of a sidecar, or that about a described
+// request, whose fields a front may pass on to the client. Its fields may be in the Env's extra.
+func (s *Session) send(now time.Time, a http1.Answer) {
 	e := s.env
 	date, _ := e.date.At(now)
 	a.Extra = append(append(e.extra[:0], a.Extra...), date...)

@@ -1,15 +1,19 @@
 package check
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/cycle"
 	"weir/internal/http1"
+	"weir/internal/service"
 	"weir/internal/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/decide"
@@ -142,6 +146,35 @@ func TestRefusalsKeepTheConnection(t *testing.T) {
 				t.Errorf("%s: %q, close %d", test.question, env.Out, env.Close)
 			}
 			env.Reset()
+		}
+	}
+}
+
+// The port's own answers have the policies of the programs' own answers. Those about a described
+// request, which a front may pass on to the client, have none.
+func TestPolicies(t *testing.T) {
+	want := make(http.Header)
+	service.SetPolicy(want, "")
+	docs := &Documents{Named: map[string]store.Document{"d": {Version: 1, Body: []byte("{}")}}}
+	for question, own := range map[string]bool{
+		"GET /config/decisions/1": true, "GET /v1/documents/d": true, "GET /v1/documents/none": true, "GET /v1/marks": true, "POST /v1/edit": true,
+		"GET /json": true, "POST /v1/decide": true, "GET /healthcheck": true, "GET /check/other": true,
+		"GET /check/path/a": false,
+	} {
+		now := time.Unix(1e9, 0)
+		env := queueing(t, time.Microsecond)
+		put(now, env)
+		env.Reset()
+		env.Documents, env.Healthy = func() *Documents { return docs }, func() bool { return true }
+		New(now, env, netip.MustParseAddr("192.0.2.9"), false).HandleData(now, []byte(question+" HTTP/1.1\r\nHost: w\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 0\r\n\r\n"))
+		res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(env.Out)), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", question, err)
+		}
+		for name := range want {
+			if got := res.Header[name]; own && !slices.Equal(got, want[name]) || !own && got != nil {
+				t.Errorf("%s: %d has %s %q", question, res.StatusCode, name, got)
+			}
 		}
 	}
 }
