@@ -148,19 +148,20 @@ func (c *Conn) gone(cause error) {
 		cause = nil // we wanted to close, even if the peer was first
 	}
 	c.state, c.cause = stateClosed, cause
-	cut, unsent := c.cuts(), c.Unsent()
+	if c.secure != nil { // before the pump sees that the socket is closed, and sends a close_notify
+		switch {
+		case c.ending == endingCut && c.Unsent() == 0:
+			c.secure.Cut()
+		case c.cuts():
+			c.secure.Reset()
+		}
+	}
 	c.closeSocket()
 	c.saved = nil
 	c.dropOut()
 	c.loop.deadlines.Remove(&c.deadline)
 	switch {
 	case c.secure != nil:
-		switch {
-		case c.ending == endingCut && unsent == 0:
-			c.secure.Cut()
-		case cut:
-			c.secure.Reset()
-		}
 		c.secure.LetGo()
 	case c.accepted:
 		c.loop.g.leave(c)
