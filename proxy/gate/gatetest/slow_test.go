@@ -21,8 +21,8 @@ func idle(seed uint64, good, slow gatetest.Source, rate float64) gatetest.World 
 	return w
 }
 
-// However many requests clients send that take long by themselves, the others are answered: from
-// the first second on, and ever after. A gate that took them for a target that stands still would
+// However many requests clients send that take long by themselves, the others are answered: in
+// the first two seconds, and ever after. A gate that took them for a target that stands still would
 // shed everything for as long as they take.
 func TestSlowPath(t *testing.T) {
 	one := gatetest.Source{Keys: 1}
@@ -48,7 +48,7 @@ func TestSlowPath(t *testing.T) {
 							c.slow.Waits = takes
 							w := idle(seed, c.good, c.slow, rate)
 							w.Loops = loops
-							for _, length := range []time.Duration{11*sec + 500*ms, 40 * sec} {
+							for _, length := range []time.Duration{12 * sec, 40 * sec} {
 								w.Length = length
 								good := gatetest.Play(w).Sources[0]
 								if share := float64(good.InTime) / float64(good.Offered); share < c.want {
