@@ -13,7 +13,8 @@ import (
 
 // A target goes on working on a request whose client has disconnected. If such a request gave up its
 // place, clients that send requests and disconnect could give the target any amount of work, while
-// its gate counts none. So its connection stays busy, and its place taken, until the answer has come.
+// its gate counts none. So its connection stays busy until the answer has come, and its place taken
+// as well, unless the request is a long one.
 
 const (
 	// abandonedPart bounds how many connections clients leave behind: 1/abandonedPart of a loop's
