@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,38 +11,59 @@ import (
 	"weir/proxy/store/redis/redistest"
 )
 
-// Under a rule without a key, an Idempotency-Key is one client's, with its credentials: another
-// client that sends the same gets neither its Location nor keeps its request from being stored.
+// Under a rule whose key does not identify a client, an Idempotency-Key is one client's, with its
+// credentials: another client that sends the same gets neither its Location nor keeps its request from
+// being stored.
 func TestDeferralScope(t *testing.T) {
 	t.Parallel()
+	for _, key := range []string{"[global]", "[path]", "[method, host]", "['header:X-Shop', path]", "['query:shop']", "[ip/8, 'cookie:shop']", "[ip/56]"} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			p := scoping(t, key)
+			first := p.scoped("192.0.2.1", "Authorization=right")
+			for _, other := range [][2]string{
+				{"192.0.2.2", "Authorization=right"}, {"192.0.2.1", "Authorization=wrong"}, {"192.0.2.1", ""},
+				{"192.0.2.1", "Authorization=right Cookie=a"},
+			} {
+				if id := p.scoped(other[0], other[1]); id == first {
+					t.Errorf("%s with %q gets the Location of another client", other[0], other[1])
+				}
+			}
+			if id := p.scoped("192.0.2.1", "Authorization=right"); id != first {
+				t.Error("the same request is stored twice")
+			}
+		})
+	}
+	t.Run("identified", func(t *testing.T) {
+		t.Parallel()
+		p := scoping(t, "[path, 'header:X-Shop']")
+		if first := p.scoped("192.0.2.1", "X-Shop=a"); p.scoped("192.0.2.2", "X-Shop=a") != first {
+			t.Error("a client that its rule's key identifies is another one at another address")
+		}
+	})
+}
+
+// scoping starts a proxy that stores what exceeds one request of a key.
+func scoping(t *testing.T, key string) *running {
 	folder := t.TempDir()
 	rules := filepath.Join(folder, "rules.yaml")
-	testkit.WriteFile(t, rules, "rules:\n- {id: orders, match: {methods: [POST], path: /orders}, "+
-		"limit: {algorithm: fixed, limit: 1, window: 3600}, defer: {}}\n")
-	p := launch(t, []string{"TARGET_URL", newShop(t).URL, "RULES_FILE", rules, "DEFER_URL", "file:" + filepath.Join(folder, "queue"),
+	testkit.WriteFile(t, rules, "rules:\n- {id: orders, match: {methods: [POST], path: /orders}, key: "+key+
+		", limit: {algorithm: fixed, limit: 1, window: 3600}, defer: {}}\n")
+	return launch(t, []string{"TARGET_URL", newShop(t).URL, "RULES_FILE", rules, "DEFER_URL", "file:" + filepath.Join(folder, "queue"),
 		"TRUSTED_PROXIES", "127.0.0.0/8", "GATE", "off"})
-	p.call("POST /orders", "first")
-	stored := func(client, credentials string) string {
-		t.Helper()
-		status, text := p.call(fmt.Sprintf("POST /orders Idempotency-Key=k X-Forwarded-For=%s %s %s", client, credentials, async), "order")
-		var made promise
-		if err := json.Unmarshal([]byte(text), &made); status != 202 || err != nil {
-			t.Fatalf("%s with %q: answered %d %s", client, credentials, status, text)
-		}
-		return made.ID
+}
+
+// scoped has a request stored that the limit refuses, and returns its id.
+func (p *running) scoped(client, fields string) string {
+	p.t.Helper()
+	sent := "POST /orders?shop=a X-Forwarded-For=" + client + " " + fields
+	p.call(sent, "admitted or not")
+	status, text := p.call(sent+" Idempotency-Key=k "+async, "order")
+	var made promise
+	if err := json.Unmarshal([]byte(text), &made); status != 202 || err != nil {
+		p.t.Fatalf("%s with %q: answered %d %s", client, fields, status, text)
 	}
-	first := stored("192.0.2.1", "Authorization=right")
-	for _, other := range [][2]string{
-		{"192.0.2.2", "Authorization=right"}, {"192.0.2.1", "Authorization=wrong"}, {"192.0.2.1", ""},
-		{"192.0.2.1", "Authorization=right Cookie=a"},
-	} {
-		if id := stored(other[0], other[1]); id == first {
-			t.Errorf("%s with %q gets the Location of another client", other[0], other[1])
-		}
-	}
-	if id := stored("192.0.2.1", "Authorization=right"); id != first {
-		t.Error("the same request is stored twice")
-	}
+	return made.ID
 }
 
 // A repetition of a request that waits is not sent beside it, although the limit would admit it. It

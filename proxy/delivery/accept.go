@@ -10,6 +10,7 @@ import (
 	"weir/internal/share"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
+	"weir/proxy/keys"
 	"weir/proxy/terms"
 )
 
@@ -58,7 +59,10 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 
 // requestOf returns the parts of a request that identify a repetition. They are borrowed.
 func requestOf(k *exchange.Kept) *terms.Request {
-	r := &terms.Request{Body: k.Body, Client: share.Of(k.Client), Wishes: k.Wishes}
+	r := &terms.Request{Body: k.Body, Wishes: k.Wishes}
+	if !keys.Identifies(k.Rule.Key, k.Line) {
+		r.Sender = share.Of(k.Client).String()
+	}
 	r.Method, r.Target = requestLine(k.Head)
 	return r
 }

@@ -96,6 +96,29 @@ func CutPart(key []byte) (value, rest []byte) {
 	return rest[:n:n], rest[n:]
 }
 
+// Identifies reports whether a key made of parts has a value that identifies one client, at least as
+// well as [share.Of] its address does: a field, a cookie, something secret, or an address. A path, a
+// method, a host or a parameter is usually that of many clients.
+func Identifies(parts []Part, key []byte) bool {
+	for i := range parts {
+		if len(key) == 0 {
+			return false
+		}
+		var value []byte
+		if value, key = CutPart(key); len(value) > 0 && parts[i].identifies() {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Part) identifies() bool {
+	if p.Source == IP {
+		return p.bits4 >= bits4Default && p.bits6 >= bits6Default
+	}
+	return p.Source == Header || p.Secret()
+}
+
 // Shown returns a secret value in the form shown to people.
 func Shown(text []byte) string {
 	value, _ := CutPart(AppendSecret(nil, text))

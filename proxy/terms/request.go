@@ -6,10 +6,8 @@ import (
 	"encoding/binary"
 	"iter"
 	"slices"
-	"strings"
 
 	"weir/internal/http1"
-	"weir/internal/share"
 	"weir/proxy/callback"
 	"weir/proxy/deferred"
 )
@@ -171,22 +169,16 @@ func (d *Defer) checkKey(values [][]byte) (fault string) {
 // A Request has the parts of a request that identify a repetition.
 type Request struct {
 	Method, Target, Body []byte
-	Client               share.Client
+	Sender               string // the client, unless the rule's key identifies it
 	Wishes
 }
 
-// Scope returns the scope of the Idempotency-Key: rule, client, method, path and credentials.
-// The client is the rule's key, which is that of the line, or the sender if the rule has none or the
-// request lacks all of it, which the key has as dashes. With
-// other credentials a request is another one: the target may reject these, and one client must not
-// see the result of another.
+// Scope returns the scope of the Idempotency-Key: rule, client, method, path and credentials. The
+// client is the rule's key, which is that of the line, and Sender. With other credentials a request is
+// another one: the target may reject these, and one client must not see the result of another.
 func (r *Request) Scope(rule, line string) deferred.Hash {
 	path, _, _ := bytes.Cut(r.Target, []byte("?"))
-	sender := ""
-	if strings.Trim(line, "-") == "" {
-		sender = r.Client.String()
-	}
-	return digest([]byte(rule), []byte(line), []byte(sender), r.Method, path, r.Key, r.Credentials[:])
+	return digest([]byte(rule), []byte(line), []byte(r.Sender), r.Method, path, r.Key, r.Credentials[:])
 }
 
 // Fingerprint differs between different requests with the same Idempotency-Key.
