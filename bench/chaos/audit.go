@@ -26,7 +26,8 @@ func (b *counts) audit(e *report.Expectations) {
 	count := func(family string, labels ...string) int64 { return int64(b.proxy.Sum(family, labels...)) }
 	forwarded := count("ratelimiter_requests_total", `decision="forwarded"`)
 	decided := forwarded + count("ratelimiter_requests_total", `decision="rejected"`)
-	abandoned, retries, faults := count("ratelimiter_requests_abandoned_total"), count("ratelimiter_upstream_retries_total"), count("ratelimiter_upstream_errors_total")
+	abandoned, retries := count("ratelimiter_requests_abandoned_total"), count("ratelimiter_upstream_retries_total")
+	failed := count("ratelimiter_upstream_errors_total") + count("ratelimiter_upstream_shed_total")
 	answered, byStatus := int64(0), b.answered()
 	for status, read := range b.clients.byStatus {
 		n := byStatus[status]
@@ -34,11 +35,11 @@ func (b *counts) audit(e *report.Expectations) {
 		e.Never(n > 0 && !slices.Contains(statuses, status), "%d answers with status %d", n, status)
 		e.Never(int64(read) > n || n > int64(read+b.clients.lost), "status %d: the proxy counts %d, clients %d and %d not waited for", status, n, read, b.clients.lost)
 	}
-	shed := count("ratelimiter_upstream_errors_total", `kind="gate"`)
+	shed := count("ratelimiter_upstream_shed_total", `kind="gate"`)
 	e.Never(decided+shed != answered+abandoned, "%d decided and %d shed, but %d answered and %d abandoned", decided, shed, answered, abandoned)
 	e.Never(b.malformed > 0, "the target received %d messages that are not requests", b.malformed)
 	e.Never(b.seen > forwarded+retries, "the target saw %d requests; %d were forwarded and %d repeated", b.seen, forwarded, retries)
-	e.Never(b.seen < forwarded+retries-abandoned-faults, "the target saw %d requests of %d forwarded and %d repeated; %d were abandoned, %d failed", b.seen, forwarded, retries, abandoned, faults)
+	e.Never(b.seen < forwarded+retries-abandoned-failed, "the target saw %d requests of %d forwarded and %d repeated; %d were abandoned, %d failed", b.seen, forwarded, retries, abandoned, failed)
 	whole := int64(b.clients.byStatus[200] - b.clients.cut)
 	e.Never(whole > b.served, "clients read %d whole answers, the target sent %d", whole, b.served)
 	e.Never(count("ratelimiter_panics_total") > 0, "%d faults of the proxy", count("ratelimiter_panics_total"))

@@ -86,7 +86,8 @@ type decisions struct {
 
 func decisionsOf(m rig.Samples, rules []string) decisions {
 	d := decisions{requests: m.Sum("ratelimiter_requests_total"), all: m.Sum("ratelimiter_rule_decisions_total"), rules: make(map[string]float64)}
-	d.failed = d.requests - m.Sum("ratelimiter_requests_total", `decision="forwarded"`) + m.Sum("ratelimiter_upstream_errors_total")
+	d.failed = d.requests - m.Sum("ratelimiter_requests_total", `decision="forwarded"`) +
+		m.Sum("ratelimiter_upstream_errors_total") + m.Sum("ratelimiter_upstream_shed_total")
 	for _, id := range rules {
 		d.rules[id] = m.Sum("ratelimiter_rule_decisions_total", fmt.Sprintf("rule=%q", id))
 	}

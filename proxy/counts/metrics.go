@@ -65,8 +65,11 @@ func (s *Source) Register(set *metric.Set) {
 			func(c *Loop) uint64 { return c.GateWould.Load() })
 	}
 	for k := exchange.FaultNone + 1; int(k) < exchange.Faults; k++ {
-		counter("ratelimiter_upstream_errors_total"+metric.Labels("kind", k.String()), "requests that a target did not answer",
-			func(c *Loop) uint64 { return c.faults[k].Load() })
+		name, help := "ratelimiter_upstream_errors_total", "requests that a target did not answer"
+		if k.LackOfRoom() {
+			name, help = "ratelimiter_upstream_shed_total", "requests that were not sent to a target, because the proxy had no place for them"
+		}
+		counter(name+metric.Labels("kind", k.String()), help, func(c *Loop) uint64 { return c.faults[k].Load() })
 	}
 	counter("ratelimiter_upstream_retries_total", "requests sent once more on a fresh connection",
 		func(c *Loop) uint64 { return c.retries.Load() })

@@ -54,7 +54,7 @@ func TestChaos(t *testing.T) {
 	retries := c.count(s, "ratelimiter_upstream_retries_total")
 	faults := 0
 	for name, n := range s {
-		if strings.HasPrefix(name, "ratelimiter_upstream_errors_total") {
+		if strings.HasPrefix(name, "ratelimiter_upstream_errors_total") || strings.HasPrefix(name, "ratelimiter_upstream_shed_total") {
 			faults += int(n)
 		}
 	}

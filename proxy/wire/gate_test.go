@@ -46,7 +46,7 @@ func TestGateSheds(t *testing.T) {
 	spec := r.Targets.All()[0]
 	r.samplesAre("ratelimiter_gate_shed_total"+r.Targets.Labels(spec, "class", "default"), 1, "ratelimiter_gate_limit"+r.Targets.Labels(spec), 1,
 		"ratelimiter_gate_limit_min"+r.Targets.Labels(spec), 1, "ratelimiter_gate_cuts_total"+r.Targets.Labels(spec, "reason", "latency"), 0,
-		`ratelimiter_requests_total{decision="forwarded"}`, 2, `ratelimiter_upstream_errors_total{kind="gate"}`, 1)
+		`ratelimiter_requests_total{decision="forwarded"}`, 2, `ratelimiter_upstream_shed_total{kind="gate"}`, 1)
 	held.Close()
 	r.client.CloseIdleConnections()
 	checkBaseLine(r)

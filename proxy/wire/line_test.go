@@ -193,7 +193,7 @@ func TestPlacesStayForOthers(t *testing.T) {
 				leaves.Send(request("/late"))
 				leaves.Reset()
 			}
-			r.samplesAre(`ratelimiter_upstream_errors_total{kind="gate"}`, 0)
+			r.samplesAre(`ratelimiter_upstream_shed_total{kind="gate"}`, 0)
 			r.until("what takes long takes no ordinary place", func() bool {
 				s := r.samples()
 				return s["ratelimiter_upstream_streams"] == float64(test.each*len(holders))+s["ratelimiter_upstream_abandoned"]
@@ -211,5 +211,5 @@ func TestPlacesStayForOthers(t *testing.T) {
 func TestGateLeavesTheWaitForConnectionsAlone(t *testing.T) {
 	r, b, held := holding(t, func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 0, Min: 1} }, "TARGET_MAX_CONNECTIONS", "1")
 	b.frees(r, held)
-	r.samplesAre(`ratelimiter_upstream_errors_total{kind="gate"}`, 0)
+	r.samplesAre(`ratelimiter_upstream_shed_total{kind="gate"}`, 0)
 }

@@ -215,7 +215,7 @@ func TestMetricFamilies(t *testing.T) {
 		"ratelimiter_store_decisions_total": "counter", "ratelimiter_responses_total": "counter",
 		"ratelimiter_requests_by_method_total": "counter", "ratelimiter_rule_decisions_total": "counter",
 		"ratelimiter_upstream_in_flight": "gauge", "ratelimiter_upstream_connections": "gauge",
-		"ratelimiter_upstream_errors_total": "counter", "ratelimiter_upstream_response_duration_seconds": "histogram",
+		"ratelimiter_upstream_errors_total": "counter", "ratelimiter_upstream_shed_total": "counter", "ratelimiter_upstream_response_duration_seconds": "histogram",
 		"ratelimiter_client_connections": "gauge",
 	} {
 		if strings.Count(text, "# TYPE "+name+" "+kind+"\n") != 1 || strings.Count(text, "# HELP "+name+" ") != 1 {

@@ -103,7 +103,7 @@ func checkBaseLine(r *rig) {
 	r.until("nothing is in flight", func() bool { return r.samples()["ratelimiter_upstream_in_flight"] == 0 })
 	s := r.samples()
 	reported := s[`ratelimiter_requests_total{decision="forwarded"}`] + s[`ratelimiter_requests_total{decision="rejected"}`]
-	reported += s[`ratelimiter_upstream_errors_total{kind="gate"}`]
+	reported += s[`ratelimiter_upstream_shed_total{kind="gate"}`]
 	if decided := s["ratelimiter_store_decisions_total"]; decided != reported {
 		r.t.Errorf("%v decisions were made, %v reported", decided, reported)
 	}

@@ -71,16 +71,16 @@ func TestStreamsShareOfOneClient(t *testing.T) {
 				reads(more, "HTTP/1.1 100 ")
 				more.In.Discard(len("HTTP/1.1 100 Continue\r\n\r\n"))
 			}
-			status, kind := 503, "streams"
+			status, counted := 503, `ratelimiter_upstream_shed_total{kind="streams"}`
 			if strings.Contains(test.name, "answers") { // the target has executed the request
-				status, kind = 502, "unstreamed"
+				status, counted = 502, `ratelimiter_upstream_errors_total{kind="unstreamed"}`
 			}
 			if _, body := more.Status(status); !strings.Contains(body, "that may carry") {
 				t.Errorf("one more of the client is answered %q", body)
 			}
 			take("127.0.0.9", "X-Forwarded-For: 192.0.2.1\r\n")
 			take("127.0.0.9", "X-Forwarded-For: 192.0.2.2\r\n")
-			r.samplesAre(`ratelimiter_upstream_errors_total{kind="`+kind+`"}`, 1, "ratelimiter_upstream_streams", most)
+			r.samplesAre(counted, 1, "ratelimiter_upstream_streams", most)
 		})
 	}
 }
@@ -110,9 +110,9 @@ func TestShareStaysForShortExchanges(t *testing.T) {
 				reads(late, "HTTP/1.1 100 ")
 				late.In.Discard(len("HTTP/1.1 100 Continue\r\n\r\n"))
 			}
-			status, again, kind := 503, "1", "streams"
+			status, again, counted := 503, "1", `ratelimiter_upstream_shed_total{kind="streams"}`
 			if strings.Contains(test.name, "answers") {
-				status, again, kind = 502, "", "unstreamed" // the target has executed the request
+				status, again, counted = 502, "", `ratelimiter_upstream_errors_total{kind="unstreamed"}` // the target has executed the request
 			}
 			if res, body := late.Status(status); res.Header.Get("Retry-After") != again || !strings.Contains(body, "that may carry") {
 				t.Errorf("the fourth is answered %v %q", res.Header, body)
@@ -120,7 +120,7 @@ func TestShareStaysForShortExchanges(t *testing.T) {
 			for range 3 {
 				r.dial().Ask(get, 200)
 			}
-			r.samplesAre(`ratelimiter_upstream_errors_total{kind="`+kind+`"}`, 1, "ratelimiter_upstream_streams", 3)
+			r.samplesAre(counted, 1, "ratelimiter_upstream_streams", 3)
 			for _, conn := range held {
 				conn.Reset()
 			}

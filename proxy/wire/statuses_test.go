@@ -223,7 +223,7 @@ func TestNoPortsToDialFrom(t *testing.T) {
 			t.Errorf("answered %q", body)
 		}
 	}
-	r.samplesAre(`ratelimiter_upstream_errors_total{kind="no_resources"}`, 3)
+	r.samplesAre(`ratelimiter_upstream_shed_total{kind="no_resources"}`, 3)
 	if n := r.log.Count("No descriptor or port is left"); n != 1 {
 		t.Errorf("logged %d times, want once a minute:\n%s", n, r.log)
 	}

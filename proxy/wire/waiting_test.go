@@ -147,7 +147,7 @@ func TestWaitingTimesOut(t *testing.T) {
 	g.open <- true
 	first.Status(200)
 	second.Ask(get, 200)
-	r.samplesAre(`ratelimiter_upstream_errors_total{kind="busy"}`, 1, `ratelimiter_upstream_errors_total{kind="timeout"}`, 0)
+	r.samplesAre(`ratelimiter_upstream_shed_total{kind="busy"}`, 1, `ratelimiter_upstream_errors_total{kind="timeout"}`, 0)
 }
 
 // The line is bounded: further requests are refused with 503, and so is the next request on the
@@ -174,7 +174,7 @@ func TestWaitersMax(t *testing.T) {
 		conn.Status(200)
 	}
 	late.Ask(get, 200)
-	r.samplesAre(`ratelimiter_upstream_errors_total{kind="busy"}`, 2)
+	r.samplesAre(`ratelimiter_upstream_shed_total{kind="busy"}`, 2)
 }
 
 // A client that leaves while the target works is counted. The connection to the target is used
