@@ -84,17 +84,19 @@ func (r *ruler) linear(n int) {
 	}
 }
 
-// timeSteps are the usual steps of time, in seconds.
-var timeSteps = []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400}
+const day = 86400 // seconds
 
-// step returns the least round step that is at least raw.
+// timeSteps are the usual steps of time up to a day, in seconds.
+var timeSteps = []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, day}
+
+// step returns the least round step that is at least raw. Instants are shown to the second, so
+// their steps are not shorter.
 func (r *ruler) step(raw float64) float64 {
-	if timed := r.Unit == Elapsed || r.Unit == Clock; timed && raw >= 0.5 {
-		last := timeSteps[len(timeSteps)-1]
-		if i, _ := slices.BinarySearch(timeSteps, raw); i < len(timeSteps) {
+	if r.Unit == Clock || r.Unit == Elapsed && raw >= 0.5 {
+		if i, _ := slices.BinarySearch(timeSteps, raw*(1-1e-9)); i < len(timeSteps) {
 			return timeSteps[i]
 		}
-		return math.Ceil(raw/last) * last
+		return day * above(raw/day, 1, 2, 5)
 	}
 	return above(raw, 1, 2, 2.5, 5)
 }
@@ -226,9 +228,9 @@ func elapsed(v, step, high float64) string {
 func clock(v, step, length float64) string {
 	at := time.Unix(int64(math.Round(v)), 0).UTC()
 	switch {
-	case step >= 86400:
+	case step >= day:
 		return at.Format("2 Jan")
-	case length > 86400:
+	case length > day:
 		return at.Format("2 Jan 15:04")
 	case step < 60:
 		return at.Format("15:04:05")

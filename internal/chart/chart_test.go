@@ -169,7 +169,6 @@ func TestSelfContained(t *testing.T) {
 	}
 }
 
-// The same values give the same bytes, from however many goroutines.
 // Charts are readable with any font: the browser may have none of those that they name.
 func TestAnyFont(t *testing.T) {
 	svgs := map[string][]byte{}
@@ -189,6 +188,7 @@ func TestAnyFont(t *testing.T) {
 	}
 }
 
+// The same values give the same bytes, from however many goroutines.
 func TestSameBytes(t *testing.T) {
 	c := samples()["lines"]
 	want := testkit.Must(c.SVG())(t)
@@ -262,7 +262,7 @@ func TestTicks(t *testing.T) {
 		{"the clock", Axis{Unit: Clock}, 0, 7200, "00:00|00:30|01:00|01:30|02:00"},
 		{"its seconds", Axis{Unit: Clock}, 0, 60, "00:00:00|00:00:15|00:00:30|00:00:45|00:01:00"},
 		{"two days", Axis{Unit: Clock}, 0, 2 * 86400, "1 Jan 00:00|1 Jan 12:00|2 Jan 00:00|2 Jan 12:00|3 Jan 00:00"},
-		{"a fortnight", Axis{Unit: Clock}, 0, 12 * 86400, "1 Jan|4 Jan|7 Jan|10 Jan|13 Jan"},
+		{"a fortnight", Axis{Unit: Clock}, 0, 12 * 86400, "1 Jan|6 Jan|11 Jan"},
 		{"decades", Axis{Scale: Log, Unit: Seconds}, 1e-4, 10, "100 µs|1 ms|10 ms|100 ms|1 s|10 s"},
 		{"few decades", Axis{Scale: Log, Unit: Seconds}, 1e-3, 1, "1 ms|3 ms|10 ms|30 ms|100 ms|300 ms|1 s"},
 		{"one decade", Axis{Scale: Log, Unit: Seconds}, 0.0012, 0.011, "1 ms|2 ms|5 ms|10 ms|20 ms"},
@@ -302,6 +302,47 @@ func TestRulerLaws(t *testing.T) {
 						t.Errorf("unit %d, scale %d up to %g: %g lies at %g", unit, scale, high, v, at)
 					}
 				}
+			}
+		}
+	}
+}
+
+// The ticks of a linear axis are multiples of one round number: 1, 2, 2.5 or 5 times a power of ten,
+// and of times a usual number of seconds, minutes or hours, or such a number of days. No two have the
+// same label.
+func TestRoundTicks(t *testing.T) {
+	round := func(v float64) bool {
+		for _, f := range []float64{1, 2, 2.5, 5} {
+			if e := math.Log10(v / f); math.Abs(e-math.Round(e)) < 1e-9 {
+				return true
+			}
+		}
+		return false
+	}
+	usual := []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200}
+	for _, unit := range []Unit{Number, Seconds, Elapsed, Clock, Share} {
+		for e := -6.0; e <= 9; e += 0.137 {
+			high := math.Pow(10, e)
+			r := newRuler(Axis{Unit: unit}, 0, high, 6)
+			timed := unit == Elapsed || unit == Clock
+			var step float64
+			for i, tick := range r.ticks[1:] {
+				at := tick.Value
+				if i == 0 {
+					step = at
+				}
+				if math.Abs(at/step-float64(i+1)) > 1e-9 {
+					t.Errorf("unit %d up to %g: the ticks are not evenly spaced", unit, high)
+				}
+				if tick.Label == r.ticks[i].Label {
+					t.Errorf("unit %d up to %g: two ticks have the label %s", unit, high, tick.Label)
+				}
+			}
+			switch {
+			case step == 0 && unit == Clock && high < 1: // instants are shown to the second
+			case timed && step >= 86400 && round(step/86400), timed && slices.Contains(usual, step), (!timed || step < 1) && round(step):
+			default:
+				t.Errorf("unit %d up to %g: the ticks are %g apart, which is no round number", unit, high, step)
 			}
 		}
 	}
