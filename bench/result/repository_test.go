@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/bench/report"
+	"weir/internal/chart/charttest"
 	"weir/internal/testkit"
 )
 
@@ -120,6 +121,17 @@ func TestNoWrittenPages(t *testing.T) {
 	}
 	for name := range shown {
 		t.Errorf("a page shows %s, which is not in the repository", name)
+	}
+}
+
+// TestPicturesNeedNoFont: the pictures in the repository are readable with any font.
+func TestPicturesNeedNoFont(t *testing.T) {
+	svgs := make(map[string][]byte)
+	for _, name := range testkit.Must(filepath.Glob(filepath.Join(results, "*.svg")))(t) {
+		svgs[filepath.Base(name)] = testkit.Must(os.ReadFile(name))(t)
+	}
+	for _, fault := range charttest.Overlaps(t, `"DejaVu Sans Mono",monospace`, svgs) {
+		t.Error(fault)
 	}
 }
 
