@@ -47,6 +47,29 @@ func TestLostKeys(t *testing.T) {
 	}
 }
 
+// A row that epoch_9 makes is removed when it has not been used for a day: any role that may decide
+// can have any number of them made, and proxies that change their prefix leave one.
+func TestUnusedEpochs(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	b := probed(t, Config{URL: s.URL("weir", "weir")})
+	before := edited(t, b)
+	s.Do("weir", "SELECT count(weir.epoch_9(('name ' || n)::bytea)) FROM generate_series(1, 200) n")
+	for _, step := range []struct{ hours, left string }{{"11", "201"}, {"13", "1"}} {
+		for range 2 { // that of the proxy is used in between
+			s.Do("weir", "UPDATE weir.keys SET expires = expires - "+step.hours+" * 3600000000")
+			if after := edited(t, b); after != before {
+				t.Errorf("it was %q, is %q", before, after)
+			}
+		}
+		testkit.Must(b.sweep(background, "keys", 0))(t)
+		if left := s.Do("weir", "SELECT count(*) FROM weir.keys"); left != step.left {
+			t.Errorf("unused for twice %s hours: %s rows are left, want %s", step.hours, left, step.left)
+		}
+		s.Do("weir", "SELECT count(weir.epoch_9(name)) FROM weir.keys")
+	}
+}
+
 // A standby has the rows of logged tables, apart from those that were written last.
 func TestLostByStandby(t *testing.T) {
 	t.Parallel()

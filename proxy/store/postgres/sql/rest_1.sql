@@ -168,17 +168,23 @@ END $$;
 
 -- A text that changes when keys may have been lost: a random number in a row of their table, which
 -- is lost with them, and the timeline, which changes when a standby is promoted or a backup is
--- restored. The timeline is empty where the server does not tell it.
+-- restored. The timeline is empty where the server does not tell it. A row expires half a
+-- day to a day after its last use.
 CREATE OR REPLACE FUNCTION @schema@.epoch_9(which bytea) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
+  day constant int8 := 86400000000;
+  now int8 := @schema@.now_1(0);
   number int8;
+  until int8;
   timeline text;
 BEGIN
-  SELECT t.at INTO number FROM @schema@.keys t WHERE t.name = which;
+  SELECT t.at, t.expires INTO number, until FROM @schema@.keys t WHERE t.name = which;
   IF NOT FOUND THEN
-    INSERT INTO @schema@.keys VALUES (which, 0, (random() * 9007199254740991)::int8, 0, 0, 0, 0, 9223372036854775807) ON CONFLICT DO NOTHING;
+    INSERT INTO @schema@.keys VALUES (which, 0, (random() * 9007199254740991)::int8, 0, 0, 0, 0, now + day) ON CONFLICT DO NOTHING;
     SELECT t.at INTO number FROM @schema@.keys t WHERE t.name = which;
+  ELSIF until NOT BETWEEN now + day / 2 AND now + 2 * day THEN
+    UPDATE @schema@.keys t SET expires = now + day WHERE t.name = which AND t.expires = until;
   END IF;
   BEGIN
     timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
