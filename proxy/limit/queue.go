@@ -24,8 +24,8 @@ import "math/bits"
 //
 // A token bucket that became much smaller and slower could owe more than its capacity for
 // a long time. Therefore its State keeps, as b, the instant at which it would have been
-// full at the old rate if nothing more were taken. From then on the bucket owes at most
-// its capacity. This forgives no more than the faster rate would have given back, so
+// full at the old rate if nothing more were taken, or 0 if it is full. From then on the
+// bucket owes at most its capacity. This forgives no more than the faster rate would have given back, so
 // alternating limits give no permit twice.
 
 // settleQueue accounts for the time up to now.
@@ -66,6 +66,8 @@ func (l *Limit) carry(now int64, v *view) {
 	}
 	v.a = rescaled(ahead, quantum, l.quantum)
 	switch {
+	case v.a == 0: // nothing to forgive
+		v.b = 0
 	case v.b == 0:
 		v.b = now + wait
 	case now >= v.b:

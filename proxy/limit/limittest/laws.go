@@ -94,50 +94,11 @@ func (s Subject) model(t *testing.T) {
 // changes switches between limits of the same kind and of different kinds. What a key has
 // consumed under another kind does not count.
 func (s Subject) changes(t *testing.T) {
-	families := [][]*limit.Limit{
-		{
-			Must(limit.Config{Algorithm: limit.Fixed, Limit: 10, Window: 10}),
-			Must(limit.Config{Algorithm: limit.Fixed, Limit: 4, Window: 10}),
-			Must(limit.Config{Algorithm: limit.Fixed, Limit: 4, Window: 3}),
-		}, {
-			Must(limit.Config{Algorithm: limit.Sliding, Limit: 10, Window: 10}),
-			Must(limit.Config{Algorithm: limit.Sliding, Limit: 3, Window: 10}),
-			Must(limit.Config{Algorithm: limit.Sliding, Limit: 3, Window: 70}),
-		}, {
-			Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}),
-			Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 1}),
-			Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 0.7}),
-			Must(limit.Config{Algorithm: limit.Token, Capacity: 6, FillRate: 33.333333}),
-		}, {
-			Must(limit.Config{Algorithm: limit.Token, Capacity: 200, FillRate: 100}),
-			Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 0.7}),
-			Must(limit.Config{Algorithm: limit.Token, Capacity: 8, FillRate: 0.1}),
-		}, {
-			Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 10, Window: 10}),
-			Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 3, Window: 10}),
-			Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 10, Window: 11}),
-		}, {
-			Must(limit.Config{Algorithm: limit.GCRA, Limit: 10, Window: 10, Burst: 5}),
-			Must(limit.Config{Algorithm: limit.GCRA, Limit: 10, Window: 10, Burst: 2}),
-			Must(limit.Config{Algorithm: limit.GCRA, Limit: 7, Window: 10, Burst: 9}),
-			Must(limit.Config{Algorithm: limit.GCRA, Limit: 7, Window: 11, Burst: 9}),
-		}, {
-			Must(limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 1}),
-			Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3, FillRate: 1}),
-			Must(limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 0.7}),
-			Must(limit.Config{Algorithm: limit.Leaky, Capacity: 6, FillRate: 33.333333}),
-		}, {
-			Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}),
-			Soft(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}, 0.4, 8),
-			Soft(limit.Config{Algorithm: limit.Token, Capacity: 12, FillRate: 3}, 0.2, 2),
-		}, {
-			Must(limit.Config{Algorithm: limit.Fixed, Limit: 4, Window: 3}),
-			Soft(limit.Config{Algorithm: limit.Fixed, Limit: 4, Window: 3}, 0.5, 5),
-			Soft(limit.Config{Algorithm: limit.Fixed, Limit: 6, Window: 3}, 0.5, 1),
-		},
-		Limits(),
+	s.agrees(t, forgivenWhileHard())
+	if !s.Forward {
+		s.agrees(t, setBackWithoutDebt())
 	}
-	for i, limits := range families {
+	for i, limits := range families() {
 		for seed := range s.Seeds {
 			w := newWalk(uint64(seed), s.Forward, limits...)
 			var h []Step

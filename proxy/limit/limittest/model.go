@@ -81,6 +81,7 @@ func (m *model) one(now int64, c terms, ask limit.Ask) limit.Decision {
 	m.adopt(t, c)
 	if m.clear != 0 && t >= m.clear {
 		m.ahead, m.at, m.clear = m.lead(t, c.Config), t, 0
+		m.forgive(t, c)
 	}
 	d := limit.Decision{Allowed: m.admits(t, c, ask), Limit: max(permits(c.Config), burst(c.Config))}
 	if d.Allowed && ask.Cost > 0 {

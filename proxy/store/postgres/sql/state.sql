@@ -62,7 +62,9 @@ BEGIN
     common := gcd(s.x, parts);
     s.a := least(exact, whole * s.x + @schema@.micros_1((s.a - whole * parts) * (s.x / common), parts / common));
   END IF;
-  IF s.b = 0 THEN
+  IF s.a = 0 THEN -- nothing to forgive
+    s.b := 0;
+  ELSIF s.b = 0 THEN
     s.b := s.at + wait;
   ELSIF s.at >= s.b THEN
     s.a := least(s.a, most);

@@ -90,6 +90,7 @@ local function carried(a, b, tag, algorithm, at, last, parts, gain, full)
   else
     a = math.min(EXACT, whole * parts + micros(rest * (parts / common), old_parts / common))
   end
+  if a == 0 then return 0, 0 end -- nothing to forgive
   if b == 0 then return a, at + wait end
   if at >= b then return math.min(a, full), 0 end
   return a, math.min(b, at + wait)
