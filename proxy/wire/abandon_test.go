@@ -212,11 +212,16 @@ func TestAbandonedAnswersAreBounded(t *testing.T) {
 
 // A request of which the target has only a part is not awaited: it cannot be executed.
 func TestIncompleteRequestIsNotAwaited(t *testing.T) {
-	target := newTarget(t, func(c *targetConn) { _, _ = io.Copy(io.Discard, c) })
+	begun := make(chan bool, 1)
+	target := newTarget(t, func(c *targetConn) {
+		_, _ = c.Read(make([]byte, 1))
+		begun <- true
+		_, _ = io.Copy(io.Discard, c)
+	})
 	r := start(t, target.url(), "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")
 	c := r.dial()
 	c.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", 50_000))
-	r.waiting(1)
+	await(t, begun)
 	c.Reset()
 	checkBaseLine(r)
 	r.samplesAre("ratelimiter_upstream_abandoned_total", 0)
