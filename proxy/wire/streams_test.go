@@ -24,13 +24,8 @@ import (
 // raceDetector is set when the tests run with it: everything is slower then.
 var raceDetector bool
 
-// streamBytes is how large a body is that must not fit into memory.
-func streamBytes() int64 {
-	if raceDetector {
-		return 256 << 20
-	}
-	return 2 << 30
-}
+// streamBytes is how large a body is that must not fit into memory: many times heapMost.
+const streamBytes = 256 << 20
 
 // manyPaced is how many exchanges of a kind there are whose clients set the pace.
 func manyPaced() int {
@@ -164,7 +159,7 @@ func newService(t *testing.T, h http.HandlerFunc) string {
 // Bodies that are larger than memory arrive whole, in both directions and with
 // either framing, in memory that does not grow with them.
 func TestLargeBodies(t *testing.T) {
-	n := streamBytes()
+	const n = streamBytes
 	sums := make(chan string, 1)
 	r := start(t, newService(t, func(w http.ResponseWriter, req *http.Request) {
 		if req.Method == http.MethodPut {
@@ -176,7 +171,7 @@ func TestLargeBodies(t *testing.T) {
 			return
 		}
 		if req.URL.Path == "/length" {
-			w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
+			w.Header().Set("Content-Length", strconv.Itoa(n))
 		}
 		body := newStream(n)
 		if err := body.give(w); err != nil {
