@@ -8,7 +8,7 @@ import (
 
 // What is wrong with the answers of a target is logged, once a minute for each target.
 func TestGarbledAnswersAreLogged(t *testing.T) {
-	t.Parallel() // housekeeping looks once a second
+	t.Parallel()
 	replies := func(text string) *fakeTarget {
 		return newTarget(t, func(c *targetConn) {
 			c.next()
@@ -17,27 +17,30 @@ func TestGarbledAnswersAreLogged(t *testing.T) {
 	}
 	for text, reason := range map[string]string{"220 mail ready\r\n": "", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab": "Content-Length",
 		"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n": "not asked for"} {
-		target := replies(text)
-		r := start(t, target.url(), "EVENT_LOOPS", "2")
-		const logged = "The answer of a target is not valid HTTP"
-		r.dial().Ask(get, http.StatusBadGateway)
-		r.until("it is logged", func() bool { return len(r.log.Lines(logged)) > 0 })
-		for range 8 { // on both loops
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel() // housekeeping looks once a second
+			target := replies(text)
+			r := start(t, target.url(), "EVENT_LOOPS", "2")
+			const logged = "The answer of a target is not valid HTTP"
 			r.dial().Ask(get, http.StatusBadGateway)
-		}
-		r.until("housekeeping has seen them", func() bool {
-			for _, s := range r.sides {
-				for _, seen := range *s.seen.Load() {
-					if seen.garbled.Load() != nil {
-						return false
+			r.until("it is logged", func() bool { return len(r.log.Lines(logged)) > 0 })
+			for range 8 { // on both loops
+				r.dial().Ask(get, http.StatusBadGateway)
+			}
+			r.until("housekeeping has seen them", func() bool {
+				for _, s := range r.sides {
+					for _, seen := range *s.seen.Load() {
+						if seen.garbled.Load() != nil {
+							return false
+						}
 					}
 				}
+				return true
+			})
+			if lines := r.log.Lines(logged); len(lines) != 1 || !strings.Contains(lines[0], "target="+target.url()) || !strings.Contains(lines[0], reason) {
+				t.Errorf("of %q is logged %q", text, lines)
 			}
-			return true
 		})
-		if lines := r.log.Lines(logged); len(lines) != 1 || !strings.Contains(lines[0], "target="+target.url()) || !strings.Contains(lines[0], reason) {
-			t.Errorf("of %q is logged %q", text, lines)
-		}
 	}
 }
 
