@@ -169,6 +169,7 @@ func TestLongAbandonedRequests(t *testing.T) {
 // What a target sends is read only as far as a client's answer would be collected, and for as long
 // as a client would wait.
 func TestAbandonedAnswersAreBounded(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		answer string
 		late   int
@@ -180,6 +181,7 @@ func TestAbandonedAnswersAreBounded(t *testing.T) {
 		"a part":           {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\naaa", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // some wait for the timeout
 			asked, open := make(chan bool), make(chan bool)
 			target := newTarget(t, each(func(c *targetConn, s *seen) {
 				if s.target() != "/left" {

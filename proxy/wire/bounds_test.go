@@ -35,6 +35,7 @@ func TestConnectionsMax(t *testing.T) {
 // A body may have any size, however much of it is collected, unless BODY_MAX_BYTES bounds it.
 // Then one byte more is refused, at once if its length is announced.
 func TestRequestBodyBound(t *testing.T) {
+	t.Parallel()
 	post := func(n int) string {
 		return fmt.Sprintf("POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", n, strings.Repeat("a", n))
 	}
@@ -235,6 +236,7 @@ func TestAnswerHeadBounds(t *testing.T) {
 
 // Slow clients get an answer that says so; idle connections are just closed.
 func TestClientTimeouts(t *testing.T) {
+	t.Parallel()
 	const soon = "50ms"
 	for _, test := range []struct {
 		name, sent string

@@ -81,6 +81,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 // One client cannot take all connections: what it leaves is for others, whatever else it tries. A
 // trusted proxy, which carries many clients, may take all.
 func TestConnectionsShareOfOneClient(t *testing.T) {
+	t.Parallel() // housekeeping looks once a second
 	const most, left = 40, 5
 	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS", strconv.Itoa(most), "TRUSTED_PROXIES", "127.0.0.9/32")
 	take := func(ip string, tries int) (in []*testkit.Conn) {

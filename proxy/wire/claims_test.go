@@ -13,6 +13,7 @@ import (
 // Claims about the origin of requests that are dropped are counted, and when a
 // private address makes them the log says what is likely missing.
 func TestDisbelief(t *testing.T) {
+	t.Parallel() // housekeeping looks once a second
 	r := start(t, newTarget(t, echoes).url())
 	conn := r.dial()
 	for range 3 {
@@ -31,6 +32,7 @@ func TestDisbelief(t *testing.T) {
 // A trusted proxy that contradicts itself is told in the log, not by refusing its requests: clients
 // count by X-Forwarded-For.
 func TestDifferingOrigins(t *testing.T) {
+	t.Parallel() // housekeeping looks once a second
 	r := startRules(t, `rules: [{id: ip, key: [ip], limit: {algorithm: fixed, limit: 2, window: C}}]`, "TRUSTED_PROXIES", "127.0.0.0/8")
 	play(r.dial(), `
 		GET / X-Forwarded-For=192.0.2.1 Forwarded=for=192.0.2.1 -> 200 ip 1

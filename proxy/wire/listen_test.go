@@ -59,6 +59,7 @@ func TestBothAddressFamilies(t *testing.T) {
 // A plain HTTP request on a TLS port gets an answer that says so, even if it is larger than what
 // is read. Other bytes close the connection without an answer.
 func TestPlainRequestOnTLSPort(t *testing.T) {
+	t.Parallel() // a lingering close takes a second
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
 	r := startWith(t, func(c *Config) { c.Secure = certified.TLS }, newTarget(t, echoes).url())

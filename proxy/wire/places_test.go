@@ -151,8 +151,10 @@ func TestLineIsServedWhenAStreamBegins(t *testing.T) {
 // An exchange for which a connection is being made has a place; when its client leaves,
 // or the connect fails, the next one has it.
 func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
+	t.Parallel()
 	for name, leaves := range map[string]bool{"its client leaves": true, "it fails": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // the kernel connects again after a second
 			addr, end := looptest.FullListener(t)
 			r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
 			first := r.lineUp(0, request("/first"))
@@ -198,6 +200,7 @@ func (r *rig) inLine(n int) {
 
 // When the time of an ejection has passed, the target serves requests that wait for another one.
 func TestLineIsServedByATargetThatIsTriedAgain(t *testing.T) {
+	t.Parallel() // an ejection takes a second
 	a, b := newMember(t, "a"), newMember(t, "b")
 	r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_IDLE_TIMEOUT", "1h")
 	for n := range 2 {

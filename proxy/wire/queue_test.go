@@ -136,6 +136,7 @@ func TestQueueOfThePatient(t *testing.T) {
 
 // During a drain, waiting requests still get their slots.
 func TestDrainOfQueue(t *testing.T) {
+	t.Parallel() // a lingering close takes a second
 	r, _ := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 4}")
 	var conns []*testkit.Conn
 	for i := range 4 {
@@ -156,6 +157,7 @@ func TestDrainOfQueue(t *testing.T) {
 
 // Requests that wait longer than DRAIN_TIMEOUT are cut.
 func TestDrainTimeoutOfQueue(t *testing.T) {
+	t.Parallel() // a lingering close takes a second
 	r, _ := startQueue(t, rarely, "DRAIN_TIMEOUT", "50ms", "DRAIN_GRACE", "10ms")
 	first := r.dial()
 	first.Ask(rawRequest("GET /q Connection=close"), 200)

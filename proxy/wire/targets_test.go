@@ -232,6 +232,7 @@ func TestTargetsByNumber(t *testing.T) {
 // Why a target cannot be reached is logged once, and readiness and /config/targets
 // say the same.
 func TestTargetDownIsLogged(t *testing.T) {
+	t.Parallel()
 	free := testkit.FreeAddr(t)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)

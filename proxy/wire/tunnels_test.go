@@ -360,6 +360,7 @@ func TestTunnelTimeout(t *testing.T) {
 // A client that floods a target which stops reading, ends, and is gone when
 // the target is cut, leaves nothing behind.
 func TestTunnelOfAClientThatIsGone(t *testing.T) {
+	t.Parallel() // waits for the timeout
 	fixed := make(chan bool)
 	r, conn := tunnel(t, func(c *net.TCPConn) {
 		_ = c.SetReadBuffer(16 << 10) // it grows no more, so that who pauses once stays paused
