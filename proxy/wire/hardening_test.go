@@ -50,8 +50,8 @@ var attacks = []struct {
 	{"a chunk of the largest size, and a trickle", []string{"BODY_TIMEOUT", "100ms"}, sends("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7fffffffffffffff\r\na"), []int{400, 408, 413}},
 	{"a head that never ends", []string{"HEAD_TIMEOUT", "200ms"}, trickles("GET / HTTP/1.1\r\nHost: x\r\nA: ", "b"), []int{408}},
 	{"a request line that never ends", []string{"HEAD_TIMEOUT", "200ms"}, trickles("", "G"), []int{408}},
-	{"nothing", []string{"IDLE_TIMEOUT", "2s"}, sends(""), []int{0}},
-	{"empty lines now and then", []string{"IDLE_TIMEOUT", "2s", "HEAD_TIMEOUT", "100ms"}, trickles("", "\r\n"), []int{0, 400, 408}},
+	{"nothing", []string{"IDLE_TIMEOUT", "1s"}, sends(""), []int{0}},
+	{"empty lines now and then", []string{"IDLE_TIMEOUT", "1s", "HEAD_TIMEOUT", "100ms"}, trickles("", "\r\n"), []int{0, 400, 408}},
 }
 
 // sends sends the text.
@@ -130,9 +130,9 @@ var sabotages = []struct {
 	play     func(c *targetConn)
 	statuses []int
 }{
-	{"says nothing", []string{"TARGET_TIMEOUT", "2s"}, func(c *targetConn) { c.silence() }, []int{504}},
-	{"a head that never ends, slowly", []string{"TARGET_TIMEOUT", "2s"}, func(c *targetConn) { trickles("HTTP/1.1 200 OK\r\nA: ", "b")(c) }, []int{504}},
-	{"a body that stops", []string{"TARGET_TIMEOUT", "2s"}, func(c *targetConn) {
+	{"says nothing", []string{"TARGET_TIMEOUT", "1s"}, func(c *targetConn) { c.silence() }, []int{504}},
+	{"a head that never ends, slowly", []string{"TARGET_TIMEOUT", "1s"}, func(c *targetConn) { trickles("HTTP/1.1 200 OK\r\nA: ", "b")(c) }, []int{504}},
+	{"a body that stops", []string{"TARGET_TIMEOUT", "1s"}, func(c *targetConn) {
 		c.say("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\nb")
 		c.silence()
 	}, []int{504}},
