@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"flag"
 	"net"
 	"net/http"
 	"strconv"
@@ -19,6 +20,15 @@ import (
 	"weir/proxy/roster"
 	"weir/proxy/store/simredis"
 )
+
+// TestMain lets more tests run at the same time than there are cores: those that are parallel
+// wait for the clock most of the time. The flag -parallel overrides it.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
 
 // century is a window in which all tests fall, whenever they run: the one that
 // began in 1970.

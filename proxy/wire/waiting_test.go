@@ -137,7 +137,7 @@ func TestTargetConnectionsMax(t *testing.T) {
 
 // A request that has waited for a connection longer than TARGET_WAIT_TIMEOUT is answered 503.
 func TestWaitingTimesOut(t *testing.T) {
-	t.Parallel() // waits for the timeout
+	t.Parallel()                                                                                 // waits for the timeout
 	r, g, first := holding(t, asSet, "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s") // which a connect may take
 	second := r.dial()
 	second.Send(request("/held"))
