@@ -57,6 +57,7 @@ func (r *recorder) script(c *targetConn) {
 // that is patient, so that a slow machine fails nothing. Canaries meet it, too: the
 // time between their connect and their request is bounded by IDLE_TIMEOUT.
 func TestRequestCorpus(t *testing.T) {
+	t.Parallel() // waits for the timeouts
 	rec := &recorder{seen: make(map[string][]*seen)}
 	target := newTarget(t, rec.script)
 	const soon = "100ms"
