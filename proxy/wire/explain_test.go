@@ -130,6 +130,7 @@ func TestPutRulesOfFile(t *testing.T) {
 
 // Both files are followed: what is broken changes nothing and says where it is.
 func TestFilesAreFollowed(t *testing.T) {
+	t.Parallel() // files are looked at twice a second
 	const rules = "rules:\n- {id: k, key: [\"header:X-K\"], clients: true, limit: {algorithm: fixed, limit: %d, window: C}}\n"
 	dir := t.TempDir()
 	file, clients := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "clients.json")
@@ -183,6 +184,7 @@ func TestFilesAreFollowed(t *testing.T) {
 
 // A Kubernetes ConfigMap changes by a symbolic link beside the file.
 func TestConfigMapIsFollowed(t *testing.T) {
+	t.Parallel() // files are looked at twice a second
 	dir := t.TempDir()
 	version := func(name string, limit int) {
 		t.Helper()
