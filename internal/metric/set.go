@@ -147,7 +147,7 @@ func (s *Set) family(name, help, kind string) *family {
 	if i := slices.IndexFunc(s.families, func(f *family) bool { return f.name == name }); i >= 0 {
 		return s.families[i]
 	}
-	f := &family{name: name, help: help, kind: kind}
+	f := &family{name: name, help: strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(help), kind: kind}
 	s.families = append(s.families, f)
 	return f
 }

@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 )
 
 // A family is the samples of one name that differ in their labels.
 type family struct {
 	name    string
-	help    string
+	help    string // escaped
 	kind    string // the word of its TYPE line
 	samples []sample
 }
@@ -51,8 +50,7 @@ func (s *Set) writeFamilies(w io.Writer) {
 func (f *family) appendTo(b *lines) {
 	b.name = f.name
 	start := len(b.text)
-	help := strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(f.help)
-	b.text = fmt.Appendf(b.text, "# HELP %s %s\n# TYPE %s %s\n", f.name, help, f.name, f.kind)
+	b.text = fmt.Appendf(b.text, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
 	empty := len(b.text)
 	for _, s := range f.samples {
 		s.write(b, s.labels)
