@@ -302,3 +302,30 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		p.Release(c)
 	}
 }
+
+// A place that is only reserved is one of those for streams, but its exchange is a short one until
+// Stream, and again after Reserve.
+func TestReservedPlaces(t *testing.T) {
+	p := NewPool[int, int](4, 1, 1)
+	var w, other, next Waiter[int]
+	for i, step := range []struct {
+		do      func(w *Waiter[int]) bool
+		streams int
+	}{{p.Reserve, 0}, {p.Reserve, 0}, {p.Stream, 1}, {p.Stream, 1}, {p.Reserve, 0}} {
+		if !step.do(&w) || p.Streams() != step.streams || w.Streams() != (step.streams > 0) {
+			t.Errorf("step %d: %d streams, the waiter says %t", i, p.Streams(), w.Streams())
+		}
+		if p.Reserve(&other) || p.Stream(&other) {
+			t.Errorf("step %d: another one has the same place", i)
+		}
+	}
+	w.Hand(&next)
+	p.End(&w)
+	if p.Stream(&other) {
+		t.Error("the place that was handed over is free")
+	}
+	p.End(&next)
+	if !p.Stream(&other) || p.Streams() != 1 {
+		t.Errorf("the place is not free in the end, %d streams", p.Streams())
+	}
+}

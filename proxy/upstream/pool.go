@@ -33,6 +33,7 @@ type Pool[C comparable, W any] struct {
 	idle    []C
 	busy    int
 	streams share.Held // places taken by connections used for long
+	later   int        // of these, those that are only reserved
 	leaving []C        // to be closed, not lost yet
 	retired bool
 	dialing int
@@ -131,11 +132,30 @@ func (p *Pool[C, W]) held() int { return p.busy + p.line.count + p.fresh.count }
 // and streams, so that others remain for short exchanges. It returns false if all places
 // are taken, or those of w's client. w keeps the place until End.
 func (p *Pool[C, W]) Stream(w *Waiter[W]) bool {
+	p.reserve(w, false)
+	return w.streams
+}
+
+// Reserve takes such a place, like Stream, for an exchange that may become a stream. Until Stream it
+// is a short one, also if it was a stream before.
+func (p *Pool[C, W]) Reserve(w *Waiter[W]) bool {
+	p.reserve(w, true)
+	return w.streams
+}
+
+// reserve takes a place for streams for w, unless it has one; later says that it is only reserved.
+func (p *Pool[C, W]) reserve(w *Waiter[W], later bool) {
 	if !w.streams && p.streams.AdmitsUntilShort(w.client, 1, int64(p.streamsMax)) {
 		w.streams, w.streamsFor = true, w.client
 		p.streams.Add(w.client, 1)
 	}
-	return w.streams
+	if later = later && w.streams; w.later != later {
+		if w.later = later; later {
+			p.later++
+		} else {
+			p.later--
+		}
+	}
 }
 
 // End records that w holds no connection and waits for none, and gives back its place for streams,
@@ -146,6 +166,7 @@ func (p *Pool[C, W]) End(w *Waiter[W]) {
 		p.holds[w.holdsIn]--
 	}
 	if w.streams {
+		p.reserve(w, false)
 		w.streams = false
 		p.streams.Add(w.streamsFor, -1)
 	}
@@ -290,8 +311,8 @@ func (p *Pool[C, W]) Idle() int       { return len(p.idle) }
 func (p *Pool[C, W]) Busy() int       { return p.busy }
 func (p *Pool[C, W]) Connecting() int { return p.dialing }
 
-// Streams returns how many places for streams are taken.
-func (p *Pool[C, W]) Streams() int { return int(p.streams.Total()) }
+// Streams returns how many places for streams are taken, without those that are only reserved.
+func (p *Pool[C, W]) Streams() int { return int(p.streams.Total()) - p.later }
 
 // InFlight returns how many requests are at the target or wait for a connection.
 func (p *Pool[C, W]) InFlight() int { return p.busy + p.Waiting() }

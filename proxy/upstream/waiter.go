@@ -17,6 +17,7 @@ type Waiter[W any] struct {
 	holds      bool         // counts in Pool.holds,
 	holdsIn    uint16       // in this slot
 	streams    bool         // has a place for streams,
+	later      bool         // which is only reserved,
 	streamsFor share.Client // which counts for this client
 
 	who, placedFor who // whom the request is for, and its place
@@ -71,8 +72,8 @@ func (w *Waiter[W]) Rank() int { return int(w.rank) }
 // Waiting reports whether the waiter is in a line.
 func (w *Waiter[W]) Waiting() bool { return w.line != nil }
 
-// Streams reports whether the waiter has a place for streams.
-func (w *Waiter[W]) Streams() bool { return w.streams }
+// Streams reports whether the waiter has a place for streams that is not only reserved.
+func (w *Waiter[W]) Streams() bool { return w.streams && !w.later }
 
 // Hand moves the place of w in a Pool to another waiter, which has none. If it has one that a Line
 // counts too, use [Line.Hand].
@@ -83,5 +84,5 @@ func (w *Waiter[W]) Hand(to *Waiter[W]) {
 	value := to.Value
 	*to = *w
 	to.Value = value
-	w.holds, w.streams, w.placed, w.long, w.older, w.newer = false, false, false, false, nil, nil
+	w.holds, w.streams, w.later, w.placed, w.long, w.older, w.newer = false, false, false, false, false, nil, nil
 }
