@@ -56,7 +56,7 @@ func (s *Source) Register(set *metric.Set) {
 		func(c *Loop) uint64 { return c.Aged.Load() })
 	counter("ratelimiter_upstream_abandoned_total", "requests whose client disconnected while the target worked on them",
 		func(c *Loop) uint64 { return c.Abandoned.Load() })
-	counter("ratelimiter_upstream_abandoned_beyond_share_total", "of these, those beyond the share of their client, whose connection is closed early",
+	counter("ratelimiter_upstream_abandoned_beyond_share_total", "of these, those beyond the share of their client, whose connections are closed without a gate",
 		func(c *Loop) uint64 { return c.AbandonedBeyond.Load() })
 	counter("ratelimiter_upstream_abandoned_timeouts_total", "of these, those that were not answered within TARGET_TIMEOUT",
 		func(c *Loop) uint64 { return c.AbandonedLate.Load() })

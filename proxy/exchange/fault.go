@@ -33,7 +33,7 @@ var faults = [Faults]struct {
 	FaultRefused:     {"connect_refused", 502, "the target refuses connections"},
 	FaultConnect:     {"connect_failed", 502, "the target cannot be reached"},
 	FaultConnectTime: {"connect_timeout", 504, "the target did not accept a connection in time"},
-	FaultBusy:        {"busy", 503, "all connections to the target are taken"},
+	FaultBusy:        {"busy", 503, "all connections to the target that this client may use are taken"},
 	FaultResources:   {"no_resources", 503, "the proxy has no descriptors or ports left to connect to the target"},
 	FaultGate:        {"gate", 503, "the target is overloaded"},
 	FaultStreams:     {"streams", 503, "all connections to the target that may carry tunnels and streams are taken"},

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -13,26 +14,19 @@ import (
 
 // A target goes on working on a request whose client has disconnected. If such a request gave up its
 // place, clients that send requests and disconnect could give the target any amount of work, while
-// its gate counts none. So its connection stays busy until the answer has come, and its place taken
-// as well, unless the request is a long one.
+// its gate counts none. So its connection stays busy, and its place taken, until the answer has come.
+// If that takes long, it is treated like any other request that takes long, see lengthen.
 
-const (
-	// abandonedPart bounds how many connections clients leave behind: 1/abandonedPart of a loop's
-	// connections to a target.
-	abandonedPart = 2
-	// abandonedLong is after how many median answer times an abandoned request is a long one. It
-	// then has a place for streams, so that others are not shed for it.
-	abandonedLong = 10
-)
+// abandonedPart bounds how many connections clients leave behind: 1/abandonedPart of a loop's
+// connections to a target.
+const abandonedPart = 2
 
 // An abandoned is an exchange whose client has disconnected. It keeps neither the client nor its
 // session in memory.
 type abandoned struct {
 	abandon.Exchange
-	wait   upstream.Waiter[*client] // has the place at the target
+	wait   upstream.Waiter[occupant] // has the place at the target
 	client share.Client
-	shared bool        // the connection counts in the share of the client
-	longAt time.Time   // when the request is a long one
 	learns bool        // the gate learns from the answer
 	answer gate.Answer // see client, like route
 	route  uint16
@@ -42,39 +36,50 @@ type abandoned struct {
 //
 // Owned by its loop; all may be read by others.
 type abandonedBy struct {
-	share share.Held // connections by client, within the bound
+	share share.Held // connections by client
 	all   atomic.Int64
 }
 
 // abandon makes u read the answer to a request of c that nobody waits for. left is what is left of
 // the exchange.
 //
-// One client leaves behind at most a half of the connections that all may. Beyond that a connection
-// is closed when the request is a long one; without a gate, which knows when that is, at once.
+// One client leaves behind at most a half of the connections that all may. Beyond that its new
+// requests are refused: the target goes on working when the connection is closed, but its gate would
+// not know. Where no gate limits requests, the connection is closed.
 func (u *upstreamConn) abandon(now time.Time, c *client, left *abandon.Exchange) {
 	t := u.target
 	a := &abandoned{Exchange: *left, client: share.Of(left.Client), answer: c.answer, route: c.route}
 	a.learns = left.Status == 0 && !c.paced
 	t.side.line.Hand(&c.wait, &a.wait)
+	a.wait.Value.abandoned = u
 	u.abandoned, u.timed = a, false
+	within := t.admitsAbandoned(a.client)
 	t.left.all.Add(1)
+	t.left.share.Add(a.client, 1)
 	t.side.counts.Abandoned.Inc()
-	a.longAt = a.By
-	if t.gated() {
-		if by := a.Sent.Add(abandonedLong * t.gate.Look().Median); by.After(a.Sent) && by.Before(a.By) {
-			a.longAt = by
-		}
-	}
-	if a.shared = t.left.share.Admits(a.client, 1, int64(max(1, t.side.connsPerTarget/abandonedPart))); a.shared {
-		t.left.share.Add(a.client, 1)
-	} else {
+	u.conn.SetDeadline(a.By)
+	if !within {
 		t.side.counts.AbandonedBeyond.Inc()
-		if !t.gated() {
+		if t.side.front.cfg.Gate.Mode != gate.On {
 			u.conn.Close()
-			return
 		}
 	}
-	u.abandonedLate(now)
+	t.note(now)
+}
+
+// admitsAbandoned reports whether one more connection that a client leaves behind is within its share.
+func (t *target) admitsAbandoned(by share.Client) bool {
+	return t.left.share.Admits(by, 1, int64(max(1, t.side.connsPerTarget/abandonedPart)))
+}
+
+// refuses reports whether a client has left so many connections behind that it may send no further
+// requests.
+func (t *target) refuses(by netip.Addr) bool {
+	if t.left.share.Total() == 0 || t.side.front.cfg.Gate.Mode != gate.On {
+		return false
+	}
+	client := share.Of(by)
+	return t.left.share.By(client) > 0 && !t.admitsAbandoned(client)
 }
 
 // drop reads bytes of an answer that nobody waits for.
@@ -98,7 +103,9 @@ func (u *upstreamConn) drop(now time.Time, b []byte) int {
 // depend on whether the client has waited for it.
 func (u *upstreamConn) learn(now time.Time, why exchange.Fault) {
 	if a := u.abandoned; a.learns {
-		a.learns = false
+		if a.learns = false; a.wait.Value.long(now, &a.wait, now.Sub(a.Sent)) {
+			return
+		}
 		o := exchange.Outcome{Method: a.Method, Status: a.Status, Complete: a.Sent, Fault: why}
 		if why == exchange.FaultNone {
 			o.Answered = now
@@ -107,26 +114,17 @@ func (u *upstreamConn) learn(now time.Time, why exchange.Fault) {
 	}
 }
 
-// abandonedLate sets the next deadline of an abandoned exchange, and acts on one that has passed. As
-// for a client that waits, the connection is closed when no answer has come in time: that is the
-// only way to tell the target to stop.
+// abandonedLate ends an abandoned exchange to which no answer has come in time. As for a client that
+// waits, the connection is closed: that is the only way to tell the target to stop.
 func (u *upstreamConn) abandonedLate(now time.Time) {
-	a, t := u.abandoned, u.target
-	switch {
-	case now.Before(a.longAt):
-		u.conn.SetDeadline(a.longAt)
-	case !now.Before(a.By):
-		t.side.counts.AbandonedLate.Inc()
-		u.learn(now, exchange.FaultTimeout)
-		u.conn.Close()
-	case a.shared && t.pool.Stream(&a.wait):
-		t.side.line.Lengthen(&a.wait)
-		t.freed()
-		u.conn.SetDeadline(a.By)
-	default:
-		u.conn.Close()
+	if by := u.abandoned.By; now.Before(by) {
+		u.conn.SetDeadline(by)
+		return
 	}
-	t.note(now)
+	u.target.side.counts.AbandonedLate.Inc()
+	u.learn(now, exchange.FaultTimeout)
+	u.conn.Close()
+	u.target.note(now)
 }
 
 // forget gives back the place of the abandoned exchange on u, if there is one.
@@ -139,7 +137,5 @@ func (u *upstreamConn) forget(now time.Time) {
 	u.abandoned = nil
 	t.over(now, &a.wait)
 	t.left.all.Add(-1)
-	if a.shared {
-		t.left.share.Add(a.client, -1)
-	}
+	t.left.share.Add(a.client, -1)
 }

@@ -13,6 +13,7 @@ import (
 	"weir/internal/loop"
 	"weir/internal/testkit"
 	"weir/proxy/gate"
+	"weir/proxy/gates"
 )
 
 // A works is a target that goes on working on a request whose connection closes, as most
@@ -134,36 +135,130 @@ func TestLeavingClientsShareConnections(t *testing.T) {
 	r.abandoned(0)
 }
 
-// With a gate the connection of a request beyond the share is closed when the request has been at the
-// target for long, and the others then count as streams.
+// When a client has left as many connections behind as its share is, its further requests are refused
+// until the target has answered some. Others are served. It makes no difference that the gate knows
+// nothing of the target yet, nor that an exchange may hold its connection for long.
+func TestLeavingClientsAreRefused(t *testing.T) {
+	for name, left := range map[string]string{
+		"requests": request("/held"), "upgrades": strings.Replace(request("/held"), "\r\n\r\n", "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBarrier()
+			r := startWith(t, gated(8), newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "8")
+			for n := range 2 { // of four, a half
+				c := r.dialFrom("127.0.0.2")
+				c.Send(left)
+				b.next(t)
+				c.Reset()
+				r.abandoned(n + 1)
+			}
+			refused := r.dialFrom("127.0.0.2")
+			refused.Send(get)
+			if res, body := refused.Status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "that this client may use") {
+				t.Errorf("answered %v %q", res.Header, body)
+			}
+			r.samplesAre(`ratelimiter_upstream_shed_total{kind="busy"}`, 1)
+			r.dial().Ask(get, 200)
+			b.open <- true
+			r.abandoned(1)
+			refused.Ask(get, 200)
+		})
+	}
+}
+
+// Requests that are left behind together may exceed the share of their client. They keep their places.
+func TestAbandonedBeyondShareKeepTheirPlaces(t *testing.T) {
+	const all = 4
+	w := newWorks()
+	r := startWith(t, gated(8), newTarget(t, w.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "8")
+	var conns []*testkit.Conn
+	for range all {
+		c := r.dial()
+		c.Send(request("/held"))
+		<-w.read
+		conns = append(conns, c)
+	}
+	for _, c := range conns {
+		c.Reset()
+	}
+	r.abandoned(all)
+	r.samplesAre("ratelimiter_upstream_abandoned_beyond_share_total", all-2, "ratelimiter_upstream_in_flight", all)
+	w.finish(all)
+	r.abandoned(0)
+	checkBaseLine(r)
+}
+
+// However long a target works on requests whose clients have left, it never has more to do than there
+// are places.
+func TestLongAbandonedRequestsKeepTheirPlaces(t *testing.T) {
+	const places, attacks = 4, 20
+	b := newBarrier()
+	r := startWith(t, gated(places), newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
+	good := r.dial()
+	for range 100 { // the gate learns how long answers take
+		good.Ask(get, 200)
+		b.next(t)
+	}
+	g, atTarget := r.sides.gate(r.Targets.All()[0]), 0
+	for range attacks {
+		c := r.dialFrom("127.0.0.2")
+		c.Send(request("/held"))
+		r.until("it is at the target, or waits", func() bool { return len(b.asked) > 0 || g.Waiting.Load() > 0 })
+		if len(b.asked) > 0 {
+			b.next(t)
+			atTarget++
+		}
+		c.Reset()
+		r.until("it has left", func() bool { return r.samples()["ratelimiter_client_connections"] == 1 })
+	}
+	if atTarget == 0 || atTarget > places {
+		t.Errorf("%d requests are at the target, with %d places", atTarget, places)
+	}
+	r.samplesAre("ratelimiter_upstream_abandoned", atTarget, "ratelimiter_upstream_streams", 0)
+	for range atTarget {
+		b.open <- true
+	}
+	r.abandoned(0)
+	good.Ask(get, 200)
+}
+
+// Requests that take long by themselves are streams, also when their clients have left: others have
+// their places.
 func TestLongAbandonedRequests(t *testing.T) {
 	b := newBarrier()
-	r := startWith(t, gated(4), newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "8")
+	tweak := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 10 * time.Millisecond, Min: 4, Max: 4} }
+	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
 	quick := r.dial()
-	for range 100 { // the gate learns how long answers take
+	ask := func() {
 		quick.Ask(get, 200)
 		b.next(t)
 	}
-	for n := range 3 {
+	for range 200 { // the gate learns how long answers take
+		ask()
+	}
+	for range 3 {
 		c := r.dial()
 		c.Send(request("/held"))
 		b.next(t)
 		c.Reset()
-		r.until("the request is abandoned", func() bool {
-			return r.samples()["ratelimiter_upstream_abandoned_total"] == float64(n+1)
-		})
 	}
-	r.abandoned(2)
-	r.until("two are streams", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 2 })
-	if n := r.sides.gate(r.Targets.All()[0]).InFlight(); n != 0 {
-		t.Errorf("%d requests have ordinary places", n)
+	r.abandoned(3)
+	for range 100 { // they are overtaken
+		ask()
 	}
-	r.samplesAre("ratelimiter_upstream_abandoned_beyond_share_total", 1)
-	for range 3 {
+	one := r.dial()
+	one.Send(request("/held/one"))
+	b.next(t)
+	waits := r.dial()
+	waits.Send(get) // the fifth
+	waits.Status(200)
+	r.until("three are streams", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 3 })
+	for range 4 {
 		b.open <- true
 	}
+	one.Status(200)
 	r.abandoned(0)
-	r.until("no place for a stream is taken", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 0 })
+	r.samplesAre("ratelimiter_upstream_streams", 0)
 }
 
 // What a target sends is read only as far as a client's answer would be collected, and for as long

@@ -27,7 +27,7 @@ type client struct {
 	at       *upstream.Target[*target] // target chosen for the exchange
 	mark     upstream.Mark             // health of at when it was chosen
 	tried    upstream.Tried            // the targets that the exchange has tried
-	wait     upstream.Waiter[*client]  // place in the line of at
+	wait     upstream.Waiter[occupant] // place in the line of at
 	closed   bool                      // the client connection has closed
 	duplex   bool                      // the connection is read and written at the same time
 	ended    bool                      // the client sends no more
@@ -270,6 +270,9 @@ func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 	}
 	c.at.Value.begin()
 	switch t := c.at.Value; {
+	case t.refuses(c.sharesAs):
+		c.unavailable(now, exchange.FaultBusy)
+		return
 	case long:
 		if !t.pool.Stream(&c.wait) {
 			c.unavailable(now, exchange.FaultStreams)

@@ -160,7 +160,7 @@ func (s *side) deliver(now time.Time, d *Delivery) {
 			c.Expired(now)
 		}
 	})
-	c.delivery, c.wait.Value = k, c
+	c.delivery, c.wait.Value.client = k, c
 	c.s.Owner, c.s.Trusted = c, d.Trusted
 	s.deliveries.Added = d.Added
 	k.feed(now)

@@ -90,7 +90,7 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 		c.cancel(now)
 		return
 	}
-	if !c.paced && !c.long(now, o.Answered.Sub(o.Complete)) {
+	if !c.paced && !c.wait.Value.long(now, &c.wait, o.Answered.Sub(o.Complete)) {
 		c.at.Value.learnt(now, c, o)
 	}
 	if o.Garbled != nil {

@@ -243,9 +243,9 @@ type side struct {
 	loop      *loop.Loop
 	env       session.Env
 	targets   *upstream.Group[*target]
-	long      []*client                                  // scratch of lengthen
+	long      []*upstream.Waiter[occupant]               // scratch of lengthen
 	longUntil time.Time                                  // many exchanges took long by themselves shortly before
-	line      *upstream.Line[*client]                    // waiting for a place at any target
+	line      *upstream.Line[occupant]                   // waiting for a place at any target
 	lineLooks bool                                       // lineAlarm is set
 	lineAlarm *loop.Alarm                                // made when first needed
 	seen      atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines
@@ -275,7 +275,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	}
 	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.targets.Bound((*target).room)
-	s.line = upstream.NewLine[*client](s.waitersMax, s.look)
+	s.line = upstream.NewLine[occupant](s.waitersMax, s.look)
 	s.line.Among(f.lines, l.Index())
 	f.connsPerTarget += connsPerTarget
 	s.publish()
@@ -293,7 +293,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 func (s *side) accept(now time.Time, c *loop.Conn) loop.Handler {
 	cl := &client{side: s, conn: c, s: session.New(now, &s.env, c.Remote().Addr(), c.Secure())}
 	cl.s.Owner = cl
-	cl.wait.Value = cl
+	cl.wait.Value.client = cl
 	if s.draining {
 		cl.s.HandleDrain(now)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
+	"weir/proxy/upstream"
 )
 
 // bounds returns the gate's configuration for one target.
@@ -87,8 +88,8 @@ func (c *client) likely() int { return c.side.routes.Likely(c.route, c.s.Method(
 func (s *side) lengthen(now time.Time) {
 	long, places := s.long[:0], 0
 	for w, had := range s.line.Held(now, s.front.cfg.Gate.Wait) {
-		if c := w.Value; c != nil && c.upstream != nil && c.upstream.target.gate.Long(c.likely(), had) {
-			long = append(long, c)
+		if u, class := w.Value.on(); u != nil && u.target.gate.Long(class, had) {
+			long = append(long, w)
 		}
 	}
 	first := s.line.First()
@@ -96,33 +97,63 @@ func (s *side) lengthen(now time.Time) {
 		t := at.Value
 		places += t.gate.Limit()
 		if first != nil && t.bounded() && t.gate.Free() <= 0 {
-			t.gate.Waits(now, first.Value.likely())
+			t.gate.Waits(now, first.Value.client.likely())
 		}
 	}
 	if len(long) > places/gate.LongPart/len(s.front.sides) {
 		s.longUntil = now.Add(gate.LongFor)
-		for _, c := range long {
-			c.lengthen(now)
+		for _, w := range long {
+			w.Value.lengthen(now, w)
 		}
 	}
 	clear(long)
 	s.long = long
 }
 
-// lengthen makes the exchange of c a stream, if there is a place for one.
-func (c *client) lengthen(now time.Time) {
-	if t := c.upstream.target; t.pool.Stream(&c.wait) {
-		c.paced = true
-		c.side.line.Lengthen(&c.wait)
-		t.note(now)
-	}
+// An occupant is who waits for a place at a target, or has one: a client, or an abandoned exchange.
+type occupant struct {
+	*client
+	abandoned *upstreamConn // that of an abandoned exchange
 }
 
-// long reports whether the exchange took long by itself, as others did at the same time. Its answer
-// is no news of the target.
-func (c *client) long(now time.Time, took time.Duration) bool {
-	s := c.side
-	return now.Before(s.longUntil) && s.line.Overtaken(&c.wait) && c.at.Value.gate.Long(c.likely(), took)
+// on returns the connection on which h has its place, if there is one, and the class that the answer
+// is likely to have for the gate.
+func (h occupant) on() (u *upstreamConn, class int) {
+	switch {
+	case h.abandoned != nil:
+		a := h.abandoned.abandoned
+		return h.abandoned, h.abandoned.target.side.routes.Likely(a.route, a.Method)
+	case h.client != nil && h.upstream != nil:
+		return h.upstream, h.likely()
+	}
+	return nil, 0
+}
+
+// lengthen makes the exchange of h, which has the place of w, a stream, if there is a place for one.
+func (h occupant) lengthen(now time.Time, w *upstream.Waiter[occupant]) {
+	u, _ := h.on()
+	t := u.target
+	if !t.pool.Stream(w) {
+		return
+	}
+	if h.abandoned != nil {
+		h.abandoned.abandoned.learns = false
+	} else {
+		h.paced = true
+	}
+	t.side.line.Lengthen(w)
+	t.note(now)
+}
+
+// long reports whether the exchange of h, which has the place of w, took long by itself, as others did
+// at the same time. Its answer is no news of the target.
+func (h occupant) long(now time.Time, w *upstream.Waiter[occupant], took time.Duration) bool {
+	u, class := h.on()
+	if u == nil {
+		return false
+	}
+	s := u.target.side
+	return now.Before(s.longUntil) && s.line.Overtaken(w) && u.target.gate.Long(class, took)
 }
 
 // unable reports whether the target was unable to serve the request.

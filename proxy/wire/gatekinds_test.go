@@ -30,7 +30,7 @@ func crowd() *Front {
 	g := new(gates.Gate)
 	for range 2 {
 		s := &side{front: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoop()}
-		t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, *client](100, 100, 100)}
+		t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](100, 100, 100)}
 		s.targets = upstream.NewGroup[*target](upstream.P2C, 0, inFlightOf, rand.New(rand.NewPCG(1, 2)))
 		t.at = s.targets.Add(t)
 		s.seen.Store(&map[*roster.Target]*target{spec: t})

@@ -111,7 +111,7 @@ func (t *target) admits(now time.Time, c *client) bool {
 }
 
 // over records that an exchange has given up its place at the target.
-func (t *target) over(now time.Time, w *upstream.Waiter[*client]) {
+func (t *target) over(now time.Time, w *upstream.Waiter[occupant]) {
 	t.pool.End(w)
 	t.side.line.Give(now, w)
 }
@@ -230,7 +230,7 @@ func (t *target) serveNext(now time.Time) {
 		if served = w != nil; !served {
 			continue
 		}
-		c := w.Value
+		c := w.Value.client
 		c.left(now)
 		t.begin()
 		s.targets.Assign(now, t.at, &c.tried)

@@ -189,15 +189,11 @@ func TestPlacesStayForOthers(t *testing.T) {
 			r.until("all are paced by their clients", func() bool { return r.samples()["ratelimiter_upstream_streams"] == float64(test.each*len(holders)) })
 			for range test.each {
 				others.Ask(get, 200)
-				leaves := r.dial()
+				leaves := r.dialFrom("127.0.0.2")
 				leaves.Send(request("/late"))
 				leaves.Reset()
 			}
 			r.samplesAre(`ratelimiter_upstream_shed_total{kind="gate"}`, 0)
-			r.until("what takes long takes no ordinary place", func() bool {
-				s := r.samples()
-				return s["ratelimiter_upstream_streams"] == float64(test.each*len(holders))+s["ratelimiter_upstream_abandoned"]
-			})
 			const most = 64 // few are in flight at a time, but not always as few
 			if limit := r.sides.gate(r.Targets.All()[0]).Limit(); limit > most {
 				t.Errorf("the limit is %d, want %d at most", limit, most)

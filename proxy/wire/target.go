@@ -24,7 +24,7 @@ type target struct {
 	side *side
 	spec *roster.Target
 	at   *upstream.Target[*target] // entry in the loop's group
-	pool *upstream.Pool[*upstreamConn, *client]
+	pool *upstream.Pool[*upstreamConn, occupant]
 
 	roster.View
 
@@ -179,8 +179,8 @@ type upstreamConn struct {
 	abandoned *abandoned // what is left of an exchange whose client has disconnected, or nil
 }
 
-// holder returns the client whose exchange is on the connection, or nil.
-func (u *upstreamConn) holder() *client {
+// occupant returns the client whose exchange is on the connection, or nil.
+func (u *upstreamConn) occupant() *client {
 	if c := u.owner; c != nil && c.upstream == u {
 		return c
 	}
@@ -190,7 +190,7 @@ func (u *upstreamConn) holder() *client {
 // Data passes an answer's bytes on. Bytes on an idle connection belong to no exchange, so
 // it is closed.
 func (u *upstreamConn) Data(now time.Time, b []byte) int {
-	c := u.holder()
+	c := u.occupant()
 	switch {
 	case u.abandoned != nil:
 		return u.drop(now, b)
@@ -206,7 +206,7 @@ func (u *upstreamConn) Data(now time.Time, b []byte) int {
 // End handles that the target sends no more. The connection is closed, except in a tunnel
 // and while the client still has to read the answer.
 func (u *upstreamConn) End(now time.Time, unread int) {
-	if c := u.holder(); c != nil && c.s.HandleUpstreamEnd(now, unread) {
+	if c := u.occupant(); c != nil && c.s.HandleUpstreamEnd(now, unread) {
 		c.apply(now)
 		return
 	}
@@ -226,7 +226,7 @@ func (u *upstreamConn) write(now time.Time, b []byte) {
 
 // Writable resumes reading from the client.
 func (u *upstreamConn) Writable(now time.Time) {
-	c := u.holder()
+	c := u.occupant()
 	if c == nil {
 		return
 	}
@@ -239,7 +239,7 @@ func (u *upstreamConn) Expired(now time.Time) {
 	switch {
 	case u.abandoned != nil:
 		u.abandonedLate(now)
-	case u.holder() != nil:
+	case u.occupant() != nil:
 		u.expire(now, now)
 	case !u.old(now) && now.Before(u.rested.Add(u.target.side.front.cfg.TargetIdle)):
 		u.expire(now, u.rested)
@@ -288,7 +288,7 @@ func (u *upstreamConn) free(now time.Time) {
 
 // pass serves the waiter that the pool has chosen for the connection. Without one, the connection
 // becomes idle, or is closed if the pool has no room for it.
-func (u *upstreamConn) pass(now time.Time, w *upstream.Waiter[*client], reused bool) {
+func (u *upstreamConn) pass(now time.Time, w *upstream.Waiter[occupant], reused bool) {
 	switch {
 	case w != nil:
 		w.Value.serve(now, u, reused)

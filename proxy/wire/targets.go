@@ -74,7 +74,7 @@ func (s *side) setTargets(now time.Time, list []*roster.Target, gates map[*roste
 
 func (s *side) addTarget(now time.Time, spec *roster.Target, g *gates.Gate) {
 	streams := max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare)) // connections that may carry tunnels and streams
-	t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, *client](s.connsPerTarget, streams, s.waitersMax)}
+	t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](s.connsPerTarget, streams, s.waitersMax)}
 	t.at = s.targets.Add(t)
 	t.serve = t.serveLine
 	t.note(now)

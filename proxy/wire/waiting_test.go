@@ -141,7 +141,7 @@ func TestWaitingTimesOut(t *testing.T) {
 	r, g, first := holding(t, asSet, "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s") // which a connect may take
 	second := r.dial()
 	second.Send(request("/held"))
-	if res, body := second.Status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "all connections to the target are taken") {
+	if res, body := second.Status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "all connections to the target that this client may use are taken") {
 		t.Errorf("answered %v %q", res.Header, body)
 	}
 	r.waiting(1)
@@ -165,7 +165,7 @@ func TestWaitersMax(t *testing.T) {
 	late.Send(request("/late") + request("/later"))
 	for range 2 {
 		res, body := late.Status(503)
-		if res.Header.Get("Retry-After") != "1" || res.Close || !strings.Contains(body, "all connections to the target are taken") {
+		if res.Header.Get("Retry-After") != "1" || res.Close || !strings.Contains(body, "all connections to the target that this client may use are taken") {
 			t.Errorf("answered %v %q", res.Header, body)
 		}
 	}
