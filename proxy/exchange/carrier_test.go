@@ -85,8 +85,12 @@ func (c *stored) feed(t *testing.T) {
 	if c.x.Ended() {
 		c.end, _ = c.x.End()
 	}
-	if c.fx = fx; fx.Stream {
+	switch c.fx = fx; {
+	case fx.Stream:
 		c.x.HandleStream(c.now, true)
+		c.feed(t)
+	case fx.Admit:
+		c.x.HandleAdmitted(c.now)
 		c.feed(t)
 	}
 }

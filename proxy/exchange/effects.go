@@ -43,10 +43,14 @@ type Effects struct {
 	Release   Release
 	Abandoned *abandon.Exchange
 	// Acquire requests an upstream connection: HandleAcquired, HandleUnavailable or
-	// HandleExhausted follows. Long says that the exchange will hold it for long: as a
-	// tunnel, as a stream, or because it is private.
+	// HandleExhausted follows. Long says that the exchange may hold it for long: as a tunnel,
+	// because it is private, or, with Partial, because the client has not sent all of the request.
 	Acquire Acquire
 	Long    bool
+	Partial bool
+	// Admit requests a place at the target for a request of which all but the last piece was sent:
+	// HandleAdmitted or HandleShed follows.
+	Admit bool
 	// Stream requests permission to stream the answer, since only a share of a target's
 	// connections may carry streams: HandleStream follows.
 	Stream bool

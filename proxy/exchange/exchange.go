@@ -75,6 +75,7 @@ type progress struct {
 	rateBytes int64
 
 	forward    []byte         // the request as sent to the target or to an own endpoint
+	last       []byte         // the last piece of a request that is passed on as it arrives, until it may be sent
 	wants      refusal.Accept // the form of a refusal, see keepAccept
 	hostAt     int            // where the target's Host is inserted; 0: nowhere
 	replay     replay
@@ -244,6 +245,7 @@ func (x *Exchange) ends(now time.Time, end End) {
 // over resets the exchange and returns its memory.
 func (x *Exchange) over() {
 	x.env.give(x.forward)
+	x.env.give(x.last)
 	x.env.give(x.response)
 	x.env.give(x.origin)
 	x.env.give(x.kept)

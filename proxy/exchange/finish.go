@@ -25,10 +25,10 @@ func (x *Exchange) fail(now time.Time, status int, reason string) {
 	x.replace(now, status, reason)
 }
 
-// fault answers in place of a target. 503 means that nothing was sent; after a request was sent on
-// a connection that closed, the target may have executed it.
+// fault answers in place of a target. 503 means that the target cannot have executed the request: its
+// last piece was not sent. After a request was sent on a connection that closed, it may have been.
 func (x *Exchange) fault(now time.Time, why Fault) {
-	if faults[why].status == 503 && !x.outcome.Sent.IsZero() {
+	if faults[why].status == 503 && !x.outcome.Sent.IsZero() && x.request != requestWithheld {
 		why, x.retryAfter, x.env.shed = FaultClosed, 0, nil
 	}
 	x.outcome.Fault = why

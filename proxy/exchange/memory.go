@@ -23,7 +23,7 @@ func (x *Exchange) ClientAddr() netip.Addr {
 
 // Memory returns how many bytes the exchange keeps of its request and its answer.
 func (x *Exchange) Memory() int64 {
-	return int64(cap(x.forward) + cap(x.response) + cap(x.kept) + cap(x.keys) + cap(x.origin) + cap(x.from))
+	return int64(cap(x.forward) + cap(x.last) + cap(x.response) + cap(x.kept) + cap(x.keys) + cap(x.origin) + cap(x.from))
 }
 
 // HandleShortage says that the exchange must free its memory. It reports whether it has
@@ -32,7 +32,7 @@ func (x *Exchange) Memory() int64 {
 func (x *Exchange) HandleShortage(now time.Time) bool {
 	x.env.Begin()
 	switch x.request {
-	case requestCollecting, requestStreaming, requestDeferring, requestWhole:
+	case requestCollecting, requestStreaming, requestDeferring, requestWhole, requestWithheld:
 	default:
 		return false
 	}

@@ -41,6 +41,7 @@ const (
 	requestStreaming                 // its body is passed on as it arrives
 	requestDeferring                 // it will be delivered later, and its body is collected
 	requestWhole                     // all of it has been received
+	requestWithheld                  // likewise, and its last piece is passed on when the target has a place
 	requestStoring                   // likewise, and it is being stored
 	requestLeft                      // likewise, and its client has disconnected
 )
@@ -60,7 +61,8 @@ var requestSteps = []step[request]{
 	{requestLooking, "it is stored already", requestDeferring},
 	{requestCollecting, "all of it has been received", requestWhole},
 	{requestCollecting, "it is too large to be collected", requestStreaming},
-	{requestStreaming, "all of it has been received", requestWhole},
+	{requestStreaming, "all of it has been received", requestWithheld},
+	{requestWithheld, "the target has a place, or answers already", requestWhole},
 	{requestDeferring, "all of it has been received", requestStoring},
 	{requestStoring, "its client disconnects", requestLeft},
 	{requestDeferring, "it is too large to be stored, or its Idempotency-Key is invalid", requestRefused},
@@ -73,7 +75,7 @@ func (r *request) become(to request) { change(r, to, &requestNext, "a request") 
 
 // String names the state.
 func (r request) String() string {
-	return [...]string{"none", "asked", "queued", "looking", "refused", "collecting", "streaming", "deferring", "whole", "storing", "left"}[r]
+	return [...]string{"none", "asked", "queued", "looking", "refused", "collecting", "streaming", "deferring", "whole", "withheld", "storing", "left"}[r]
 }
 
 // An upstream is the state of the upstream connection of an exchange.

@@ -9,6 +9,9 @@ import (
 // A body that is too large to be collected is streamed: the request is sent with the part
 // received so far, and further pieces follow. While the target accepts no data the client is
 // not read, so that TCP slows it down.
+//
+// The client sets the pace, so the exchange is a stream. But when the target has all of the request it
+// works on it as on any other. Therefore the last piece is withheld until the target has a place.
 
 // rateSpan is the time over which BodyRateMin is measured.
 const rateSpan = 10 * time.Second
@@ -92,6 +95,10 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 	if x.uploads() {
 		x.sentRequest()
 		to = &x.env.up
+		if x.collected == x.length {
+			x.last = x.env.take()
+			to = &x.last
+		}
 	}
 	if x.chunked == codingChunks {
 		before := len(*to)
@@ -134,26 +141,56 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 		x.store()
 		return
 	}
-	streamed := x.request == requestStreaming
+	if x.request == requestStreaming {
+		x.withhold(now)
+		return
+	}
 	x.request.become(requestWhole)
 	switch {
 	case x.outcome.Own:
 		x.endOwn()
-	case streamed:
-		if x.chunked == codingChunks {
-			x.env.up = http1.AppendLastChunk(x.env.up)
-		}
-		x.outcome.Complete = now
-		x.bodyPaused()
-		if x.answer != answerRelaying { // if its head came early, its body is still due
-			x.awaitAnswer(now)
-		}
 	default:
 		if x.chunked == codingChunks {
 			x.forward = http1.AppendLastChunk(x.forward)
 		}
 		x.bodyBy, x.rateBy = time.Time{}, time.Time{}
 		x.acquire(now, AcquireAny)
+	}
+}
+
+// withhold keeps the last piece of a streamed request until the target has a place. A target that
+// answers already does not wait for it.
+func (x *Exchange) withhold(now time.Time) {
+	x.request.become(requestWithheld)
+	if x.chunked == codingChunks {
+		x.last = http1.AppendLastChunk(x.env.take())
+	}
+	x.bodyPaused()
+	if x.answer == answerRelaying {
+		x.sendLast(now)
+		return
+	}
+	x.fx.Admit = true
+	x.awaitAnswer(now)
+}
+
+// sendLast sends the last piece of a streamed request.
+func (x *Exchange) sendLast(now time.Time) {
+	x.request.become(requestWhole)
+	x.env.up = append(x.env.up, x.last...)
+	x.env.give(x.last)
+	x.last = nil
+	x.outcome.Complete = now
+}
+
+// HandleAdmitted says that the target has a place for the request, whose last piece is sent.
+func (x *Exchange) HandleAdmitted(now time.Time) {
+	x.env.Begin()
+	if x.request != requestWithheld {
+		return
+	}
+	if x.sendLast(now); x.answer != answerRelaying {
+		x.awaitAnswer(now) // if its head came early, its body is still due
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 // acquire requests a connection to a target. TargetTimeout covers all attempts to connect.
 func (x *Exchange) acquire(now time.Time, how Acquire) {
 	x.upstream.become(upstreamWanted)
-	x.fx.Acquire, x.fx.Long = how, x.Private || x.request == requestStreaming || x.upgrade != ""
+	x.fx.Acquire, x.fx.Partial = how, x.request == requestStreaming
+	x.fx.Long = x.Private || x.fx.Partial || x.upgrade != ""
 	if x.answerBy.IsZero() {
 		x.answerBy = now.Add(x.env.Settings.TargetTimeout)
 	}
@@ -102,11 +103,11 @@ func (x *Exchange) HandleUnavailable(now time.Time, why Fault) {
 	x.fault(now, why)
 }
 
-// HandleShed says that the chosen target is overloaded and the request is refused. What it was
-// charged is given back if nothing was sent. id is that of the decision, and borrowed.
+// HandleShed says that the chosen target is overloaded and the request is refused; its last piece was
+// not sent. What it was charged is given back if nothing was sent. id is that of the decision, and borrowed.
 func (x *Exchange) HandleShed(now time.Time, id []byte) {
 	x.env.Begin()
-	if x.upstream != upstreamWanted {
+	if x.upstream != upstreamWanted && x.request != requestWithheld {
 		return
 	}
 	// another store may have decided about a delivery
@@ -258,6 +259,9 @@ func (x *Exchange) HandleStream(now time.Time, ok bool) {
 		return
 	}
 	x.answer.become(answerRelaying)
+	if x.request == requestWithheld {
+		x.sendLast(now)
+	}
 	x.env.out = append(x.env.out, x.response...)
 	x.env.give(x.response)
 	x.response = nil

@@ -53,6 +53,8 @@ import (
 //	overloaded                  the target chosen is
 //	waits                       all connections to the target chosen are taken
 //	streams refuse              no connection may carry one more stream
+//	places none                 the target has no place for a request whose last piece is withheld
+//	admitted                    it has one again
 //	exhausted one|several       none to any, of one or several targets
 //	full|relieved client|target takes nothing for the moment, or does again
 //	client-end, upstream-end    sends no more
@@ -86,6 +88,7 @@ type player struct {
 	log     strings.Builder
 	closed  bool
 	streams bool // the answer may be streamed
+	full    bool // the target has no place for the last piece of a request
 	read    bool // what is unread is to be shown again
 	last    exchange.Outcome
 	err     error // of the script
@@ -247,6 +250,11 @@ func (p *player) play(line string) {
 		p.env.Settings.BufferBytesMax = int64(parsed(p, arg, strconv.Atoi))
 	case "streams":
 		p.streams = arg != "refuse"
+	case "places":
+		p.full = arg == "none"
+	case "admitted":
+		p.s.HandleAdmitted(p.now)
+		p.after()
 	case "exhausted":
 		p.s.HandleExhausted(p.now, arg == "several", 4*time.Second)
 		p.after()
@@ -449,6 +457,13 @@ func (p *player) effects() {
 	if fx.Stream {
 		p.s.HandleStream(p.now, p.streams)
 		p.effects()
+	}
+	if fx.Admit {
+		p.log.WriteString("asks for a place\n")
+		if !p.full {
+			p.s.HandleAdmitted(p.now)
+			p.effects()
+		}
 	}
 }
 

@@ -37,6 +37,8 @@ type client struct {
 	route    uint16        // route of the exchange; see route.Loop
 	class    uint8         // its priority class; see gates.Classes
 	answer   gate.Answer   // what is known about the target's answer
+	long     bool          // the exchange may hold its connection for long
+	partial  bool          // part of the request has not been sent
 	paced    bool          // the client determines how long the exchange takes: the gate learns nothing from its end
 	from     netip.Addr    // address under which the last request was counted
 	fromHash uint64        // hash of from
@@ -131,10 +133,13 @@ func (c *client) apply(now time.Time) {
 			c.s.HandleStream(now, c.stream(now))
 		}
 		if fx.Acquire != exchange.AcquireNone {
-			c.acquire(now, fx.Acquire, fx.Long)
+			c.acquire(now, &fx)
+		}
+		if fx.Admit {
+			c.complete(now)
 		}
 		c.read(&fx)
-		again = fx.Stream || fx.Acquire != exchange.AcquireNone || len(fx.Own) > 0 || c.delivery != nil && c.delivery.feed(now)
+		again = fx.Stream || fx.Acquire != exchange.AcquireNone || fx.Admit || len(fx.Own) > 0 || c.delivery != nil && c.delivery.feed(now)
 	}
 	if c.delivery != nil && c.delivery.over {
 		c.delivered(now)
@@ -247,88 +252,6 @@ func (c *client) arm() {
 		}
 		c.conn.SetDeadline(d)
 	}
-}
-
-// acquire gets a connection to a target, or cancels the wait for one. long means that the
-// connection may be needed for a long time.
-func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
-	switch how {
-	case exchange.AcquireCancel:
-		if c.at != nil {
-			c.cancel(now)
-		}
-		return
-	case exchange.AcquireAny:
-		c.tried, c.answer.Full, c.waited, c.paced = upstream.Tried{}, false, 0, long || c.own != nil
-		c.shareConnections()
-		if c.serveOwn(now) {
-			return
-		}
-	}
-	if how != exchange.AcquireFresh && !c.choose(now) {
-		return
-	}
-	c.at.Value.begin()
-	switch t := c.at.Value; {
-	case t.refuses(c.sharesAs):
-		c.unavailable(now, exchange.FaultBusy)
-		return
-	case long:
-		if !t.pool.Stream(&c.wait) {
-			c.unavailable(now, exchange.FaultStreams)
-			return
-		}
-	case how != exchange.AcquireFresh && !t.admits(now, c):
-		c.await(now)
-		return
-	}
-	c.enter(now, how == exchange.AcquireFresh)
-}
-
-// enter requests a connection to the chosen target; fresh excludes reused ones. From then on the
-// exchange has a place at the target.
-func (c *client) enter(now time.Time, fresh bool) {
-	t := c.at.Value
-	if t.gated() && !c.wait.Streams() {
-		c.side.line.Take(now, &c.wait, t.gate.Usual(c.likely()))
-	}
-	u, grant := t.pool.Acquire(&c.wait, fresh)
-	switch grant {
-	case upstream.Ready:
-		c.serve(now, u, true)
-	case upstream.Wait:
-		c.s.HandleWaits(now)
-		t.note(now)
-	case upstream.WaitAndDial:
-		t.dial()
-		t.note(now)
-	case upstream.Full:
-		c.unavailable(now, exchange.FaultBusy)
-	}
-}
-
-// unavailable handles that the chosen target has no connection for the exchange.
-func (c *client) unavailable(now time.Time, why exchange.Fault) {
-	c.notice.gaveUp = c.at.Value.spec.Addr
-	c.leave()
-	c.s.HandleUnavailable(now, why)
-}
-
-// stream reports whether the answer on the held connection may be streamed.
-func (c *client) stream(now time.Time) bool {
-	t := c.upstream.target
-	if !t.pool.Stream(&c.wait) {
-		return false
-	}
-	if !c.paced {
-		c.paced = true
-		o := c.s.OutcomeSoFar()
-		t.learnt(now, c, &o)
-	}
-	c.side.line.Give(now, &c.wait)
-	t.note(now)
-	t.freed()
-	return true
 }
 
 // choose selects the next target for the exchange. If there is none, it reports that to the

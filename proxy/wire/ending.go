@@ -44,6 +44,9 @@ func (c *client) release(now time.Time, how exchange.Release, left *abandon.Exch
 		return
 	}
 	c.upstream = nil
+	if c.gateBy {
+		c.stopWaiting(now)
+	}
 	if how == exchange.ReleasePrivate {
 		c.keep(now, u)
 		return
@@ -71,7 +74,7 @@ func (c *client) release(now time.Time, how exchange.Release, left *abandon.Exch
 // leave leaves the target without a verdict about its health.
 func (c *client) leave() {
 	if c.at != nil {
-		if c.upstream == nil {
+		if c.upstream == nil && c.own == nil {
 			now := c.side.loop.Now()
 			c.at.Value.over(now, &c.wait)
 			c.at.Value.note(now)
@@ -89,6 +92,10 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	if c.wait.Waiting() {
 		c.cancel(now)
 		return
+	}
+	if o.Status == http.StatusSwitchingProtocols && c.upstream != nil {
+		c.paced = true // its client decides how long the tunnel lasts
+		c.stream(now)
 	}
 	if !c.paced && !c.wait.Value.long(now, &c.wait, o.Answered.Sub(o.Complete)) {
 		c.at.Value.learnt(now, c, o)

@@ -159,6 +159,12 @@ func (c *client) left(now time.Time) {
 	c.alarm.Stop()
 }
 
+// stopWaiting takes c out of the line.
+func (c *client) stopWaiting(now time.Time) {
+	c.side.line.Leave(&c.wait)
+	c.left(now)
+}
+
 // waits adds more to the number of exchanges that chose the target and wait.
 func (t *target) waits(now time.Time, more int) {
 	t.waiting += more
@@ -185,8 +191,7 @@ func (t *target) serveLine(now time.Time) {
 // cancel removes c from the line and gives its target up.
 func (c *client) cancel(now time.Time) {
 	if c.gateBy {
-		c.side.line.Leave(&c.wait)
-		c.left(now)
+		c.stopWaiting(now)
 	} else {
 		c.at.Value.pool.Cancel(&c.wait)
 		defer c.at.Value.freed()
@@ -232,12 +237,30 @@ func (t *target) serveNext(now time.Time) {
 		}
 		c := w.Value.client
 		c.left(now)
-		t.begin()
-		s.targets.Assign(now, t.at, &c.tried)
-		c.at, c.mark, c.answer.Full = t.at, t.at.Mark(), true
-		c.enter(now, false)
+		c.placed(now, t)
 		c.apply(now)
 	}
+}
+
+// placed continues with an exchange that has waited, since there is a place at t. An exchange that is
+// bound to a connection stays with the target of that, even if that has no place: all targets together
+// have one.
+func (c *client) placed(now time.Time, t *target) {
+	c.answer.Full = true
+	switch {
+	case c.upstream != nil:
+		c.mark = c.at.Mark()
+		c.finish(now)
+		return
+	case c.own != nil:
+		c.chooseOwn(now)
+	}
+	if c.own == nil {
+		t.begin()
+		c.side.targets.Assign(now, t.at, &c.tried)
+		c.at, c.mark = t.at, t.at.Mark()
+	}
+	c.enter(now, false)
 }
 
 // lineLook is how often the line is checked for places that became free only because time

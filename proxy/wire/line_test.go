@@ -118,11 +118,12 @@ func TestGateWaitIsForAllTries(t *testing.T) {
 	waits.Status(503)
 }
 
-// Streams are no part of what is in flight, not even while a connection is made for them.
+// Uploads are no part of what is in flight while their clients send, not even while a connection is made
+// for them.
 func TestGateInFlightWithoutStreams(t *testing.T) {
 	addr, end := looptest.FullListener(t)
 	r := startWith(t, gated(1), "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
-	r.lineUp(0, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	r.lineUp(0, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
 	r.samplesAre("ratelimiter_upstream_streams", 1, "ratelimiter_gate_in_flight"+r.Targets.Labels(r.Targets.All()[0]), 0)
 	end()
 }

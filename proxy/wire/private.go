@@ -27,21 +27,18 @@ func (c *client) keep(now time.Time, u *upstreamConn) {
 	t.freed()
 }
 
-// serveOwn uses the client's private connection for the next exchange. It returns false
-// if there is none or its target has left the list.
-func (c *client) serveOwn(now time.Time) bool {
+// chooseOwn chooses the target of the client's private connection for the next exchange. If that has
+// left the list, the connection is closed.
+func (c *client) chooseOwn(now time.Time) {
 	u := c.own
 	if u == nil {
-		return false
+		return
 	}
 	if u.target.at.Status(now) == upstream.Draining {
 		c.disown()
-		return false
+		return
 	}
-	c.own = nil
 	c.at, c.mark = u.target.at, u.target.at.Mark()
-	c.serve(now, u, false)
-	return true
 }
 
 // disown closes the client's private connection, if there is one.

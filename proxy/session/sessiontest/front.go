@@ -40,6 +40,7 @@ type front struct {
 	storing  bool          // the queue has not answered
 	ended    bool          // the session has closed the connection
 	tunnels  bool          // it has become a tunnel
+	admits   int           // requests whose last piece was withheld
 	replays  int           // of the exchange
 	last     *upstreamConn // whose end the exchange has seen
 	collects int           // bytes read from the client and not passed on; returns: from the target
@@ -140,6 +141,9 @@ func (f *front) apply() {
 			f.s.HandleStream(f.w.Now, f.upstream.target.pool.Stream(&f.wait))
 		}
 		f.acquire(fx.Acquire, fx.Long)
+		if fx.Admit {
+			f.admit()
+		}
 		f.read(&fx)
 		again = fx.Stream || fx.Acquire != exchange.AcquireNone || len(fx.Own) > 0
 	}

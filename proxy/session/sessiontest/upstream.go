@@ -233,6 +233,19 @@ func (u *upstreamConn) restOrLeave() {
 
 func (u *upstreamConn) rest() { u.conn.SetDeadline(u.target.w.Now.Add(targetIdle)) }
 
+// admit lets a request wait for a place at the target, of which the last piece was not sent.
+func (f *front) admit() {
+	f.admits++
+	n, u := f.admits, f.upstream
+	f.w.After(f.w.Within(50*time.Millisecond), func() {
+		if n == f.admits && u == f.upstream {
+			f.w.saw("requests whose last piece waited")
+			f.s.HandleAdmitted(f.w.Now)
+			f.apply()
+		}
+	})
+}
+
 // abandon makes u read the answer to a request of f.
 func (u *upstreamConn) abandon(f *front, left *abandon.Exchange) {
 	rest := *left

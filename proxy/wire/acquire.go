@@ -1,0 +1,132 @@
+package wire
+
+import (
+	"time"
+
+	"weir/proxy/exchange"
+	"weir/proxy/session"
+	"weir/proxy/upstream"
+)
+
+// acquire gets a connection to a target, or cancels the wait for one. A request of which the client
+// has not sent all needs no place at the target: the target does not work on it yet, see complete.
+func (c *client) acquire(now time.Time, fx *session.Effects) {
+	fresh := fx.Acquire == exchange.AcquireFresh
+	switch fx.Acquire {
+	case exchange.AcquireCancel:
+		if c.at != nil {
+			c.cancel(now)
+		}
+		return
+	case exchange.AcquireAny:
+		c.tried, c.answer.Full, c.waited = upstream.Tried{}, false, 0
+		c.long, c.partial, c.paced = fx.Long, fx.Partial, fx.Partial
+		c.shareConnections()
+		c.chooseOwn(now)
+	}
+	if !fresh && c.own == nil && !c.choose(now) {
+		return
+	}
+	t := c.at.Value
+	t.begin()
+	switch {
+	case t.refuses(c.sharesAs):
+		c.unavailable(now, exchange.FaultBusy)
+	case !fresh && !c.partial && !t.admits(now, c):
+		c.await(now)
+	default:
+		c.enter(now, fresh)
+	}
+}
+
+// enter requests a connection to the chosen target; fresh excludes reused ones. From then on the
+// exchange has a place at the target.
+func (c *client) enter(now time.Time, fresh bool) {
+	t := c.at.Value
+	if c.long && !c.hold(t) {
+		c.unavailable(now, exchange.FaultStreams)
+		return
+	}
+	c.take(now, t)
+	if u := c.own; u != nil {
+		c.own = nil
+		c.serve(now, u, false)
+		return
+	}
+	u, grant := t.pool.Acquire(&c.wait, fresh)
+	switch grant {
+	case upstream.Ready:
+		c.serve(now, u, true)
+	case upstream.Wait:
+		c.s.HandleWaits(now)
+		t.note(now)
+	case upstream.WaitAndDial:
+		t.dial()
+		t.note(now)
+	case upstream.Full:
+		c.unavailable(now, exchange.FaultBusy)
+	}
+}
+
+// hold takes a place for an exchange that may hold its connection for long. It is a stream from the
+// start if the client has not sent all of the request.
+func (c *client) hold(t *target) bool {
+	if c.partial {
+		return t.pool.Stream(&c.wait)
+	}
+	return t.pool.Reserve(&c.wait)
+}
+
+// take records at the gate that the exchange is at the target, unless it is a stream.
+func (c *client) take(now time.Time, t *target) {
+	if t.gated() && !c.wait.Streams() {
+		c.side.line.Take(now, &c.wait, t.gate.Usual(c.likely()))
+	}
+}
+
+// complete gets a place for a request of which only the last piece was not sent.
+func (c *client) complete(now time.Time) {
+	if t := c.upstream.target; !t.admits(now, c) {
+		c.await(now)
+		return
+	}
+	c.finish(now)
+}
+
+// finish sends the last piece of a request. From then on the exchange has a place at the target like
+// any other.
+func (c *client) finish(now time.Time) {
+	t := c.upstream.target
+	c.partial = false
+	t.pool.Reserve(&c.wait)
+	c.take(now, t)
+	t.note(now)
+	c.s.HandleAdmitted(now)
+}
+
+// unavailable handles that the chosen target has no connection for the exchange.
+func (c *client) unavailable(now time.Time, why exchange.Fault) {
+	c.notice.gaveUp = c.at.Value.spec.Addr
+	c.leave()
+	c.s.HandleUnavailable(now, why)
+}
+
+// stream reports whether the answer on the held connection may be streamed.
+func (c *client) stream(now time.Time) bool {
+	t := c.upstream.target
+	if !t.pool.Stream(&c.wait) {
+		return false
+	}
+	if c.gateBy { // the target does not need the last piece to answer
+		c.stopWaiting(now)
+	}
+	if !c.paced {
+		c.paced = true
+		o := c.s.OutcomeSoFar()
+		t.learnt(now, c, &o)
+	}
+	c.side.line.Give(now, &c.wait)
+	t.note(now)
+	t.freed()
+	return true
+}
