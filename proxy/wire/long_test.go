@@ -96,7 +96,7 @@ func TestPrivateRequestsNeedPlaces(t *testing.T) {
 		b.next(t)
 	}
 	r.inLine(all - places)
-	r.samplesAre("ratelimiter_upstream_streams", all-places)
+	r.until("between requests they are streams", func() bool { return r.samples()["ratelimiter_upstream_streams"] == all-places })
 	leaves := conns[len(conns)-1]
 	conns = conns[:len(conns)-1]
 	leaves.Reset()
@@ -134,7 +134,7 @@ func TestPrivateConnectionOutlivesRefusals(t *testing.T) {
 	if n := b.target.opened.Load(); n > opened+1 {
 		t.Errorf("%d connections to the target were opened", n-opened)
 	}
-	r.samplesAre("ratelimiter_upstream_streams", 1)
+	r.until("it is kept", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 1 })
 }
 
 // An upload stays with its target when another one has the free place.

@@ -136,7 +136,7 @@ func TestPrivateConnectionsAreBounded(t *testing.T) {
 	r := start(t, target.url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2", "TARGET_STREAM_SHARE", "0.5")
 	alice, bob := r.dial(), r.dial()
 	logIn(alice, logins[0].steps, "alice")
-	r.samplesAre("ratelimiter_upstream_streams", 1)
+	r.until("alice has a place", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 1 })
 	bob.Ask(login("NTLM hello bob"), 503)
 	r.dial().Ask(get, 401)
 	alice.Ask(get, 200)
