@@ -65,6 +65,11 @@
 // limit falls at once to about the number that was worked on before. If the first answers to
 // what is sent from then on have not waited, it is restored.
 //
+// # Standstills
+//
+// After a time without any answer, such as a pause for garbage collection, answers to what was sent
+// before say how long that was, and nothing of what the target can do now. They do not count.
+//
 // # No queue at all
 //
 // Where all requests share the processors, each takes the longer the more are in flight. The
@@ -86,7 +91,8 @@
 // Requests may wait at the target for something other than a worker, such as long polls. If they
 // took all places, a target that could serve others at once would be closed. Those that were
 // overtaken by many others can be told; their places are free for others, see Long. If they hold
-// all places nothing is answered, and the limit rises, see Waits.
+// all places nothing is answered, and the limit rises, see Waits. A look, which needs few requests in
+// flight, ends early if those that are in flight do not become fewer.
 //
 // Nothing here reads a clock. Every target has one gate, which all loops share.
 package gate

@@ -23,9 +23,9 @@ const (
 	// settleTimes is for how many median answer times after a fall of the limit answers are
 	// ignored whose requests were sent with more in flight than the new limit.
 	settleTimes = 4
-	// leapTimes is for how many median answer times nothing must have been answered, although a
-	// request was under way, until the clock is taken to have been set forward.
-	leapTimes = 20
+	// The target stood still if nothing was answered for leapTimes times the median answer time,
+	// and for leapLeast, although a request was under way.
+	leapTimes, leapLeast = 10, 50 * time.Millisecond
 	// seenMost is the number of answers of a class at which the numbers of all are halved, so that
 	// the usual class is that of the latest traffic.
 	seenMost = 1 << 16
@@ -258,16 +258,21 @@ func (g *Gate) setBack(now time.Time) {
 	g.refused.ignoredUntil = now
 }
 
-// leap begins anew if the clock was set forward, so that answers seem to have taken as long as
-// that. A target that answered nothing for so long looks the same, and how long these answers took
-// says as little about what it can do now.
+// leap is told of an answer, which may be the first after a time without any, though requests were
+// under way: the target stood still. How long those took says nothing of what it can do now, so
+// good answers to what was sent before do not count. After a long time without answers the clock may
+// have been set forward instead, and everything begins anew.
 func (g *Gate) leap(now time.Time, a *Answer) {
-	s := &g.slump
+	s, usual := &g.slump, g.real(g.last)
 	gap := now.Sub(s.began) - a.Ago - s.last()
-	if gap <= settleMax || g.last == 0 || gap <= leapTimes*g.real(g.last) || a.Sent.Sub(s.began) >= s.last() {
+	if usual == 0 || gap <= max(leapTimes*usual, leapLeast) || a.Sent.Sub(s.began) >= s.last() {
 		return
 	}
-	g.restart(now)
+	if gap > settleMax {
+		g.restart(now)
+	} else if a.Refused {
+		return
+	}
 	g.window.sent, g.window.until = now, now.Add(settleMax)
 	s.since = s.n
 }

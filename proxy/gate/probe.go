@@ -20,6 +20,8 @@ const (
 	// was assumed: a queue, or pauses of the machine, had been taken for it. slowerMost
 	// bounds the slowness that is assumed when computing how long a look takes.
 	lessSlow, slowerMost = .7, 1.5
+	// A look has failed if it takes lookLate times as long as expected.
+	lookLate = 16
 )
 
 // A probe is a look at the target with few in flight.
@@ -65,11 +67,26 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	p.all = !now.Truncate(probeMax).Equal(p.last.Truncate(probeMax))
 	p.last = now
 	to := max(float64(g.cfg.Min), min(g.limit/2, .6*max(r.atWork, g.atWork)))
-	if (probeAnswers/to+3)*float64(g.real(min(g.slower, slowerMost)*g.calm.mean)) > probePart*float64(p.period) {
+	if float64(looks(to, g.real(min(g.slower, slowerMost)*g.calm.mean))) > probePart*float64(p.period) {
 		p.period = min(2*p.period, probeMax)
 		return false
 	}
 	p.limit, p.slower, p.rate = g.limit, g.slower, r.little()
 	g.set(to)
 	return true
+}
+
+// looks returns how long a look with a limit is expected to take if answers take so long.
+func looks(limit float64, takes time.Duration) time.Duration {
+	return time.Duration((probeAnswers/limit + 3) * float64(takes))
+}
+
+// unlook ends a look that takes too long. Then what was in flight before takes long by itself, and
+// others would wait for places until it is answered.
+func (g *Gate) unlook(now time.Time) {
+	p := &g.probe
+	p.last, p.period = now, min(rarer*p.period, probeMax)
+	g.set(p.limit)
+	p.limit = 0
+	g.settle(now, false)
 }

@@ -74,7 +74,14 @@ func (g *Gate) Long(class int, took time.Duration) bool {
 // has risen.
 func (g *Gate) Waits(now time.Time, class int) bool {
 	s := &g.slump
-	if g.first || g.last == 0 || g.stall.rises >= stallMost {
+	if g.first || g.last == 0 {
+		return false
+	}
+	if g.probe.limit > 0 && now.Sub(g.probe.last) > Wait+lookLate*looks(g.limit, g.real(g.last)) {
+		g.unlook(now)
+		return true
+	}
+	if g.stall.rises >= stallMost {
 		return false
 	}
 	least := LongTimes * max(g.Usual(class), Wait/LongTimes)
