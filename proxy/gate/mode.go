@@ -5,6 +5,10 @@ import "time"
 // Wait is the default of how long a request waits for a place.
 const Wait = 50 * time.Millisecond
 
+// WaitMax is for how long a request waits for a place at most, whatever the others do, unless it is
+// configured: a client may have left by then.
+const WaitMax = time.Second
+
 // A Mode says how the limit is applied.
 type Mode uint8
 

@@ -39,6 +39,7 @@ func (l *Line[W]) Give(now time.Time, w *Waiter[W]) {
 	l.gives++
 	l.release(w)
 	at, who := instant(now), &w.placedFor
+	l.stands(at, w)
 	l.keys.give(at, int(w.known), w.usual)
 	l.clients.give(int(who.client), at, w.usual)
 	if w.routed {

@@ -14,6 +14,8 @@ const (
 	// a crowd, which passes. CoDel uses 20, which would refuse many requests of crowds
 	// that a target would serve within a second.
 	Patience = 30
+	// Tolerable is an assumption of how long clients tolerate to wait.
+	Tolerable = 500 * time.Millisecond
 	// lineBrief is the multiple of a long wait for which a line may be empty during
 	// overload. It is multiplied by the number of loops, since each sees only its part of
 	// the load.
@@ -37,7 +39,12 @@ const (
 //     requests take, and however many keys it uses; and of one of its keys likewise. A
 //     client or key that had no place recently counts as if it had an average number;
 //   - of these, the one that came first, or if some have waited for long, the one that came
-//     last: under overload the first would all be served too late.
+//     last: under overload the first would all be served too late. If the queue is likely to
+//     pass, it remains the one that came first: the oldest would be served last, although all
+//     could be served soon. It is likely to pass after a time in which a target has answered
+//     nothing, until what waits then should have been worked off, and for as long as
+//     earlier ones took to pass. But if the first has waited for longer than clients tolerate, it
+//     is too late for it; after a standstill, for twice as long.
 //
 // No client and no route gets a place that others are likely to need, see division.
 //
@@ -76,6 +83,10 @@ type Line[W any] struct {
 	placed         int        // how many these are
 	gives          uint64     // how many have given their place back, ever
 
+	shedAt    time.Time     // when one was last shed that was not greedy; zero: never
+	waitMax   time.Duration // see Waits
+	tolerable time.Duration
+
 	keeps   bool             // some places may be reserved
 	keepsAt [Ranks]time.Time // when one of the rank last waited for long; zero: never
 	all     int              // places of all loops, taken or free
@@ -113,25 +124,6 @@ func (l *Line[W]) band(w *Waiter[W]) *band[W] {
 	return b
 }
 
-// A queue records how long waiters have waited together.
-type queue struct {
-	count  int
-	late   bool          // since the queue began one has waited for long,
-	lateAt time.Time     // first at this time
-	shedAt time.Time     // when one was last shed; zero: never
-	memory time.Duration // how long shedAt counts
-}
-
-// joins records a new waiter. An empty queue starts again, unless there was overload just
-// before: a line that is empty for a moment does not mean that the load has fallen.
-func (q *queue) joins(now time.Time) {
-	if q.count == 0 {
-		since := now.Sub(q.shedAt)
-		q.late = q.late && !q.shedAt.IsZero() && since >= 0 && since < q.memory
-	}
-	q.count++
-}
-
 // queueOf returns the queue that w waits in.
 func (b *band[W]) queueOf(w *Waiter[W]) *queue {
 	if w.greedy {
@@ -148,7 +140,7 @@ type Look struct {
 
 // NewLine returns a Line for at most most waiters. look is called at most ten times a second.
 func NewLine[W any](most int, look func(now time.Time) Look) *Line[W] {
-	l := &Line[W]{most: most, look: look}
+	l := &Line[W]{most: most, look: look, tolerable: Tolerable}
 	l.Among(NewLines(1), 0)
 	return l
 }
@@ -163,11 +155,11 @@ func (l *Line[W]) Join(now time.Time, w *Waiter[W]) (out *Waiter[W]) {
 		if out = l.worst(w); out == w {
 			return w
 		}
-		l.Leave(out)
+		l.Leave(now, out)
 	}
 	b := l.band(w)
 	l.joined++
-	w.ticket, w.late, w.greedy = l.joined, false, l.greedy(now, w) || !l.shared(now, w)
+	w.ticket, w.joinedAt, w.late, w.greedy = l.joined, instant(now), false, l.greedy(now, w) || !l.shared(now, w)
 	w.account = l.account(w)
 	b.queueOf(w).joins(now)
 	b.fifos[w.account].add(w)
@@ -193,10 +185,10 @@ func (l *Line[W]) counts(w *Waiter[W], n int) {
 }
 
 // Leave removes w from the line if it waits there.
-func (l *Line[W]) Leave(w *Waiter[W]) {
+func (l *Line[W]) Leave(now time.Time, w *Waiter[W]) {
 	if w.line != nil {
 		w.leave()
-		l.band(w).queueOf(w).count--
+		l.band(w).queueOf(w).leaves(now)
 		l.counts(w, -1)
 	}
 }
@@ -204,25 +196,48 @@ func (l *Line[W]) Leave(w *Waiter[W]) {
 // Late records that w has waited for wait, which is long. It returns until when w may
 // keep waiting; if it may not, w has left the line and ok is false.
 func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until time.Time, ok bool) {
-	q := l.band(w).queueOf(w)
+	q, patience := l.band(w).queueOf(w), Patience*wait
 	if !w.late {
 		w.late = true
 		if !w.greedy && !l.greedy(now, w) {
 			l.keeps, l.keepsAt[w.rank] = true, now
 		}
-		if !q.late {
-			q.late, q.lateAt = true, now
-		}
+		q.waitsLong(now, patience)
 	}
-	patience := Patience * wait
-	if since := now.Sub(q.lateAt); since < patience {
-		return now.Add(patience - max(0, since)), true // negative: the clock was set back
+	since, stood := max(0, now.Sub(q.lateAt)), l.of.stood.until(now) // negative: the clock was set back
+	until = later(now.Add(patience-since), stood)
+	if left := l.waitMax - time.Duration(instant(now)-w.joinedAt); l.waitMax > 0 && until.Sub(now) > left {
+		until = now.Add(left)
 	}
-	if !w.greedy { // greedy ones also wait for reserved places, even under normal load
+	if until.After(now) {
+		return until, true
+	}
+	if !w.greedy && !stood.After(now) { // greedy ones also wait for reserved places, even under normal load
 		q.shedAt, q.memory = now, lineBrief*wait*time.Duration(len(l.of.loops))
+		l.shedAt = now
 	}
-	l.Leave(w)
+	l.Leave(now, w)
 	return now, false
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Waits bounds how long a request waits, 0 for no bound, and sets how long clients tolerate.
+func (l *Line[W]) Waits(most, tolerable time.Duration) { l.waitMax, l.tolerable = most, tolerable }
+
+// inOrder reports whether a queue is served in the order of arrival, in which w is the first.
+func (l *Line[W]) inOrder(now time.Time, q *queue, w *Waiter[W]) bool {
+	if !q.late {
+		return true
+	}
+	waited := time.Duration(instant(now) - w.joinedAt)
+	return !q.sheds() && !w.greedy && (waited <= l.tolerable && q.passing(now) || waited <= standTolerable*l.tolerable && now.Before(l.of.stood.until(now)))
 }
 
 // greedy reports whether the client or the key of w has clearly more places than an average
@@ -310,7 +325,7 @@ func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 			continue
 		}
 		if w := l.best(now, &l.ranks[i], i < kept); w != nil {
-			l.Leave(w)
+			l.Leave(now, w)
 			l.of.served.Store(int32(l.loop))
 			return w
 		}

@@ -95,7 +95,7 @@ func TestLineHistories(t *testing.T) {
 				}
 			case n < 5 && len(m.waits) > 1:
 				at := 1 + r.IntN(len(m.waits)-1)
-				l.Leave(m.waits[at].w)
+				l.Leave(now, m.waits[at].w)
 				m.waits = slices.Delete(m.waits, at, at+1)
 			case n < 8 && len(m.waits) > 1:
 				at := m.next(lastFirst)
@@ -170,7 +170,7 @@ func unfair(free int) (l *upstream.Line[int], now time.Time) {
 	late := waiterFor(6, 1)
 	l.Join(now, late)
 	l.Late(now, late, time.Second)
-	l.Leave(late)
+	l.Leave(now, late)
 	return l, now
 }
 
@@ -251,7 +251,7 @@ func TestPlacesAreNotKeptIdle(t *testing.T) {
 			w := waiterFor(2+key, 0)
 			l.Join(now, w)
 			l.Late(now, w, time.Second)
-			l.Leave(w)
+			l.Leave(now, w)
 		}
 		l.Give(now, hog)
 		now = now.Add(time.Second)

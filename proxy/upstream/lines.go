@@ -11,6 +11,7 @@ import "sync/atomic"
 type Lines struct {
 	asking atomic.Int32 // number of loops that ask
 	served atomic.Int32 // the loop that last got a place while others waited
+	stood  standstill
 	loops  []standing
 }
 
@@ -18,7 +19,8 @@ type Lines struct {
 type standing struct {
 	asks  atomic.Int64 // Ranks minus the highest rank that waits; 0: no waiter may take the next place
 	taken atomic.Int64 // places of the loop
-	_     [128 - 16]byte
+	gave  atomic.Int64 // when one was last given back, see instant
+	_     [128 - 24]byte
 
 	clients [lineClients]holding
 	routes  [lineRoutes]holding
@@ -114,6 +116,14 @@ func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
 // turn returns how many other loops come before the given one.
 func (ls *Lines) turn(loop int) int {
 	return (loop - int(ls.served.Load()) - 1 + len(ls.loops)) % len(ls.loops)
+}
+
+// gave returns when a place was last given back, on any loop.
+func (ls *Lines) gave() (last int64) {
+	for i := range ls.loops {
+		last = max(last, ls.loops[i].gave.Load())
+	}
+	return last
 }
 
 // Taken returns the number of places of all loops.

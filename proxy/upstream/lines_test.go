@@ -102,7 +102,7 @@ func TestLinesAskNoLonger(t *testing.T) {
 	here.Among(lines, 0)
 	there.Among(lines, 1)
 	var w upstream.Waiter[int]
-	for _, end := range []func(){func() { there.Leave(&w) }, func() { there.Next(now) }} {
+	for _, end := range []func(){func() { there.Leave(now, &w) }, func() { there.Next(now) }} {
 		there.Join(now, &w)
 		there.Ask(true)
 		if there.Ask(true) {

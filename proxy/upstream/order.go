@@ -66,7 +66,7 @@ func (l *Line[W]) better(now time.Time, b *band[W], all bool, best *Waiter[W]) *
 			if !all && l.greedy(now, w) {
 				continue
 			}
-			lastFirst := b.queueOf(w).late
+			lastFirst := !l.inOrder(now, b.queueOf(w), w)
 			if lastFirst {
 				w = f.last
 			}

@@ -27,6 +27,7 @@ type Waiter[W any] struct {
 	known          int16  // the number of the key that the place counts for, or stranger
 	account        int16  // in the Line: where it waits
 	ticket         uint64 // order of joining the Line
+	joinedAt       int64  // when that was, see instant
 	late           bool   // has waited there for long
 	greedy         bool   // its client or key was greedy when it joined
 

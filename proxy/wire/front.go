@@ -276,6 +276,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.targets.Bound((*target).room)
 	s.line = upstream.NewLine[occupant](s.waitersMax, s.look)
+	s.line.Waits(f.cfg.Gate.WaitMax, cmp.Or(f.cfg.Gate.SLO, upstream.Tolerable))
 	s.line.Among(f.lines, l.Index())
 	f.connsPerTarget += connsPerTarget
 	s.publish()

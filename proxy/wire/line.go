@@ -161,7 +161,7 @@ func (c *client) left(now time.Time) {
 
 // stopWaiting takes c out of the line.
 func (c *client) stopWaiting(now time.Time) {
-	c.side.line.Leave(&c.wait)
+	c.side.line.Leave(now, &c.wait)
 	c.left(now)
 }
 
@@ -211,7 +211,7 @@ func (c *client) gateLate(now time.Time) bool {
 		c.wake(until)
 		return true
 	}
-	line.Leave(&c.wait)
+	line.Leave(now, &c.wait)
 	c.shedFrom(now)
 	return true
 }

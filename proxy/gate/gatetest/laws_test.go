@@ -310,7 +310,8 @@ var calms = map[string]struct {
 	"60 %, crowds":                    {2e-4, func(w *gatetest.World) { w.Crowd, w.Stages = 3, []gatetest.Stage{{Load: 900}} }},
 	"90 %, crowds":                    {3e-3, func(w *gatetest.World) { w.Crowd = 3 }},
 	"one request a second":            {0, func(w *gatetest.World) { w.Length, w.Stages = 1000*sec, []gatetest.Stage{{Load: 1}} }},
-	"80 %, 16 slow workers, from the start": {1e-3, func(w *gatetest.World) {
+	// what has waited for gate.WaitMax is shed here, although these clients wait for longer
+	"80 %, 16 slow workers, from the start": {2e-3, func(w *gatetest.World) {
 		w.Warm, w.Length, w.InTime, w.Workers, w.Service = 0, 100*sec, 5*sec, 16, 500*ms
 		w.Stages = []gatetest.Stage{{Load: 25.6}}
 	}},
@@ -404,7 +405,7 @@ var bursts = map[string]func(w *gatetest.World){
 	},
 	"a crowd after a pause": func(w *gatetest.World) {
 		w.Seed += 3 // the first three are easy
-		w.Workers, w.Service, w.Length, w.InTime = 20, 500*ms, 40*sec, 3*sec
+		w.Workers, w.Service, w.Length, w.InTime, w.Most = 20, 500*ms, 40*sec, 3*sec, 3*sec
 		w.Stages, w.Burst = []gatetest.Stage{{Load: 4}, {From: 20 * sec, Load: .01}}, gatetest.Burst{Every: 30 * sec, Size: 40}
 	},
 	"four workers of 50 ms at 60 %": func(w *gatetest.World) {

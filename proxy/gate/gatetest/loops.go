@@ -92,6 +92,7 @@ type view struct {
 func (r *run) newLane(s *side, among *upstream.Lines) *lane {
 	l := &lane{side: s}
 	l.line = upstream.NewLine[*request](lineMost, l.look)
+	l.line.Waits(cmp.Or(r.w.Most, gate.WaitMax), cmp.Or(r.w.SLO, upstream.Tolerable))
 	l.line.Among(among, len(s.lanes))
 	l.group = upstream.NewGroup(upstream.P2C, 0, func(v *view) int { return v.places.InFlight() }, r.chance)
 	l.group.Bound(func(v *view) bool { return v.vacant() > 0 })

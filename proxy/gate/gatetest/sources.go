@@ -118,7 +118,7 @@ func (r *run) leave(q *request) {
 	case q.gone:
 		return
 	case q.wait.Waiting():
-		q.on.line.Leave(&q.wait)
+		q.on.line.Leave(r.clock(), &q.wait)
 	default:
 		q.at.Abandoned(q.mark)
 		q.at.uses(-1, 0)

@@ -76,7 +76,8 @@ func TestPriorities(t *testing.T) {
 }
 
 // Processors that all requests share equally have no queue: n requests at work take n times as
-// long. At 80 % of what they can do nothing is shed. The goal at overload is .95, and is missed:
+// long. At 80 % of what they can do next to nothing is
+// shed: what would have waited for longer than gate.WaitMax. The goal at overload is .95, and is missed:
 // all answer times grow by the same factor, as those of a slower target do, until looks tell the
 // difference, one a second. Without a gate it is .06 to .2. The first number is that of all worlds
 // together, the second that of each.
@@ -90,7 +91,7 @@ func TestProcessorSharing(t *testing.T) {
 			sum, worlds := 0.0, 0.0
 			for seed := range 2 * seeds {
 				w.Seed, w.Stages = seed, []gatetest.Stage{{Load: .8 * capacity}}
-				if r := gatetest.Play(w); r.Shed > 0 {
+				if r := gatetest.Play(w); r.Shed > r.Offered/1000 {
 					t.Errorf("seed %d: at 80 %% %d of %d are shed", seed, r.Shed, r.Offered)
 				}
 				for _, load := range []float64{1.5, 3} {

@@ -45,7 +45,8 @@ func (t *target) capacity() float64 {
 func (t *target) soonest(q *request) (worker int, done time.Duration) {
 	workers := t.free[:t.workers]
 	worker = slices.Index(workers, slices.Min(workers))
-	return worker, max(t.now, workers[worker]) + time.Duration(float64(q.takes)/t.speed)
+	begin := max(t.now, workers[worker])
+	return worker, begin + t.w.Dip.lasts(begin, time.Duration(float64(q.takes)/t.speed))
 }
 
 // enter begins a stage.
@@ -95,7 +96,7 @@ func (t *target) work() {
 		t.queue = t.queue[1:]
 		takes := float64(q.takes) * (1 + t.w.Share*float64(t.busy)) / t.speed
 		t.busy++
-		t.push(t.now+time.Duration(takes), func() { t.done(q) })
+		t.push(t.now+t.w.Dip.lasts(t.now, time.Duration(takes)), func() { t.done(q) })
 	}
 }
 

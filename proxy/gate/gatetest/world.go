@@ -38,6 +38,37 @@ type Stall struct {
 	Until       time.Duration // the last begins before
 }
 
+// A Dip is how a target works slower again and again for a while, as one does that collects garbage.
+type Dip struct {
+	Every, For time.Duration // Every 0: there are none; the first begins after Every
+	SlowBy     float64       // it works so many times slower; 0: it stands still
+}
+
+// lasts is how long a worker needs from some time on for what would take it so long without dips.
+func (d *Dip) lasts(from, takes time.Duration) time.Duration {
+	if d.Every == 0 {
+		return takes
+	}
+	at := from
+	for begin := max(d.Every, from/d.Every*d.Every); ; begin += d.Every {
+		end := begin + d.For
+		if free := begin - at; free > 0 {
+			if takes <= free {
+				return at + takes - from
+			}
+			at, takes = begin, takes-free
+		}
+		if at < end && d.SlowBy > 0 {
+			done := time.Duration(float64(end-at) / d.SlowBy)
+			if takes <= done {
+				return at + time.Duration(float64(takes)*d.SlowBy) - from
+			}
+			takes -= done
+		}
+		at = max(at, end)
+	}
+}
+
 // A World is a target with workers that take requests from one queue, first come first
 // served, its traffic, and the proxies in front of it. Times to answer are exponential
 // (CV 1), constant (CV 0) or log-normal.
@@ -53,6 +84,7 @@ type World struct {
 	Crowd      float64       // 0: Poisson arrivals; else a twentieth of the time they come so many times as often
 	Burst      Burst
 	Stall      Stall
+	Dip        Dip
 	Slow       float64 // share of requests of another class, which take SlowBy as long
 	SlowBy     float64
 	Trip       time.Duration // mean time of a message between proxy and target, exponential
@@ -68,6 +100,7 @@ type World struct {
 	First float64       // share of a proxy's requests that come to its first loop; 0: as many as to each of the others
 	Limit int           // fixed; 0: what the gate says
 	Wait  time.Duration // longest wait for a place while a queue stands
+	Most  time.Duration // longest wait for a place at all; 0: gate.WaitMax
 	SLO   time.Duration // as the gates are told
 }
 

@@ -1,0 +1,142 @@
+package upstream_test
+
+import (
+	"testing"
+	"time"
+
+	"weir/proxy/upstream"
+)
+
+// A passer plays a line on which places come and go.
+type passer struct {
+	*upstream.Line[int]
+	now  time.Time
+	held []*upstream.Waiter[int]
+	next int
+}
+
+const long = 50 * time.Millisecond
+
+func newPasser() *passer {
+	p := &passer{Line: upstream.NewLine[int](1000, plenty), now: time.Unix(1, 0)}
+	for range 10 {
+		w := p.waiter()
+		p.Take(p.now, w, usual)
+		p.held = append(p.held, w)
+	}
+	return p
+}
+
+func (p *passer) waiter() *upstream.Waiter[int] {
+	w := waiterFor(1, 0)
+	p.next++
+	w.Value = p.next
+	return w
+}
+
+// waits lets so many requests come and wait for long, while answers come or do not.
+func (p *passer) waits(n int, answers bool) {
+	var come []*upstream.Waiter[int]
+	for range n {
+		w := p.waiter()
+		p.Join(p.now, w)
+		come = append(come, w)
+	}
+	for end := p.now.Add(long); p.now.Before(end); p.now = p.now.Add(usual) {
+		if answers {
+			p.pass()
+		}
+	}
+	for _, w := range come {
+		p.Late(p.now, w, long)
+	}
+}
+
+// serve gives a place that is given back to the next, and returns which it is.
+func (p *passer) serve() int {
+	p.Give(p.now, p.held[0])
+	w := p.Next(p.now)
+	p.Take(p.now, w, usual)
+	p.held = append(p.held[1:], w)
+	return w.Value
+}
+
+// inOrder serves two of three that wait for long while answers come, and reports whether the first
+// of them came first.
+func (p *passer) inOrder() bool {
+	p.serveUsually()
+	first := p.next + 1
+	p.waits(3, true)
+	is := p.serve()
+	for p.Len() > 0 {
+		p.now = p.now.Add(usual)
+		p.serve()
+	}
+	return is == first
+}
+
+// serveUsually lets answers come as usual for a while, without a line.
+func (p *passer) serveUsually() {
+	for range 100 {
+		p.now = p.now.Add(usual)
+		p.pass()
+	}
+}
+
+// pass gives a place that is given back to one that has not waited.
+func (p *passer) pass() {
+	p.Give(p.now, p.held[0])
+	p.held[0] = new(upstream.Waiter[int])
+	p.Take(p.now, p.held[0], usual)
+	p.held = append(p.held[1:], p.held[0])
+}
+
+// A queue in which requests wait for long is served from its end, as under overload, unless two
+// such queues have passed just before, each with a longer quiet time after it.
+func TestPassingQueuesAreServedInOrder(t *testing.T) {
+	p := newPasser()
+	for i, want := range []bool{false, false, true, true} {
+		if got := p.inOrder(); got != want {
+			t.Errorf("queue %d is served in order: %t, want %t", i, got, want)
+		}
+	}
+	p.now = p.now.Add(time.Hour)
+	if p.inOrder() {
+		t.Error("what was known an hour ago still counts")
+	}
+}
+
+// What waits after a standstill is served in order, unless it is overload all the same.
+func TestStandstillsAreServedInOrder(t *testing.T) {
+	p := newPasser()
+	p.serveUsually()
+	p.waits(3, false)
+	p.now = p.now.Add(8 * long)
+	for want := p.next - 2; want <= p.next; want++ {
+		if got := p.serve(); got != want {
+			t.Errorf("after a standstill %d is served, want %d", got, want)
+		}
+	}
+	p = newPasser()
+	p.serveUsually()
+	p.waits(3, false)
+	p.now = p.now.Add(40 * long) // longer than clients wait
+	if got := p.serve(); got != p.next {
+		t.Errorf("after a long standstill %d is served, want the newest, %d", got, p.next)
+	}
+}
+
+// A request leaves the line when it has waited for as long as one may.
+func TestWaitMax(t *testing.T) {
+	p := newPasser()
+	p.Waits(10*long, upstream.Tolerable)
+	w := p.waiter()
+	p.Join(p.now, w)
+	joined := p.now
+	if until, ok := p.Late(joined.Add(long), w, long); !ok || until != joined.Add(10*long) {
+		t.Errorf("may wait until %v later (%t), want %v", until.Sub(joined), ok, 10*long)
+	}
+	if _, ok := p.Late(joined.Add(10*long), w, long); ok || w.Waiting() {
+		t.Error("waits on")
+	}
+}
