@@ -29,6 +29,24 @@ func TestGateWait(t *testing.T) {
 	}
 }
 
+// No request waits for longer than a second, unless a setting says that it may.
+func TestGateWaitMax(t *testing.T) {
+	for _, test := range []struct {
+		env  []string
+		most time.Duration
+	}{
+		{nil, time.Second},
+		{[]string{"GATE_WAIT", "3s"}, 3 * time.Second},
+		{[]string{"GATE_WAIT_MAX", "300ms"}, 300 * time.Millisecond},
+		{[]string{"GATE_WAIT", "0"}, time.Second},
+		{[]string{"GATE_WAIT_MAX", "0"}, 0},
+	} {
+		if most := must(t, test.env...).Gate.WaitMax; most != test.most {
+			t.Errorf("%v: a request waits for %v at most, want %v", test.env, most, test.most)
+		}
+	}
+}
+
 // Absurd values are named, with what is allowed.
 func TestGateFaults(t *testing.T) {
 	const slo, wait = "is out of range; allowed: 1ms … 1h", "is out of range; allowed: 0s … 1m"
@@ -37,6 +55,7 @@ func TestGateFaults(t *testing.T) {
 		{"SLO_P95=10y", "is not a duration such as 250ms, 30s or 5m; allowed: 1ms … 1h"},
 		{"SLO_P95=50", "is not a duration such as 250ms, 30s or 5m; allowed: 1ms … 1h"},
 		{"GATE_WAIT=-1ms", wait}, {"GATE_WAIT=61s", wait}, {"GATE_WAIT=87600h", wait},
+		{"GATE_WAIT_MAX=40ms", "is below GATE_WAIT; allowed: 0, or at least 50ms"}, {"GATE_WAIT_MAX=2h", "is out of range; allowed: 0s … 1h"},
 		{"GATE=yes", "allowed: off, shadow, on"},
 		{"GATE_MIN=0", "allowed: 1 … 1048576"}, {"GATE_MIN=-2", "allowed: 1 … 1048576"},
 		{"GATE_MAX=-1", "allowed: 0 … 1048576"}, {"GATE_MAX=1", "is below GATE_MIN; allowed: 0, or at least 2"},

@@ -41,6 +41,7 @@ func (g *Gates) state(spec *roster.Target) (st state) {
 type Report struct {
 	Mode    string   `json:"mode"`
 	Wait    float64  `json:"wait"`                 // seconds: a wait for a place from this time on is long, see upstream.Line; 0: requests do not wait
+	WaitMax float64  `json:"waitMax,omitempty"`    // seconds: bound on such a wait
 	SLO     float64  `json:"slo,omitempty"`        // seconds: the 95th percentile that clients expect
 	Advised int      `json:"advisedMax,omitempty"` // upper bound of each limit according to the advisor
 	Count   int      `json:"count"`                // of the targets that match the request
@@ -83,7 +84,7 @@ func CutOf(c *gate.Cut) Cut {
 // Report returns the state of the gates of at most limit targets: of the one with the given URL,
 // address or number, or of any if target is empty.
 func (g *Gates) Report(target string, limit int) Report {
-	r := Report{Mode: g.cfg.Mode.String(), Wait: g.cfg.Wait.Seconds(), SLO: g.cfg.SLO.Seconds(), Targets: []Status{}}
+	r := Report{Mode: g.cfg.Mode.String(), Wait: g.cfg.Wait.Seconds(), WaitMax: g.cfg.WaitMax.Seconds(), SLO: g.cfg.SLO.Seconds(), Targets: []Status{}}
 	if g.cfg.Mode == gate.Off {
 		return r
 	}
