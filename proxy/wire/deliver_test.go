@@ -212,7 +212,7 @@ func TestDeliveryFindsNoStream(t *testing.T) {
 	r := startWith(t, delivers, newTarget(t, loginTarget).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2", "TARGET_STREAM_SHARE", "0.5",
 		"BODY_BUFFER_BYTES", "1KiB")
 	logIn(r.dial(), logins[0].steps, "alice")
-	r.samplesAre("ratelimiter_upstream_streams", 1)
+	r.until("alice has a place", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 1 })
 	for name, request := range map[string]string{
 		"a large body": "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 2048\r\n\r\n" + strings.Repeat("b", 2048),
 		"a login":      login("Negotiate bob"),
