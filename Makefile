@@ -40,7 +40,7 @@ bench: build ## speed compared with peers, scenarios, the advisor; updates BENCH
 bench-quick: build ## a first look in three minutes
 	bin/bench suite quick
 
-bench-all: build ## all experiments with the full matrix of scenarios (nearly five hours)
+bench-all: build ## all experiments with the full matrix of scenarios (five and a half hours)
 	bin/bench suite all
 
 bench-setup: ## installs the programs that bench compares with, where possible
@@ -52,7 +52,7 @@ bench-attack: build ## the effect of attacks on good traffic
 bench-restart: build ## replaces the proxy twenty times under load
 	bin/bench restart
 
-bench-protect: build ## an overloaded target behind Weir and peers; resumes where it was stopped (95 minutes)
+bench-protect: build ## an overloaded target behind Weir and peers; resumes where it was stopped (125 minutes)
 	bin/bench suite protect
 
 chaos: build ## a million exchanges with resets, half closes, tunnels, slow peers and target restarts

@@ -121,38 +121,3 @@ func (s *Situation) settled(course []int, from, to time.Duration) *float64 {
 	}
 	return &after
 }
-
-// fifo returns when each of the requests, sorted by due time, would have been answered with nothing
-// in front of the target; negative for not at all. Service times are drawn again, so the result is
-// correct on average.
-func (s *Situation) fifo(all []request, chance *rand.Rand) []time.Duration {
-	done := make([]time.Duration, len(all))
-	free := make([]time.Duration, s.Workers) // when each worker becomes free
-	var queue []time.Duration                // when waiting requests get a worker
-	gone, back := s.outage()
-	for i, r := range all {
-		done[i] = -1
-		if gone <= r.Due && r.Due < back {
-			continue
-		}
-		if r.Due >= back && back > 0 { // a new process, with idle workers
-			free, queue, back = slices.Repeat([]time.Duration{back}, s.Workers), nil, 0
-		}
-		for len(queue) > 0 && queue[0] <= r.Due {
-			queue = queue[1:]
-		}
-		w := slices.Index(free, slices.Min(free))
-		start := max(r.Due, free[w])
-		if start > r.Due {
-			if len(queue) >= s.Queue {
-				continue
-			}
-			queue = append(queue, start)
-		}
-		free[w] = start + s.draw(chance, s.Phases[s.phase(start)].Delay, r.slow)
-		if back == 0 || free[w] <= gone {
-			done[i] = free[w]
-		}
-	}
-	return done
-}

@@ -33,8 +33,9 @@ func even(n int, from, to time.Duration, status int, latency time.Duration) (lis
 func TestIdeal(t *testing.T) {
 	slow := one()
 	slow.SlowShare, slow.Phases = 0.01, []Phase{{10 * s, 200, 10 * ms, false}}
-	gone := one()
+	gone, dips := one(), one()
 	gone.Phases[1].Delay = 0
+	dips.Dips = Dips{Every: s, For: 400 * ms, Speed: .5}
 	for name, c := range map[string]struct {
 		s    *Situation
 		all  []request
@@ -45,6 +46,8 @@ func TestIdeal(t *testing.T) {
 		"above it always":          {one(), even(200, 0, 30*s, 200, ms), 1000 + 500 + 1000},
 		"the target is away":       {gone, even(80, 0, 30*s, 200, ms), 1600},
 		"a slow route takes space": {slow, append(even(200, 0, 10*s, 200, ms), request{slow: true}), 1000 * 1.01 / 1.5 * 2000 / 2001},
+		"dips take a fifth":        {dips, even(80, 0, 30*s, 200, ms), 800 + 400 + 800},
+		"a cache":                  {cached(9), even(200, 0, 30*s, 200, ms), 6000},
 		"nothing was asked":        {one(), nil, 0},
 	} {
 		if got := c.s.judge(c.all, rand.New(rand.NewPCG(1, 1))).Ideal; math.Abs(got-c.want) > 1e-6*c.want {
@@ -166,18 +169,25 @@ func TestFIFOLaws(t *testing.T) {
 
 func TestDrawHasItsMean(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 1))
-	for _, varied := range []bool{false, true} {
-		sit := &Situation{Varied: varied}
+	for name, c := range map[string]struct {
+		sit       Situation
+		variation float64
+	}{
+		"exponential": {Situation{}, 1},
+		"lognormal":   {Situation{Varied: true}, 2},
+		// The mean of 1 s is of .9 × .5 s and .1 × 5.5 s; the mean of squares of an exponential
+		// distribution is twice its mean squared.
+		"two kinds": {Situation{Kinds: [2]time.Duration{500 * ms, 5500 * ms}}, math.Sqrt(2*(.9*.5*.5+.1*5.5*5.5) - 1)},
+	} {
 		var sum, squares float64
 		const n = 400_000
 		for range n {
-			v := sit.draw(chance, s, false).Seconds()
+			v := c.sit.draw(chance, s, false).Seconds()
 			sum, squares = sum+v, squares+v*v
 		}
 		mean := sum / n
-		cv, want := math.Sqrt(squares/n-mean*mean)/mean, map[bool]float64{false: 1, true: 2}[varied]
-		if math.Abs(mean-1) > 0.02 || math.Abs(cv/want-1) > 0.1 {
-			t.Errorf("varied %t: mean %v, coefficient of variation %v, want 1 and %v", varied, mean, cv, want)
+		if cv := math.Sqrt(squares/n-mean*mean) / mean; math.Abs(mean-1) > 0.02 || math.Abs(cv/c.variation-1) > 0.1 {
+			t.Errorf("%s: mean %v, coefficient of variation %v, want 1 and %v", name, mean, cv, c.variation)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (l *lab) play(ctx context.Context, t turn, side Side) (score Score, st *sta
 }
 
 func (st *stage) setUp(round int) {
-	if st.s.Varied || st.s.SlowShare > 0 {
+	if s := st.s; s.Varied || s.SlowShare > 0 || s.Kinds[1] > 0 || s.Dips.Every > 0 || s.Keys > 0 {
 		stop := make(chan struct{})
 		st.Keep(func() { close(stop) }) // after the proxies have ended
 		st.own = newTarget(st.s, uint64(round), stop)
@@ -92,13 +92,20 @@ const connections, slowConnections = 6000, 200
 
 // drive sends the load, plays the trouble meanwhile, and returns the requests.
 func (st *stage) drive(start time.Time, round int) (all []request) {
+	if st.own != nil {
+		st.own.start.Store(&start)
+	}
+	path := "/api/test"
+	if st.s.Keys > 0 {
+		path += keyQuery
+	}
 	var loads []rig.Load
 	add := func(addr, path string, share float64, connections int) {
 		loads = append(loads, rig.Load{URL: "http://" + addr + path, Steps: st.s.steps(share), Arrivals: "poisson",
 			StartAt: start, Seed: int64(1000*round + len(loads)), Outcomes: true, Connections: connections})
 	}
 	for _, addr := range st.fronts {
-		add(addr, "/api/test", 1/float64(st.s.Proxies), connections/st.s.Proxies)
+		add(addr, path, 1/float64(st.s.Proxies), connections/st.s.Proxies)
 	}
 	if st.s.SlowShare > 0 {
 		add(st.fronts[0], slowPath, st.s.SlowShare, slowConnections)
@@ -134,16 +141,14 @@ func (st *stage) trouble(start time.Time) {
 	}
 }
 
-// change changes the target to that of phase p.
+// change changes the target program to that of phase p. Our own target knows the phases.
 func (st *stage) change(before, p Phase) {
 	switch {
-	case before.Delay == p.Delay:
+	case before.Delay == p.Delay || st.own != nil:
 	case p.Delay == 0:
 		st.process.Kill()
 	case before.Delay == 0:
 		st.startTarget()
-	case st.own != nil:
-		st.own.delay.Store(int64(p.Delay))
 	default:
 		rig.Must(rig.Post(st.Ctx, "http://"+st.target+"/model", fmt.Sprintf(`{"delay":%g}`, p.Delay.Seconds())))
 	}

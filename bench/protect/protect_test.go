@@ -73,7 +73,7 @@ func TestSituations(t *testing.T) {
 	l := &lab{Order: &Order{Shorter: 1}}
 	list := testkit.Must(l.chosen())(t)
 	turns, left := l.turns(list)
-	if left > 100*time.Minute || len(turns) != 5*(7+4*4)+3*(5*4+1) {
+	if left > 135*time.Minute || len(turns) != 5*(7+4*4)+3*(10*4+1) {
 		t.Errorf("%d turns take %v", len(turns), left)
 	}
 	for i, sit := range list {
@@ -87,8 +87,36 @@ func TestSituations(t *testing.T) {
 			sideNamed(side) // panics when there is none
 		}
 	}
-	if first, again := turns[0], turns[7+4*4+5*4+1]; first.round != 1 || again.round != 2 || again.s != first.s {
+	if first, again := turns[0], turns[7+4*4+10*4+1]; first.round != 1 || again.round != 2 || again.s != first.s {
 		t.Errorf("rounds do not alternate: %v, %v", first, again)
+	}
+}
+
+// The bad phases of a ramp are one span, and trials shorten all that lasts.
+func TestBadSpanAndShorten(t *testing.T) {
+	sit := one()
+	sit.Phases = slices.Insert(sit.Phases, 1, Phase{5 * s, 80, 15 * ms, true})
+	sit.Dips = Dips{Every: 4 * s, For: s}
+	sit.shorten(2)
+	if from, to, ok := sit.bad(); from != 5*s || to != 12500*ms || !ok || sit.Length() != 17500*ms {
+		t.Errorf("bad from %v to %v of %v", from, to, sit.Length())
+	}
+	if sit.Dips.Every != 2*s || sit.Dips.For != 500*ms {
+		t.Errorf("dips are %+v", sit.Dips)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	a, b, c := one(), one(), one()
+	b.Name, b.InTime, c.Name, c.InTime = "wide", 200*ms, "long", s
+	for want, list := range map[string][]Situation{
+		"100 ms":                               {*a, *a},
+		"200 ms":                               {*b},
+		"100 ms (wide: 200 ms, long: 1000 ms)": {*a, *b, *a, *c},
+	} {
+		if got := bounds(list); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 
@@ -124,7 +152,7 @@ func TestOrderOfSides(t *testing.T) {
 func TestChosen(t *testing.T) {
 	for only, want := range map[string]string{
 		"half,gate":        "half: gate",
-		"gate, failsafe":   "half: gate failsafe; most: gate failsafe; wide: gate failsafe; sheds: gate failsafe; crowd: gate failsafe; proxies: gate failsafe; varied: gate failsafe; slow: gate failsafe; restart: gate failsafe; redis: gate failsafe; steady: gate",
+		"gate, failsafe":   "half: gate failsafe; most: gate failsafe; wide: gate failsafe; sheds: gate failsafe; crowd: gate failsafe; proxies: gate failsafe; varied: gate failsafe; slow: gate failsafe; restart: gate failsafe; redis: gate failsafe; steady: gate; stops: gate failsafe; blips: gate failsafe; mix: gate failsafe; flush: gate failsafe; ramp: gate failsafe",
 		"steady":           "steady: none gate",
 		"steady,limit":     "",
 		"half,steady,none": "half: none; steady: none",
@@ -184,13 +212,13 @@ func TestGoesOn(t *testing.T) {
 func TestPlays(t *testing.T) {
 	rigtest.Build(t, "proxy", "target", "loadgen")
 	dir := t.TempDir()
-	o := &Order{Dir: dir, Only: "varied,restart,none,gate", Rounds: 1, Shorter: 20}
+	o := &Order{Dir: dir, Only: "varied,restart,flush,none,gate", Rounds: 1, Shorter: 20}
 	rec := result.NewRecorder(time.Now(), io.Discard, "protect", nil)
 	if err := o.Run(t.Context(), nil, rec); !errors.Is(err, result.ErrNotKept) {
 		t.Fatal(err)
 	}
 	runs := load(filepath.Join(dir, RunsFile))
-	if len(runs) != 4 {
+	if len(runs) != 6 {
 		t.Fatalf("%d runs", len(runs))
 	}
 	for _, r := range runs {
@@ -208,7 +236,7 @@ func TestPlays(t *testing.T) {
 		}
 	}
 	// Single runs have no spread, and are no ratios that the next record is held to.
-	if rows != 4 || len(record.Ratios()) != 0 || !slices.Equal(record.Files, []string{Picture}) {
+	if rows != 6 || len(record.Ratios()) != 0 || !slices.Equal(record.Files, []string{Picture}) {
 		t.Errorf("%d rows, ratios %v, files %v", rows, record.Ratios(), record.Files)
 	}
 }

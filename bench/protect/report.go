@@ -24,13 +24,13 @@ func (l *lab) report(situations []Situation) error {
 	}
 	fmt.Fprintf(l.out, "\nReal programs in real time on loopback. Arrivals are Poisson, and the same in a round for all sides, which take turns. "+
 		figures+
-		"In time means a 200 within %d ms of the due time (wide: 200 ms). The ideal is the sum of the lesser of the offered load and the target's capacity. "+
+		"In time means a 200 within %s of the due time. The ideal is the sum of the lesser of the offered load and the target's capacity. "+
 		"Needlessly shed are requests answered with 429 or 503 that the target's own queue, with nothing in front of it, would have answered in time, according to a replay of the same arrivals with new random service times. "+
 		"The target counts as protected, or as recovered, at the start of a second in which %.0f %% of the ideal was answered in time. "+
 		"The last columns are the lag of the load generator while connections were idle, and its verdict: a p99 above 1 ms makes a run DEGRADED, one above 10 ms INVALID; some stalls, or waiting for connections, also make it DEGRADED. "+
 		"It shares the cores with the target and the side, so it is late when all are busy. Latency counts from the due time, so this affects all sides alike. "+
 		"An INVALID run is repeated once, and the second run counts, whatever its verdict. "+
-		"HAProxy is configured with the number of the target's workers; failsafe-go and the gate are not. HAProxy's settings are those with the best results in the situation half; failsafe-go has its defaults, which are better there than with a queue (2 and 3 times the limit).\n", situations[0].InTime.Milliseconds(), 100*good)
+		"HAProxy is configured with the number of the target's workers; failsafe-go and the gate are not. HAProxy's settings are those with the best results in the situation half; failsafe-go has its defaults, which are better there than with a queue (2 and 3 times the limit).\n", bounds(situations), 100*good)
 	if first, last := l.made(situations); !first.IsZero() {
 		fmt.Fprintf(l.out, "\nThe runs ended from %s to %s.\n", first.Format(time.RFC3339), last.Format(time.RFC3339))
 	}
@@ -51,6 +51,21 @@ func (l *lab) report(situations []Situation) error {
 		return fmt.Errorf("missed goals: %s", strings.Join(missed, "; "))
 	}
 	return nil
+}
+
+// bounds returns the bound of answers in time of the first situation, and of those with others.
+func bounds(situations []Situation) string {
+	text := func(s Situation) string { return fmt.Sprintf("%d ms", s.InTime.Milliseconds()) }
+	var others []string
+	for _, s := range situations[1:] {
+		if s.InTime != situations[0].InTime {
+			others = append(others, s.Name+": "+text(s))
+		}
+	}
+	if len(others) == 0 {
+		return text(situations[0])
+	}
+	return fmt.Sprintf("%s (%s)", text(situations[0]), strings.Join(others, ", "))
 }
 
 // made returns when the first and the last of the shown runs ended.
@@ -78,7 +93,7 @@ func (l *lab) missed(s *Situation) []string {
 	var e report.Expectations
 	miss := func(held bool, format string, values ...any) { e.Never(!held, s.Name+": "+format, values...) }
 	inTime := report.MedianOf(runs, goodput)
-	miss(inTime >= s.Goal.InTime, "behind the gate %.3f of the ideal, the goal is %.2f", inTime, s.Goal.InTime)
+	miss(inTime >= s.Goal.InTime, "behind the gate %.3f of the ideal, the goal is %.3g", inTime, s.Goal.InTime)
 	p99 := report.MedianOf(runs, func(r Run) float64 { return r.P99 })
 	miss(s.Goal.P99 == 0 || p99 <= s.Goal.P99.Seconds(), "p99 behind the gate %.0f ms, the goal is %v", 1e3*p99, s.Goal.P99)
 	shed := report.MedianOf(runs, func(r Run) float64 { return share(r.Needless, r) })

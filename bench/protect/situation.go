@@ -17,8 +17,8 @@ type Phase struct {
 	For   time.Duration
 	Rate  float64       // requests per second, Poisson
 	Delay time.Duration // the target's mean service time; 0 if the target is down
-	// Bad marks the phase with the trouble from which the target should be protected. A situation
-	// has at most one.
+	// Bad marks the phases with the trouble from which the target should be protected. They follow
+	// one another.
 	Bad bool
 }
 
@@ -34,13 +34,18 @@ type Situation struct {
 	// SlowShare is the ratio of requests to a route with slowFactor times the service time to all
 	// others. They are not counted.
 	SlowShare float64
-	Proxies   int           // which share the target and the load evenly
-	Redis     bool          // our limits are in a Redis that is killed in the bad phase
-	InTime    time.Duration // bound of the latency of answers in time
-	Sides     []string
-	Rounds    int
-	Goal      Goal
-	Together  bool // the sides of a round run at the same time
+	// Kinds are the mean service times of two kinds of answers on one route, whose shares follow
+	// from the mean of the phase. Zero: there is one kind.
+	Kinds    [2]time.Duration
+	Dips     Dips
+	Keys     int           // that the target caches answers for, see cache; 0: it has no cache
+	Proxies  int           // which share the target and the load evenly
+	Redis    bool          // our limits are in a Redis that is killed in the bad phase
+	InTime   time.Duration // bound of the latency of answers in time
+	Sides    []string
+	Rounds   int
+	Goal     Goal
+	Together bool // the sides of a round run at the same time
 }
 
 // A Goal is the goal of the gate.
@@ -62,14 +67,16 @@ const (
 // everywhere lists the sides of most situations.
 var everywhere = []string{"none", "gate", "haproxy", "failsafe"}
 
+// usual returns a situation with a target that can serve 1,500/s, and trouble for 14 of 25 seconds.
+func usual(name, about string, rate float64) Situation {
+	const ms, s = time.Millisecond, time.Second
+	return Situation{Name: name, About: about, Workers: 15, Queue: 1000, Proxies: 1, InTime: 100 * ms, Sides: everywhere, Rounds: 3, Goal: Goal{InTime: .95, Behind: .01},
+		Phases: []Phase{{5 * s, rate, 10 * ms, false}, {14 * s, rate, 20 * ms, true}, {6 * s, rate, 10 * ms, false}}}
+}
+
 // Situations returns all situations.
 func Situations() []Situation {
 	const ms, s = time.Millisecond, time.Second
-	// usual has a target that can serve 1,500/s, and trouble for 14 of 25 seconds.
-	usual := func(name, about string, rate float64) Situation {
-		return Situation{Name: name, About: about, Workers: 15, Queue: 1000, Proxies: 1, InTime: 100 * ms, Sides: everywhere, Rounds: 3, Goal: Goal{InTime: .95, Behind: .01},
-			Phases: []Phase{{5 * s, rate, 10 * ms, false}, {14 * s, rate, 20 * ms, true}, {6 * s, rate, 10 * ms, false}}}
-	}
 	half := usual("half", "A target of 15 workers × 10 ms loses half its speed for 20 s, under 2,000/s.", 2000)
 	half.Phases[1].For, half.Sides, half.Rounds = 20*s, []string{"none", "limit", "gate", "limit-gate", "advisor", "haproxy", "failsafe"}, 5
 	half.Goal = Goal{InTime: .98, P99: 120 * ms}
@@ -101,7 +108,35 @@ func Situations() []Situation {
 	steady := usual("steady", "90 % of the target's capacity for five minutes; nothing goes wrong. The sides run at the same time, each with its own target.", 1350)
 	steady.Goal.Shed = .0001
 	steady.Phases, steady.Sides, steady.Together = []Phase{{300 * s, 1350, 10 * ms, false}}, []string{"none", "gate"}, true
-	return []Situation{half, most, wide, sheds, crowd, proxies, varied, slow, restart, redis, steady}
+	return append([]Situation{half, most, wide, sheds, crowd, proxies, varied, slow, restart, redis, steady}, unsteady()...)
+}
+
+// unsteady returns the situations in which service times change within a phase or gradually, or
+// depend on earlier requests.
+func unsteady() []Situation {
+	const ms, s = time.Millisecond, time.Second
+	stops := usual("stops", "A target of 15 workers × 10 ms stands still for 0.4 s every 5 s, under 900/s. Requests then wait in it, which all could be answered in time.", 900)
+	stops.Phases, stops.Dips = []Phase{{30 * s, 900, 10 * ms, false}}, Dips{Every: 5 * s, For: 400 * ms}
+	stops.InTime, stops.Goal = 500*ms, Goal{InTime: .995}
+	blips := usual("blips", "A target of 15 workers × 10 ms is six times slower for 0.3 s every 3 s, under 900/s.", 900)
+	blips.Phases, blips.Dips = []Phase{{30 * s, 900, 10 * ms, false}}, Dips{Every: 3 * s, For: 300 * ms, Speed: 1. / 6}
+	blips.InTime, blips.Goal = 250*ms, Goal{InTime: .985}
+	relative := Goal{Behind: .01}
+	mix := usual("mix", "One answer in ten takes 60 ms on average, the others 6 ms; for 16 s it is four in ten, under 1,100/s, which 15 workers cannot answer.", 1100)
+	mix.Kinds, mix.InTime, mix.Goal = [2]time.Duration{6 * ms, 60 * ms}, 250*ms, relative
+	mix.Phases = []Phase{{5 * s, 1100, 11400 * time.Microsecond, false}, {16 * s, 1100, 27600 * time.Microsecond, true}, {5 * s, 1100, 11400 * time.Microsecond, false}}
+	flush := usual("flush", "A target answers from its cache within 1 ms, without a worker. Other answers take 8 workers 40 ms each. Keys follow Zipf's law. All are in the cache until it is flushed, under 1,000/s. The ideal is that all are answered.", 1000)
+	flush.Keys, flush.Workers, flush.InTime, flush.Goal = 2500, 8, 250*ms, relative
+	flush.Phases = []Phase{{8 * s, 1000, 40 * ms, false}, {10 * s, 1000, 40 * ms, true}, {8 * s, 1000, 40 * ms, false}}
+	ramp := usual("ramp", "The speed of a target falls to a fifth within 15 s, and then is as before, under 1,350/s.", 1350)
+	ramp.Phases, ramp.Goal = []Phase{{3 * s, 1350, 10 * ms, false}}, relative
+	const pieces = 30
+	for i := range pieces {
+		speed := 1 - .8*(float64(i)+.5)/pieces
+		ramp.Phases = append(ramp.Phases, Phase{15 * s / pieces, 1350, time.Duration(float64(10*ms) / speed), true})
+	}
+	ramp.Phases = append(ramp.Phases, Phase{7 * s, 1350, 10 * ms, false})
+	return []Situation{stops, blips, mix, flush, ramp}
 }
 
 // Length returns the length of a run.
@@ -112,20 +147,27 @@ func (s *Situation) Length() (sum time.Duration) {
 	return sum
 }
 
-// shorten makes the phases shorter by a factor.
+// shorten makes the phases and dips shorter by a factor.
 func (s *Situation) shorten(factor float64) {
-	for i, p := range s.Phases {
-		s.Phases[i].For = time.Duration(float64(p.For) / factor)
+	shorter := func(d *time.Duration) { *d = time.Duration(float64(*d) / factor) }
+	for i := range s.Phases {
+		shorter(&s.Phases[i].For)
 	}
+	shorter(&s.Dips.Every)
+	shorter(&s.Dips.For)
 }
 
-// capacity returns how many requests per second the target can answer in a phase.
+// capacity returns how many requests per second the target can answer in a phase, dips included.
+// That of a target with a cache depends on the requests, and counts as unlimited.
 func (s *Situation) capacity(p Phase) float64 {
-	if p.Delay == 0 {
+	switch {
+	case s.Keys > 0:
+		return math.Inf(1)
+	case p.Delay == 0:
 		return 0
 	}
 	mean := p.Delay.Seconds() * (1 + slowFactor*s.SlowShare) / (1 + s.SlowShare)
-	return float64(s.Workers) / mean
+	return float64(s.Workers) / mean * s.Dips.mean()
 }
 
 // ideal returns how many counted requests per second can be answered in a phase.
@@ -133,15 +175,18 @@ func (s *Situation) ideal(p Phase) float64 {
 	return min(p.Rate, s.capacity(p)/(1+s.SlowShare))
 }
 
-// bad returns the span of the bad phase.
+// bad returns the span of the bad phases.
 func (s *Situation) bad() (from, to time.Duration, ok bool) {
+	var at time.Duration
 	for _, p := range s.Phases {
-		if p.Bad {
-			return from, from + p.For, true
+		if p.Bad && !ok {
+			from, ok = at, true
 		}
-		from += p.For
+		if at += p.For; p.Bad {
+			to = at
+		}
 	}
-	return 0, 0, false
+	return from, to, ok
 }
 
 // phase returns the index of the phase at an instant; the last one does not end.
@@ -168,8 +213,32 @@ func (s *Situation) steps(share float64) []rig.Step {
 	return report.Map(s.Phases, func(p Phase) rig.Step { return rig.Step{For: p.For, Rate: p.Rate * share} })
 }
 
+// arrivals draws when the requests of the load are due.
+func (s *Situation) arrivals(chance *rand.Rand) (due []time.Duration) {
+	var from time.Duration
+	for _, p := range s.Phases {
+		gap := func() time.Duration { return time.Duration(chance.ExpFloat64() / p.Rate * float64(time.Second)) }
+		for at := from + gap(); at < from+p.For; at += gap() {
+			due = append(due, at)
+		}
+		from += p.For
+	}
+	return due
+}
+
+// end returns when a service ends that a worker begins at an instant.
+func (s *Situation) end(chance *rand.Rand, at time.Duration, slow bool) time.Duration {
+	return s.Dips.end(at, s.draw(chance, s.Phases[s.phase(at)].Delay, slow))
+}
+
 // draw returns a random service time with the given mean.
 func (s *Situation) draw(chance *rand.Rand, mean time.Duration, slow bool) time.Duration {
+	if fast, heavy := s.Kinds[0], s.Kinds[1]; heavy > 0 {
+		share := float64(mean-fast) / float64(heavy-fast)
+		if mean = fast; chance.Float64() < share {
+			mean = heavy
+		}
+	}
 	service := float64(mean)
 	if slow {
 		service *= slowFactor
