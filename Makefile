@@ -52,7 +52,7 @@ bench-attack: build ## the effect of attacks on good traffic
 bench-restart: build ## replaces the proxy twenty times under load
 	bin/bench restart
 
-bench-protect: build ## an overloaded target behind Weir and peers; resumes where it was stopped (125 minutes)
+bench-protect: build ## an overloaded target behind Weir and peers; resumes where it was stopped (130 minutes)
 	bin/bench suite protect
 
 chaos: build ## a million exchanges with resets, half closes, tunnels, slow peers and target restarts

@@ -50,7 +50,7 @@ func experiments() []experiment {
 		{"rules", "[SECONDS] the cost of ten rules, two of which match: CPU per request relative to the global limit alone (a minute)", speed.Rules},
 		{"scenario", "[NAME…] [-compress N] the four scenarios with each algorithm, with and without the advisor: tables, plots, a page (a minute each)", order.Play},
 		{"advisor", "[quick|all] [WORD…] the accuracy of the advisor's forecasts, and the advisor compared with other ways to choose a limit; only scenarios with all words in their name (with five seeds of each: ten minutes, all fifty)", advisor.Run},
-		{"protect", "[-rounds N] [-only NAMES] an overloaded target behind nothing, a limit, the gate, HAProxy and failsafe-go: the share answered in time of what was possible; resumes where it was stopped (125 minutes)", protectRun},
+		{"protect", "[-rounds N] [-only NAMES] an overloaded target behind nothing, a limit, the gate, HAProxy and failsafe-go: the share answered in time of what was possible; resumes where it was stopped (130 minutes)", protectRun},
 		{"postgres", "[N] [load|deadlock|goals] a limit in PostgreSQL in three common ways and with Weir: requests admitted, deadlocks, cost of a decision; a load of ten minutes played N times as fast, 10 by default (nine minutes)", postgresRun},
 		{"sidecar", "[share|failures|speed] sidecars of a master share a limit while one is killed and one added; the master fails in eight ways; speed (five minutes)", sidecar.Run},
 		{"decision", "[speed|pace|frozen] Envoy's rate limit service over JSON: decisions per CPU time compared with envoyproxy/ratelimit on the same Redis, waits at 5,000/s, and waits with Redis stopped (two minutes)", decision.Run},

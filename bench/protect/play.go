@@ -55,7 +55,7 @@ func (l *lab) play(ctx context.Context, t turn, side Side) (score Score, st *sta
 }
 
 func (st *stage) setUp(round int) {
-	if s := st.s; s.Varied || s.SlowShare > 0 || s.Kinds[1] > 0 || s.Dips.Every > 0 || s.Keys > 0 {
+	if s := st.s; s.Varied || s.SlowShare > 0 || s.Kinds[1] > 0 || s.Dips.Every > 0 || s.Keys > 0 || s.Retries > 0 {
 		stop := make(chan struct{})
 		st.Keep(func() { close(stop) }) // after the proxies have ended
 		st.own = newTarget(st.s, uint64(round), stop)
@@ -94,6 +94,9 @@ const connections, slowConnections = 6000, 200
 func (st *stage) drive(start time.Time, round int) (all []request) {
 	if st.own != nil {
 		st.own.start.Store(&start)
+	}
+	if st.s.Retries > 0 {
+		return st.retrying(start, round)
 	}
 	path := "/api/test"
 	if st.s.Keys > 0 {

@@ -73,7 +73,7 @@ func TestSituations(t *testing.T) {
 	l := &lab{Order: &Order{Shorter: 1}}
 	list := testkit.Must(l.chosen())(t)
 	turns, left := l.turns(list)
-	if left > 135*time.Minute || len(turns) != 5*(7+4*4)+3*(10*4+1) {
+	if left > 135*time.Minute || len(turns) != 5*(7+4*4)+3*(11*4+1) {
 		t.Errorf("%d turns take %v", len(turns), left)
 	}
 	for i, sit := range list {
@@ -87,7 +87,7 @@ func TestSituations(t *testing.T) {
 			sideNamed(side) // panics when there is none
 		}
 	}
-	if first, again := turns[0], turns[7+4*4+10*4+1]; first.round != 1 || again.round != 2 || again.s != first.s {
+	if first, again := turns[0], turns[7+4*4+11*4+1]; first.round != 1 || again.round != 2 || again.s != first.s {
 		t.Errorf("rounds do not alternate: %v, %v", first, again)
 	}
 }
@@ -152,7 +152,7 @@ func TestOrderOfSides(t *testing.T) {
 func TestChosen(t *testing.T) {
 	for only, want := range map[string]string{
 		"half,gate":        "half: gate",
-		"gate, failsafe":   "half: gate failsafe; most: gate failsafe; wide: gate failsafe; sheds: gate failsafe; crowd: gate failsafe; proxies: gate failsafe; varied: gate failsafe; slow: gate failsafe; restart: gate failsafe; redis: gate failsafe; steady: gate; stops: gate failsafe; blips: gate failsafe; mix: gate failsafe; flush: gate failsafe; ramp: gate failsafe",
+		"gate, failsafe":   "half: gate failsafe; most: gate failsafe; wide: gate failsafe; sheds: gate failsafe; crowd: gate failsafe; proxies: gate failsafe; varied: gate failsafe; slow: gate failsafe; restart: gate failsafe; redis: gate failsafe; steady: gate; stops: gate failsafe; blips: gate failsafe; mix: gate failsafe; flush: gate failsafe; ramp: gate failsafe; retries: gate failsafe",
 		"steady":           "steady: none gate",
 		"steady,limit":     "",
 		"half,steady,none": "half: none; steady: none",
@@ -212,13 +212,13 @@ func TestGoesOn(t *testing.T) {
 func TestPlays(t *testing.T) {
 	rigtest.Build(t, "proxy", "target", "loadgen")
 	dir := t.TempDir()
-	o := &Order{Dir: dir, Only: "varied,restart,flush,none,gate", Rounds: 1, Shorter: 20}
+	o := &Order{Dir: dir, Only: "varied,restart,flush,retries,none,gate", Rounds: 1, Shorter: 20}
 	rec := result.NewRecorder(time.Now(), io.Discard, "protect", nil)
 	if err := o.Run(t.Context(), nil, rec); !errors.Is(err, result.ErrNotKept) {
 		t.Fatal(err)
 	}
 	runs := load(filepath.Join(dir, RunsFile))
-	if len(runs) != 6 {
+	if len(runs) != 8 {
 		t.Fatalf("%d runs", len(runs))
 	}
 	for _, r := range runs {
@@ -236,7 +236,7 @@ func TestPlays(t *testing.T) {
 		}
 	}
 	// Single runs have no spread, and are no ratios that the next record is held to.
-	if rows != 6 || len(record.Ratios()) != 0 || !slices.Equal(record.Files, []string{Picture}) {
+	if rows != 8 || len(record.Ratios()) != 0 || !slices.Equal(record.Files, []string{Picture}) {
 		t.Errorf("%d rows, ratios %v, files %v", rows, record.Ratios(), record.Files)
 	}
 }

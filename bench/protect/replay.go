@@ -1,6 +1,7 @@
 package protect
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -16,15 +17,44 @@ type replay struct {
 	gone, back time.Duration   // the outage to come; back is 0 if there is none
 }
 
+// An attempt is one sending of a request.
+type attempt struct {
+	at      time.Duration
+	of      int // index of the request
+	retries int // before it
+}
+
 // fifo returns when each of the requests, sorted by due time, would have been answered with nothing
-// in front of the target; negative for not at all. Service times and keys are drawn again, so the
-// result is correct on average.
+// in front of the target; negative for not at all. Service times, keys, and the pauses of clients
+// are drawn again, so the result is correct on average.
 func (s *Situation) fifo(all []request, chance *rand.Rand) []time.Duration {
 	t := &replay{s: s, chance: chance, free: make([]time.Duration, s.Workers), cache: s.newCache()}
 	t.gone, t.back = s.outage()
-	done := make([]time.Duration, len(all))
-	for i, r := range all {
-		done[i] = t.answer(r.Due, r.slow)
+	done := slices.Repeat([]time.Duration{-1}, len(all))
+	var later []attempt // to come, by time
+	play := func(a attempt) {
+		answered := t.answer(a.at, all[a.of].slow)
+		switch {
+		case answered >= 0 && (s.Retries == 0 || answered <= a.at+attemptMax):
+			done[a.of] = answered
+		case a.retries < s.Retries:
+			next := attempt{a.at + pause(chance), a.of, a.retries + 1}
+			if answered >= 0 {
+				next.at += attemptMax
+			}
+			i, _ := slices.BinarySearchFunc(later, next, func(a, b attempt) int { return cmp.Compare(a.at, b.at) })
+			later = slices.Insert(later, i, next)
+		}
+	}
+	for i := 0; i < len(all) || len(later) > 0; {
+		if len(later) > 0 && (i == len(all) || later[0].at < all[i].Due) {
+			first := later[0]
+			later = later[1:]
+			play(first)
+			continue
+		}
+		play(attempt{all[i].Due, i, 0})
+		i++
 	}
 	return done
 }

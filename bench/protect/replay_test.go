@@ -67,10 +67,34 @@ func TestReplayStops(t *testing.T) {
 	}
 }
 
+// Clients that retry keep a target overloaded after its trouble is over.
+func TestReplayRetries(t *testing.T) {
+	for _, sit := range Situations() {
+		if sit.Retries == 0 {
+			continue
+		}
+		if got := replayed(&sit, 14*s); got > .05 {
+			t.Errorf("%s: %.3f in time long after the trouble", sit.Name, got)
+		}
+		sit.Retries = 0
+		if got := replayed(&sit, 20*s); got < .99 {
+			t.Errorf("%s, but without retries: %.3f in time long after the trouble", sit.Name, got)
+		}
+	}
+	down := one()
+	down.Phases = []Phase{{40 * ms, 80, 0, true}, {s, 80, ms, false}}
+	for retries, answered := range []bool{false, true} {
+		down.Retries = retries
+		if got := down.fifo(make([]request, 1), rand.New(rand.NewPCG(1, 1)))[0]; got >= 50*ms != answered {
+			t.Errorf("with %d retries, while the target is down for 40 ms: %v", retries, got)
+		}
+	}
+}
+
 // The replay misses what the goals are about, and not everything.
 func TestReplayOfUnsteady(t *testing.T) {
 	for name, want := range map[string][2]float64{
-		"stops": {.995, 1}, "blips": {.985, 1}, "mix": {.2, .4}, "flush": {.8, .93}, "ramp": {.2, .4},
+		"stops": {.995, 1}, "blips": {.985, 1}, "mix": {.2, .4}, "flush": {.8, .93}, "ramp": {.2, .4}, "retries": {.2, .4},
 	} {
 		for _, sit := range unsteady() {
 			if got := replayed(&sit, 0); sit.Name == name && (got < want[0] || got > want[1]) {

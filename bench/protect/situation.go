@@ -39,6 +39,7 @@ type Situation struct {
 	Kinds    [2]time.Duration
 	Dips     Dips
 	Keys     int           // that the target caches answers for, see cache; 0: it has no cache
+	Retries  int           // of a request by its client after attempts that failed or took too long
 	Proxies  int           // which share the target and the load evenly
 	Redis    bool          // our limits are in a Redis that is killed in the bad phase
 	InTime   time.Duration // bound of the latency of answers in time
@@ -112,7 +113,7 @@ func Situations() []Situation {
 }
 
 // unsteady returns the situations in which service times change within a phase or gradually, or
-// depend on earlier requests.
+// depend on earlier requests, and the one in which the load depends on the answers.
 func unsteady() []Situation {
 	const ms, s = time.Millisecond, time.Second
 	stops := usual("stops", "A target of 15 workers × 10 ms stands still for 0.4 s every 5 s, under 900/s. Requests then wait in it, which all could be answered in time.", 900)
@@ -136,7 +137,10 @@ func unsteady() []Situation {
 		ramp.Phases = append(ramp.Phases, Phase{15 * s / pieces, 1350, time.Duration(float64(10*ms) / speed), true})
 	}
 	ramp.Phases = append(ramp.Phases, Phase{7 * s, 1350, 10 * ms, false})
-	return []Situation{stops, blips, mix, flush, ramp}
+	retries := usual("retries", "A target of 4 workers × 10 ms works at a third of its speed for 5 s, under 300/s from clients that retry an attempt up to three times if it fails or takes 1 s. It also serves the attempts that its clients have abandoned. Requests count once, from when their first attempt was due.", 300)
+	retries.Workers, retries.Queue, retries.Retries, retries.InTime, retries.Goal = 4, 500, 3, s, relative
+	retries.Phases = []Phase{{5 * s, 300, 10 * ms, false}, {5 * s, 300, 30 * ms, true}, {15 * s, 300, 10 * ms, false}}
+	return []Situation{stops, blips, mix, flush, ramp, retries}
 }
 
 // Length returns the length of a run.

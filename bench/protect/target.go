@@ -18,7 +18,7 @@ const (
 )
 
 // A target has what the target program lacks: service times with more variance, a slow route, dips,
-// and a cache. It has one queue for all workers.
+// a cache, and workers that serve abandoned requests. It has one queue for all workers.
 //
 // Safe for concurrent use: start is atomic, queue is a channel, mu guards the cache.
 type target struct {
