@@ -96,6 +96,9 @@ func CutPart(key []byte) (value, rest []byte) {
 	return rest[:n:n], rest[n:]
 }
 
+// emptySecret is the part for a secret without a value, which says nothing of who has it.
+var emptySecret = AppendSecret(nil, nil)
+
 // Identifies reports whether a key made of parts has a value that identifies one client, at least as
 // well as [share.Of] its address does: a field, a cookie, something secret, or an address. A path, a
 // method, a host or a parameter is usually that of many clients.
@@ -104,8 +107,9 @@ func Identifies(parts []Part, key []byte) bool {
 		if len(key) == 0 {
 			return false
 		}
-		var value []byte
-		if value, key = CutPart(key); len(value) > 0 && parts[i].identifies() {
+		value, rest := CutPart(key)
+		empty := len(value) == 0 || bytes.HasPrefix(key, emptySecret)
+		if key = rest; !empty && parts[i].identifies() {
 			return true
 		}
 	}

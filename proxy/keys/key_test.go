@@ -40,6 +40,7 @@ func TestIdentifies(t *testing.T) {
 	f(true, "path header:A", "/a", "a")
 	f(false, "header:A path", "missing", "/a")
 	f(false, "header:A path", "", "/a")
+	f(false, "cookie:b secret:header:A", "", "")
 	f(true, "header:A cookie:b", "missing", "b")
 	f(true, "query:a secret:query:b", "missing", "b")
 	f(true, "header:Authorization path", "a", "/a")
