@@ -36,7 +36,7 @@ func TestGateWaitMax(t *testing.T) {
 		most time.Duration
 	}{
 		{nil, time.Second},
-		{[]string{"GATE_WAIT", "3s"}, 3 * time.Second},
+		{[]string{"GATE_WAIT", "3s"}, 6 * time.Second},
 		{[]string{"GATE_WAIT_MAX", "300ms"}, 300 * time.Millisecond},
 		{[]string{"GATE_WAIT", "0"}, time.Second},
 		{[]string{"GATE_WAIT_MAX", "0"}, 0},

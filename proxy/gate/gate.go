@@ -270,11 +270,11 @@ func (g *Gate) leap(now time.Time, a *Answer) {
 	}
 	if gap > settleMax {
 		g.restart(now)
-	} else if a.Refused {
-		return
 	}
-	g.window.sent, g.window.until = now, now.Add(settleMax)
-	s.since = s.n
+	g.window.sent, g.window.few, g.window.until = now, math.MaxInt, now.Add(settleMax)
+	if !a.Refused || gap > settleMax {
+		s.since = s.n
+	}
 }
 
 // restart begins a new window, and counts all other spans from now on.

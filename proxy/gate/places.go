@@ -31,7 +31,7 @@ const Young = time.Minute
 type Places struct {
 	_                       [64]byte // the neighbours change less often
 	limit                   atomic.Int64
-	down, busy              atomic.Bool
+	down, busy, stalled     atomic.Bool
 	short, waiting, streams atomic.Int64 // sums of each Use
 	_                       [24]byte
 }
@@ -51,6 +51,13 @@ func (p *Places) SetDown(down bool) { set(&p.down, down) }
 
 // SetBusy sets whether requests wait in the target.
 func (p *Places) SetBusy(busy bool) { set(&p.busy, busy) }
+
+// SetStalled sets whether the limit has risen because nothing is answered.
+func (p *Places) SetStalled(stalled bool) { set(&p.stalled, stalled) }
+
+// Scarce reports whether requests may wait in the target, so that whoever holds places for long
+// costs the others something.
+func (p *Places) Scarce() bool { return p.busy.Load() || p.stalled.Load() }
 
 func set(b *atomic.Bool, to bool) {
 	if to != b.Load() {

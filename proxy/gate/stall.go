@@ -22,6 +22,7 @@ const (
 type stall struct {
 	rises int       // of the limit since the latest good answer
 	from  float64   // the limit before
+	at    time.Time // when it rose last
 	ended time.Time // when it was clear that the target had stood still
 }
 
@@ -42,13 +43,18 @@ func (g *Gate) unstall(now time.Time, a *Answer) {
 	switch {
 	case s.rises == 0:
 	case !a.Refused:
-		s.rises = 0
+		if took := now.Sub(a.Sent) - a.Ago; a.Sent.After(s.at) && took <= LongTimes*max(g.Usual(a.Class), Wait/LongTimes) || now.Sub(s.at) >= LongFor {
+			s.rises = 0
+		}
 	case s.ended.Before(a.Sent):
 		s.rises, s.ended = stallMost, now
 		g.set(s.from)
 		a.InFlight = min(a.InFlight, int(s.from))
 	}
 }
+
+// Stalled reports whether the limit has risen because nothing was answered, and nothing good was since.
+func (g *Gate) Stalled() bool { return g.stall.rises > 0 }
 
 // Usual returns how long answers to requests of a class usually take at present; 0: unknown. Of a
 // class that was not seen yet it is that of all.
@@ -99,6 +105,7 @@ func (g *Gate) Waits(now time.Time, class int) bool {
 		g.stall.from = g.limit
 	}
 	g.stall.rises++
+	g.stall.at = now
 	g.set(math.Ceil(stallGrowth * g.limit))
 	return g.places > before
 }

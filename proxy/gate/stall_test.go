@@ -77,3 +77,46 @@ func TestLong(t *testing.T) {
 		}
 	}
 }
+
+// What was sent before a standstill does not count, whatever the first answer after it is, nor does a
+// former limit keep what is sent after it from counting.
+func TestStandstill(t *testing.T) {
+	const took, stood = 20 * time.Millisecond, 400 * time.Millisecond
+	for _, refused := range []bool{false, true} {
+		g, now := answered(took)
+		g.first, g.starts = false, false
+		sent := now.Add(-took)
+		g.window.few, g.window.until = 1, now // a former limit, which no longer counts
+		now = now.Add(stood)
+		g.Answered(now, &Answer{Sent: sent, InFlight: 4, Refused: refused})
+		before := g.window.goods
+		for range 15 {
+			g.Answered(now, &Answer{Sent: sent, InFlight: 4})
+		}
+		if n := g.window.goods - before; n > 0 {
+			t.Errorf("the first is a refusal: %t; %d answers to what was sent before count", refused, n)
+		}
+		now = now.Add(2 * took)
+		g.Answered(now, &Answer{Sent: now.Add(-took), InFlight: 4})
+		if g.window.goods != before+1 {
+			t.Errorf("the first is a refusal: %t; an answer to what was sent after it does not count", refused)
+		}
+	}
+}
+
+// A look ends if the requests in flight do not become fewer.
+func TestLookFails(t *testing.T) {
+	g, now := answered(20 * time.Millisecond)
+	g.set(100)
+	g.probe.limit, g.probe.last = g.limit, now
+	g.set(50)
+	latest := &g.slump.at[(g.slump.n+slumpAnswers-1)%slumpAnswers]
+	*latest += time.Second // answers keep coming
+	if g.Waits(now.Add(time.Second), 0) || g.Limit() != 50 {
+		t.Errorf("the look has ended: the limit is %d", g.Limit())
+	}
+	*latest += 9 * time.Second
+	if !g.Waits(now.Add(10*time.Second), 0) || g.Limit() != 100 {
+		t.Errorf("the look has not ended: the limit is %d", g.Limit())
+	}
+}

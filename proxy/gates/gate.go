@@ -91,6 +91,7 @@ func (g *Gate) Answered(now time.Time, a *gate.Answer, kept *Late) {
 	}
 	g.SetDown(g.machine.Down())
 	g.SetBusy(g.machine.Busy())
+	g.SetStalled(g.machine.Stalled())
 }
 
 // Waits tells the machine that a request of a class waits for a place, and reports whether there are
@@ -104,6 +105,7 @@ func (g *Gate) Waits(now time.Time, class int) bool {
 		return false
 	}
 	g.SetLimit(g.machine.Limit())
+	g.SetStalled(g.machine.Stalled())
 	return true
 }
 

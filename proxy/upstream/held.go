@@ -39,7 +39,7 @@ func (l *Line[W]) Give(now time.Time, w *Waiter[W]) {
 	l.gives++
 	l.release(w)
 	at, who := instant(now), &w.placedFor
-	l.stands(at, w)
+	l.stands(now, w)
 	l.keys.give(at, int(w.known), w.usual)
 	l.clients.give(int(who.client), at, w.usual)
 	if w.routed {
@@ -71,20 +71,21 @@ func (l *Line[W]) release(w *Waiter[W]) {
 	w.older, w.newer = nil, nil
 }
 
-// First returns the one that came first of those that wait, or nil.
-func (l *Line[W]) First() (first *Waiter[W]) {
+// First returns the one that came first of those that wait because others hold the places, or nil:
+// not one that is greedy, or whose client or route has its share.
+func (l *Line[W]) First(now time.Time) (first *Waiter[W]) {
 	for i := range l.ranks {
 		for _, b := range l.ranks[i].bands {
-			first = b.first(first)
+			first = l.first(now, b, first)
 		}
 	}
 	return first
 }
 
 // first returns the one that came first, of those in the band and w.
-func (b *band[W]) first(w *Waiter[W]) *Waiter[W] {
+func (l *Line[W]) first(now time.Time, b *band[W], w *Waiter[W]) *Waiter[W] {
 	for i := range b.fifos {
-		if of := b.fifos[i].first; of != nil && (w == nil || of.ticket < w.ticket) {
+		if of := b.fifos[i].first; of != nil && (w == nil || of.ticket < w.ticket) && !l.greedy(now, of) && l.shared(now, of) {
 			w = of
 		}
 	}

@@ -14,7 +14,7 @@ const (
 	// a crowd, which passes. CoDel uses 20, which would refuse many requests of crowds
 	// that a target would serve within a second.
 	Patience = 30
-	// Tolerable is an assumption of how long clients tolerate to wait.
+	// Tolerable is how long a wait clients are assumed to tolerate.
 	Tolerable = 500 * time.Millisecond
 	// lineBrief is the multiple of a long wait for which a line may be empty during
 	// overload. It is multiplied by the number of loops, since each sees only its part of
@@ -41,8 +41,8 @@ const (
 //   - of these, the one that came first, or if some have waited for long, the one that came
 //     last: under overload the first would all be served too late. If the queue is likely to
 //     pass, it remains the one that came first: the oldest would be served last, although all
-//     could be served soon. It is likely to pass after a time in which a target has answered
-//     nothing, until what waits then should have been worked off, and for as long as
+//     could be served soon. It is likely to pass after a time in which no target has answered
+//     anything, until what waits then should have been worked off, and for as long as
 //     earlier ones took to pass. But if the first has waited for longer than clients tolerate, it
 //     is too late for it; after a standstill, for twice as long.
 //
@@ -83,7 +83,6 @@ type Line[W any] struct {
 	placed         int        // how many these are
 	gives          uint64     // how many have given their place back, ever
 
-	shedAt    time.Time     // when one was last shed that was not greedy; zero: never
 	waitMax   time.Duration // see Waits
 	tolerable time.Duration
 
@@ -212,9 +211,11 @@ func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until t
 	if until.After(now) {
 		return until, true
 	}
-	if !w.greedy && !stood.After(now) { // greedy ones also wait for reserved places, even under normal load
+	// greedy ones also wait for reserved places, even under normal load, and others for the end of a
+	// standstill
+	if !w.greedy && w.joinedAt >= l.of.stood.ended.Load() {
 		q.shedAt, q.memory = now, lineBrief*wait*time.Duration(len(l.of.loops))
-		l.shedAt = now
+		l.own.shed.Store(instant(now))
 	}
 	l.Leave(now, w)
 	return now, false
@@ -228,7 +229,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Waits bounds how long a request waits, 0 for no bound, and sets how long clients tolerate.
+// Waits bounds how long a request waits, 0 for no bound, and sets how long a wait clients tolerate.
 func (l *Line[W]) Waits(most, tolerable time.Duration) { l.waitMax, l.tolerable = most, tolerable }
 
 // inOrder reports whether a queue is served in the order of arrival, in which w is the first.
@@ -237,7 +238,7 @@ func (l *Line[W]) inOrder(now time.Time, q *queue, w *Waiter[W]) bool {
 		return true
 	}
 	waited := time.Duration(instant(now) - w.joinedAt)
-	return !q.sheds() && !w.greedy && (waited <= l.tolerable && q.passing(now) || waited <= standTolerable*l.tolerable && now.Before(l.of.stood.until(now)))
+	return !q.sheds() && !w.greedy && (waited <= l.tolerable && q.passing(now) || waited <= l.tolerated() && now.Before(l.of.stood.until(now)))
 }
 
 // greedy reports whether the client or the key of w has clearly more places than an average

@@ -20,7 +20,8 @@ type standing struct {
 	asks  atomic.Int64 // Ranks minus the highest rank that waits; 0: no waiter may take the next place
 	taken atomic.Int64 // places of the loop
 	gave  atomic.Int64 // when one was last given back, see instant
-	_     [128 - 24]byte
+	shed  atomic.Int64 // when one that was not greedy was last shed
+	_     [128 - 32]byte
 
 	clients [lineClients]holding
 	routes  [lineRoutes]holding
@@ -118,10 +119,13 @@ func (ls *Lines) turn(loop int) int {
 	return (loop - int(ls.served.Load()) - 1 + len(ls.loops)) % len(ls.loops)
 }
 
-// gave returns when a place was last given back, on any loop.
-func (ls *Lines) gave() (last int64) {
+func gave(s *standing) int64 { return s.gave.Load() }
+func shed(s *standing) int64 { return s.shed.Load() }
+
+// latest returns the latest time of those of all loops.
+func (ls *Lines) latest(of func(*standing) int64) (last int64) {
 	for i := range ls.loops {
-		last = max(last, ls.loops[i].gave.Load())
+		last = max(last, of(&ls.loops[i]))
 	}
 	return last
 }

@@ -133,7 +133,7 @@ func TestHand(t *testing.T) {
 		}
 		l.Take(now, &from, usual)
 		l.Hand(&from, &to)
-		if first := l.First(); first != nil {
+		if first := l.First(now); first != nil {
 			t.Errorf("%+v waits", first)
 		}
 		if from.Streams() || !to.Streams() || to.Value != 2 || to.Rank() != 3 || p.Streams() != 1 || lines.Taken() != 1 {

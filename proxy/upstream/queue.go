@@ -9,9 +9,10 @@ const (
 	// A queue in which requests wait for long is served in order for queueMargin times as long as
 	// earlier ones took to pass. What was known of these counts for queueMemory.
 	queueMargin, queueMemory = 1.25, time.Minute
-	// Nothing is known of a queue after a shorter quiet time than it lasted: that is no crowd that has
-	// passed, but a load that is about as high as what the target can take.
-	//
+	// Nothing is known of a queue unless the quiet time after it was queueQuiet times as long: else it
+	// is no crowd that has passed, but a load that is about as high as what the target can take.
+	queueQuiet = 2
+
 	// Targets stand still if nothing was answered for standLeast, and for standTimes as long as what
 	// was answered then usually takes. What waits meanwhile is worked off after standWorks times as
 	// long, if the load is 80 % of what the target can take.
@@ -62,7 +63,7 @@ func (q *queue) waitsLong(now time.Time, most time.Duration) {
 	quiet := now.Sub(q.ended)
 	switch {
 	case q.ended.IsZero():
-	case q.sheds() || quiet < 2*q.lasted || quiet >= queueMemory:
+	case q.sheds() || quiet < queueQuiet*q.lasted || quiet >= queueMemory:
 		q.before, q.passes = 0, 0
 	default:
 		q.passes = min(most, max(q.passes*9/10, min(q.before, q.lasted))) // a single one may be chance
@@ -98,17 +99,27 @@ func (s *standstill) until(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// stands records that w gives its place back, which may be the first for long. Under overload a
-// standstill changes nothing.
-func (l *Line[W]) stands(at int64, w *Waiter[W]) {
-	least := max(int64(standLeast), int64(standTimes*1e9*w.usual))
+// stands records that w gives its place back, which may be the first for long. A standstill counts
+// only if there was no overload before, and none just before: a target that stands still all the time
+// is overloaded like any other.
+func (l *Line[W]) stands(now time.Time, w *Waiter[W]) {
+	at, least := instant(now), max(int64(standLeast), int64(standTimes*1e9*w.usual))
 	if w.usual > 0 && (l.count > 0 || l.placed >= lineOvertaken) && at-max(l.own.gave.Load(), w.takenAt) >= least {
-		quiet := at - max(l.of.gave(), w.takenAt)
-		overload := at-instant(l.shedAt) < quiet+int64(standCalm)
-		if quiet >= least && !overload && float64(quiet) <= queueMargin*float64(standTolerable*l.tolerable) {
+		quiet := at - max(l.of.latest(gave), w.takenAt)
+		calm := at - l.of.latest(shed)
+		overload := calm >= 0 && calm < quiet+int64(standCalm) || !l.of.stood.until(now).IsZero()
+		if quiet >= least && !overload && float64(quiet) <= queueMargin*float64(l.tolerated()) {
 			l.of.stood.ended.Store(at)
 			l.of.stood.long.Store(quiet)
 		}
 	}
 	l.own.gave.Store(at)
+}
+
+// tolerated returns for how long clients are assumed to tolerate a wait after a standstill.
+func (l *Line[W]) tolerated() time.Duration {
+	if t := standTolerable * l.tolerable; l.waitMax <= 0 || t < l.waitMax {
+		return t
+	}
+	return l.waitMax
 }

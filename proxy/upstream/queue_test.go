@@ -17,8 +17,12 @@ type passer struct {
 
 const long = 50 * time.Millisecond
 
-func newPasser() *passer {
+func newPasser() *passer { return newPasserOf(upstream.NewLines(1), 0) }
+
+// newPasserOf returns a passer whose line is one of several.
+func newPasserOf(lines *upstream.Lines, loop int) *passer {
 	p := &passer{Line: upstream.NewLine[int](1000, plenty), now: time.Unix(1, 0)}
+	p.Among(lines, loop)
 	for range 10 {
 		w := p.waiter()
 		p.Take(p.now, w, usual)
@@ -92,7 +96,7 @@ func (p *passer) pass() {
 }
 
 // A queue in which requests wait for long is served from its end, as under overload, unless two
-// such queues have passed just before, each with a longer quiet time after it.
+// such queues have passed just before, each with a quiet time after it that is twice as long.
 func TestPassingQueuesAreServedInOrder(t *testing.T) {
 	p := newPasser()
 	for i, want := range []bool{false, false, true, true} {
@@ -138,5 +142,40 @@ func TestWaitMax(t *testing.T) {
 	}
 	if _, ok := p.Late(joined.Add(10*long), w, long); ok || w.Waiting() {
 		t.Error("waits on")
+	}
+}
+
+// Where one loop sheds requests, a standstill on another changes nothing.
+func TestStandstillUnderOverload(t *testing.T) {
+	lines := upstream.NewLines(2)
+	a, b := newPasserOf(lines, 0), newPasserOf(lines, 1)
+	a.waits(2, false)
+	shed, keep := waiterFor(1, 0), waiterFor(1, 0)
+	a.Join(a.now, shed)
+	a.now = a.now.Add(40 * long)
+	if _, ok := a.Late(a.now, shed, long); ok {
+		t.Fatal("there is no overload")
+	}
+	b.now = a.now.Add(usual)
+	b.pass()
+	b.now = b.now.Add(2 * long)
+	b.pass()
+	a.Join(b.now, keep)
+	if until, ok := a.Late(b.now.Add(long), keep, long); ok {
+		t.Errorf("may wait until %v later", until.Sub(b.now))
+	}
+}
+
+// The first of those that wait because others hold the places is none whose client has its share.
+func TestFirstIsNotGreedy(t *testing.T) {
+	l, now := unfair(0)
+	greedy, other := waiterFor(1, 1), waiterFor(5, 1)
+	l.Join(now, greedy)
+	if l.First(now) != nil {
+		t.Error("the only one is greedy")
+	}
+	l.Join(now, other)
+	if l.First(now) != other {
+		t.Error("it is not the one of another client")
 	}
 }

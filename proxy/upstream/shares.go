@@ -25,6 +25,8 @@ const (
 	lineShares = 100 * time.Millisecond
 	// lineLeast is an average of places below which there is nothing to reserve.
 	lineLeast = 1. / 64
+	// divisionSlows is the factor by which what is usual grows at most every lineShares.
+	divisionSlows = 1.02
 	// lineSlow is the multiple of what is usual from which a client or a route holds places for
 	// long.
 	lineSlow = 3
@@ -169,11 +171,13 @@ type division struct {
 	takes   float64     // how long requests usually take, in seconds
 	usual   float64     // slowness: the median of those; 0: unknown
 	each    []float64   // scratch of weigh
+	means   []float64   // by client or route, as of then
 }
 
 // newDivision returns the division whose holdings of one loop are shown to the others.
 func newDivision(loops [][]holding, loop int) division {
-	return division{own: make([]places, len(loops[loop])), shown: loops[loop], loops: loops}
+	n := len(loops[loop])
+	return division{own: make([]places, n), shown: loops[loop], loops: loops, means: make([]float64, n)}
 }
 
 // take records that i has one more place.
@@ -199,10 +203,12 @@ func (d *division) lengthen(i int, n int32) {
 
 // weigh sums up the averages of all loops.
 func (d *division) weigh(at int64) {
+	before := d.usual
 	d.at, d.total, d.count, d.regular, d.usual, d.each = at, 0, 0, average{}, 0, d.each[:0]
 	var all held
 	for i := range d.own {
 		h := d.held(i)
+		d.means[i] = h.mean
 		if h.mean <= 0 {
 			continue
 		}
@@ -223,6 +229,9 @@ func (d *division) weigh(at int64) {
 	if n := len(d.each); n > 0 {
 		slices.Sort(d.each)
 		d.usual = d.each[(n-1)/2]
+		if before > 0 { // when the target is full of slow requests, all are slow
+			d.usual = min(d.usual, divisionSlows*before)
+		}
 	}
 }
 
@@ -253,7 +262,7 @@ func (d *division) admits(i int, in room) bool {
 		return true
 	}
 	h := d.held(i)
-	others := d.total - h.mean
+	others := d.total - d.means[i]
 	if others < lineLeast || h.slowness(d.takes) <= lineSlow*max(1, d.usual) {
 		return true
 	}

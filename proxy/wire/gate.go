@@ -92,7 +92,7 @@ func (s *side) lengthen(now time.Time) {
 			long = append(long, w)
 		}
 	}
-	first := s.line.First()
+	first := s.line.First(now)
 	for at := range s.targets.Open(now) {
 		t := at.Value
 		places += t.gate.Limit()

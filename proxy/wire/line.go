@@ -96,7 +96,7 @@ func (t *target) room() bool { return !t.bounded() || t.free() > 0 }
 func (s *side) look(now time.Time) (l upstream.Look) {
 	for at := range s.targets.Open(now) {
 		l.Free += max(0, at.Value.free())
-		l.Busy = l.Busy || at.Value.gate.Busy()
+		l.Busy = l.Busy || at.Value.gate.Scarce()
 	}
 	return l
 }

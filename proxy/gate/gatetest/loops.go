@@ -53,6 +53,7 @@ func (p *port) learn(now time.Time, a *gate.Answer) {
 		p.places.SetLimit(p.gate.Limit())
 		p.places.SetDown(p.gate.Down())
 		p.places.SetBusy(p.gate.Busy())
+		p.places.SetStalled(p.gate.Stalled())
 	}
 }
 
@@ -127,7 +128,7 @@ func (l *lane) vacant(now time.Time) (n int) {
 func (l *lane) look(now time.Time) (s upstream.Look) {
 	s.Free = l.vacant(now)
 	for at := range l.group.Open(now) {
-		s.Busy = s.Busy || at.Value.places.Busy()
+		s.Busy = s.Busy || at.Value.places.Scarce()
 	}
 	return s
 }
@@ -223,10 +224,11 @@ func (l *lane) lengthen(now time.Time, wait time.Duration) {
 			l.line.Lengthen(&q.wait)
 		}
 	}
-	first := l.line.First()
+	first := l.line.First(now)
 	for _, v := range l.views {
 		if first != nil && v.gate != nil && v.places.Free() <= 0 && v.gate.Waits(now, first.Value.class) {
 			v.places.SetLimit(v.gate.Limit())
+			v.places.SetStalled(v.gate.Stalled())
 		}
 	}
 }

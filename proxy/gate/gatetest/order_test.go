@@ -66,3 +66,31 @@ func TestWaitMax(t *testing.T) {
 		}
 	}
 }
+
+// A target that stands still again and again while more is asked than it can do is overloaded like
+// any other: its line is not served in order, or all would be too late.
+func TestDipsUnderOverload(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dip  gatetest.Dip
+		load float64 // from the fifth to the twentieth second
+		want float64
+	}{
+		{gatetest.Dip{Every: 500 * ms, For: 120 * ms}, 2300, .9},
+		{gatetest.Dip{Every: 500 * ms, For: 120 * ms}, 1700, .9},
+		{gatetest.Dip{Every: 400 * ms, For: 100 * ms}, 2300, .9},
+		{gatetest.Dip{Every: 100 * ms, For: 60 * ms}, 1200, .9},
+	} {
+		for _, loops := range []int{1, 4} {
+			for seed := range seeds {
+				w := usual()
+				w.Seed, w.Loops, w.Dip, w.InTime, w.Length = seed, loops, c.dip, 500*ms, 20*sec
+				w.Stages = []gatetest.Stage{{Load: 600}, {From: 5 * sec, Load: c.load}}
+				could := 1500 * (1 - c.dip.For.Seconds()/c.dip.Every.Seconds()) / min(1500, c.load)
+				if r := gatetest.Play(w).Ratio(5*sec, w.Length) / could; r < c.want {
+					t.Errorf("%+v, %.0f per second, %d loops, seed %d: answered in time ÷ possible: %.3f, want %.2f", c.dip, c.load, loops, seed, r, c.want)
+				}
+			}
+		}
+	}
+}

@@ -62,3 +62,33 @@ func TestSlowPath(t *testing.T) {
 		}
 	}
 }
+
+// Requests of one client that keep the workers of a small target busy for long do not keep the
+// others from being served, though the gate cannot know how many workers there are. The goal is .95.
+func TestSlowWork(t *testing.T) {
+	for _, c := range []struct{ good, bad, slowBy, all, one float64 }{
+		{200, 60, 200, .93, .8}, {200, 20, 200, .93, .8}, {200, 100, 60, .95, .8}, {50, 60, 200, .85, .6}, {50, 20, 60, .97, .95}, {20, 60, 200, .8, .5},
+	} {
+		for loops := 1; loops <= 4; loops += 3 {
+			t.Run(fmt.Sprintf("%.0f per second, beside %.0f that take %.0f times as long, %d loops", c.good, c.bad, c.slowBy, loops), func(t *testing.T) {
+				t.Parallel()
+				sum, worlds := 0., 2*seeds
+				for seed := range worlds {
+					w := usual()
+					w.Seed, w.Loops, w.Workers, w.Service, w.Warm, w.InTime, w.Length = seed, loops, 8, 5*ms, 10*sec, sec, 40*sec
+					w.Sources = []gatetest.Source{{Keys: 10, SlowBy: 1}, {Keys: 1, SlowBy: c.slowBy}}
+					part := c.bad / (c.good + c.bad)
+					w.Stages = []gatetest.Stage{{Load: c.good, Parts: []float64{1, 0}}, {From: 10 * sec, Load: c.good + c.bad, Parts: []float64{1 - part, part}}}
+					good := gatetest.Play(w).Sources[0]
+					share := float64(good.InTime) / float64(good.Offered)
+					if sum += share; share < c.one {
+						t.Errorf("seed %d: the others have %.3f of their answers in time, want %.2f: %+v", seed, share, c.one, good)
+					}
+				}
+				if mean := sum / float64(worlds); mean < c.all {
+					t.Errorf("the others have %.3f of their answers in time, want %.2f", mean, c.all)
+				}
+			})
+		}
+	}
+}
