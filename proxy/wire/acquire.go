@@ -24,6 +24,12 @@ func (c *client) acquire(now time.Time, fx *session.Effects) {
 		c.shareConnections()
 		c.chooseOwn(now)
 	}
+	c.seek(now, fresh)
+}
+
+// seek gets a connection to the target of the client's private connection, or else to a chosen one, or
+// makes the exchange wait for a place. fresh means a new connection to the target that it had before.
+func (c *client) seek(now time.Time, fresh bool) {
 	if !fresh && c.own == nil && !c.choose(now) {
 		return
 	}

@@ -43,7 +43,8 @@ type client struct {
 	from     netip.Addr    // address under which the last request was counted
 	fromHash uint64        // hash of from
 	sharesAs netip.Addr    // address of the client that wait counts for
-	gateBy   bool          // waits for a place at any target until the alarm rings
+	gateBy   bool          // waits for a place, at any target or that of its connection, until the alarm rings
+	parked   bool          // has left the line meanwhile, see park
 	lineAt   time.Time     // start of that wait
 	waited   time.Duration // time spent waiting for a place before lineAt
 	notice   notice        // the current request; used with an access log

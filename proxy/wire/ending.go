@@ -89,7 +89,10 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	if c.at == nil {
 		return
 	}
-	if c.wait.Waiting() {
+	switch {
+	case c.gateBy && c.partial: // the target has all but the last piece, so the outcome is its own
+		c.stopWaiting(now)
+	case c.gateBy || c.wait.Waiting():
 		c.cancel(now)
 		return
 	}

@@ -245,7 +245,8 @@ type side struct {
 	targets   *upstream.Group[*target]
 	long      []*upstream.Waiter[occupant]               // scratch of lengthen
 	longUntil time.Time                                  // many exchanges took long by themselves shortly before
-	line      *upstream.Line[occupant]                   // waiting for a place at any target
+	line      *upstream.Line[occupant]                   // waiting for a place
+	parked    int                                        // how many wait outside the line, see park
 	lineLooks bool                                       // lineAlarm is set
 	lineAlarm *loop.Alarm                                // made when first needed
 	seen      atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"weir/internal/share"
@@ -73,6 +74,26 @@ func (t *target) free() int {
 	return min(free, places)
 }
 
+// places returns how many places the gate has for exchanges that have a connection to the target.
+func (t *target) places() int {
+	if !t.gated() {
+		return t.side.connsPerTarget
+	}
+	return t.gate.Free()
+}
+
+// bound returns the target of the connection that the exchange has before it gets a place: that of an
+// upload, or a private one. It cannot go to another target.
+func (c *client) bound() *target {
+	switch {
+	case c.upstream != nil:
+		return c.upstream.target
+	case c.own != nil:
+		return c.own.target
+	}
+	return nil
+}
+
 // rival returns the target on the loop whose line gets the next place, if that is not
 // this loop with a waiter of the given rank; otherwise nil. Rank upstream.Ranks means
 // that no waiter on this loop may take the place.
@@ -105,7 +126,11 @@ func (s *side) look(now time.Time) (l upstream.Look) {
 // those in the line.
 func (t *target) admits(now time.Time, c *client) bool {
 	if line := t.side.line; line.Len() > 0 || t.bounded() {
-		return t.free() > 0 && (!line.Contested() || t.rival(c.wait.Rank()) == nil) && line.Admits(now, &c.wait)
+		free := t.free
+		if c.bound() != nil {
+			free = t.places
+		}
+		return free() > 0 && (!line.Contested() || t.rival(c.wait.Rank()) == nil) && line.Admits(now, &c.wait)
 	}
 	return true
 }
@@ -117,7 +142,8 @@ func (t *target) over(now time.Time, w *upstream.Waiter[occupant]) {
 }
 
 // await makes c wait, for a bounded time, for a place at any target. The chosen target
-// has none, so no other target has one either.
+// has none, so no other target has one either. An exchange that is bound to a connection waits in the
+// same line, but for a place at its own target.
 func (c *client) await(now time.Time) {
 	t := c.at.Value
 	out := c.side.line.Join(now, &c.wait)
@@ -125,13 +151,19 @@ func (c *client) await(now time.Time) {
 		c.shed(now)
 		return
 	}
-	c.at.Abandoned(c.mark) // while it waits it is no probe
-	c.tried.Undo()
+	if c.upstream == nil {
+		c.at.Abandoned(c.mark) // while it waits it is no probe
+	}
+	if c.bound() != nil {
+		t.bound = append(t.bound, c)
+	} else {
+		c.tried.Undo()
+	}
 	c.gateBy, c.lineAt = true, now
 	t.waits(now, 1)
 	if c.side.line.Ask(true) { // other loops now report free places; one may have become free since the target was chosen
 		for at := range c.side.targets.Open(now) {
-			if at.Value.free() > 0 {
+			if at.Value.places() > 0 {
 				at.Value.freed()
 			}
 		}
@@ -154,6 +186,13 @@ func (c *client) shedFrom(now time.Time) {
 func (c *client) left(now time.Time) {
 	t := c.at.Value
 	c.gateBy = false
+	if i := slices.Index(t.bound, c); i >= 0 {
+		t.bound = slices.Delete(t.bound, i, i+1)
+	}
+	if c.parked {
+		c.parked = false
+		c.side.parked--
+	}
 	c.waited += now.Sub(c.lineAt)
 	t.waits(now, -1)
 	c.alarm.Stop()
@@ -205,13 +244,14 @@ func (c *client) gateLate(now time.Time) bool {
 	if !c.gateBy {
 		return false
 	}
-	line := c.side.line
-	until, ok := line.Late(now, &c.wait, c.side.front.cfg.Gate.Wait)
-	if until = until.Add(-c.waited); ok && until.After(now) {
-		c.wake(until)
-		return true
+	if line := c.side.line; !c.parked {
+		until, ok := line.Late(now, &c.wait, c.side.front.cfg.Gate.Wait)
+		if until = until.Add(-c.waited); ok && until.After(now) {
+			c.wake(until)
+			return true
+		}
+		line.Leave(now, &c.wait)
 	}
-	line.Leave(now, &c.wait)
 	c.shedFrom(now)
 	return true
 }
@@ -219,6 +259,9 @@ func (c *client) gateLate(now time.Time) bool {
 // serveNext gives free places at the target to waiters, on the loop whose turn it is.
 func (t *target) serveNext(now time.Time) {
 	s := t.side
+	for c := t.nextBound(now); c != nil; c = t.nextBound(now) {
+		c.served(now, t)
+	}
 	for served := true; !s.line.Idle() && t.free() > 0; {
 		rank := upstream.Ranks
 		if served && s.targets.Takes(now, t.at) {
@@ -235,32 +278,78 @@ func (t *target) serveNext(now time.Time) {
 		if served = w != nil; !served {
 			continue
 		}
-		c := w.Value.client
-		c.left(now)
-		c.placed(now, t)
-		c.apply(now)
+		switch c, to := w.Value.client, w.Value.bound(); {
+		case to == nil:
+			c.served(now, t)
+		case to.places() > 0:
+			c.served(now, to)
+		default:
+			c.park(now)
+		}
 	}
 }
 
-// placed continues with an exchange that has waited, since there is a place at t. An exchange that is
-// bound to a connection stays with the target of that, even if that has no place: all targets together
-// have one.
+// nextBound takes the next exchange that is bound to a connection to t out of the line, if there is a
+// place for it. Those whose turn in the line has come are first. The others have their turns in the
+// line, unless none in it could use a place at t, because all connections are taken.
+func (t *target) nextBound(now time.Time) *client {
+	if len(t.bound) == 0 || t.places() <= 0 {
+		return nil
+	}
+	i := slices.IndexFunc(t.bound, func(c *client) bool { return c.parked })
+	if i < 0 && t.free() <= 0 {
+		i = slices.IndexFunc(t.bound, func(c *client) bool { return t.admits(now, c) })
+	}
+	if i < 0 {
+		return nil
+	}
+	c := t.bound[i]
+	t.side.line.Leave(now, &c.wait)
+	return c
+}
+
+// park makes c, which has left the line, wait for the next place at its own target: its turn has come,
+// but only another target has a place. It keeps its alarm, and is shed when that rings.
+func (c *client) park(now time.Time) {
+	c.parked = true
+	c.side.parked++
+	c.side.lookAfterLine(now)
+}
+
+// unbind makes an exchange choose any target that has waited for a place at the target of its private
+// connection, which is lost.
+func (c *client) unbind(now time.Time) {
+	c.stopWaiting(now)
+	c.leave()
+	c.seek(now, false)
+	c.apply(now)
+}
+
+// served continues with an exchange that has left the line, since there is a place at t.
+func (c *client) served(now time.Time, t *target) {
+	c.left(now)
+	c.placed(now, t)
+	c.apply(now)
+}
+
+// placed gives c the place at t.
 func (c *client) placed(now time.Time, t *target) {
 	c.answer.Full = true
 	switch {
 	case c.upstream != nil:
-		c.mark = c.at.Mark()
 		c.finish(now)
-		return
 	case c.own != nil:
-		c.chooseOwn(now)
-	}
-	if c.own == nil {
+		if c.chooseOwn(now); c.own == nil { // its target has left the list
+			c.seek(now, false)
+			return
+		}
+		c.enter(now, false)
+	default:
 		t.begin()
 		c.side.targets.Assign(now, t.at, &c.tried)
 		c.at, c.mark = t.at, t.at.Mark()
+		c.enter(now, false)
 	}
-	c.enter(now, false)
 }
 
 // lineLook is how often the line is checked for places that became free only because time
@@ -269,7 +358,7 @@ const lineLook = 100 * time.Millisecond
 
 // lookAfterLine schedules this check while there are waiters.
 func (s *side) lookAfterLine(now time.Time) {
-	if s.lineLooks || s.line.Len() == 0 {
+	if s.lineLooks || s.line.Len() == 0 && s.parked == 0 {
 		return
 	}
 	if s.lineAlarm == nil {

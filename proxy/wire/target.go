@@ -33,7 +33,8 @@ type target struct {
 	reported gate.Use    // the loop's use as last reported to the gate
 	part     int         // the loop's places of the gate's limit
 	partOf   int         // the gate's limit from which part was computed
-	waiting  int         // exchanges that chose this target and wait for a place at any target
+	waiting  int         // exchanges that chose this target and wait for a place
+	bound    []*client   // those of them that have a connection to it, in the order of arrival
 	left     abandonedBy // requests at the target whose clients have disconnected
 	serve    func(now time.Time)
 	called   atomic.Bool // serve is scheduled
@@ -267,9 +268,12 @@ func (u *upstreamConn) Closed(now time.Time, err error) {
 	if c != nil {
 		held := c.upstream == u
 		u.owner, c.upstream, c.own = nil, nil, nil
-		if held {
+		switch {
+		case held:
 			c.s.HandleUpstreamClosed(now, err)
 			c.apply(now)
+		case c.gateBy:
+			c.unbind(now)
 		}
 	}
 }

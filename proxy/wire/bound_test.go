@@ -1,0 +1,157 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+)
+
+// A request that waits for a place at the target of its client's private connection, which closes
+// meanwhile, gets a place like others.
+func TestPrivateConnectionEndsWhileItsRequestWaits(t *testing.T) {
+	b, hangup := newBarrier(), make(chan bool)
+	target := newTarget(t, func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			b.asked <- s.target()
+			if s.target() == "/held" {
+				b.pass(c)
+			}
+			c.echo(s)
+			if s.target() == "/api" {
+				await(t, hangup)
+				return
+			}
+		}
+	})
+	r := startWith(t, gated(1), target.url(), "EVENT_LOOPS", "1")
+	private := r.dial()
+	private.Ask(login("Negotiate abc"), 200)
+	b.next(t)
+	held := r.dial()
+	held.Send(request("/held"))
+	b.next(t)
+	private.Send(request("/x"))
+	r.inLine(1)
+	close(hangup)
+	r.until("the private connection is closed", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 0 })
+	r.inLine(1)
+	b.open <- true
+	held.Status(200)
+	private.Status(200)
+	private.Close()
+	held.Close()
+	checkBaseLine(r)
+}
+
+// holdBoth runs two targets with one place each, and holds both places.
+func holdBoth(t *testing.T) (r *rig, a, b *member, held []*testkit.Conn) {
+	t.Helper()
+	a, b = newMember(t, "a"), newMember(t, "b")
+	r = startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")
+	for n := range 2 {
+		held = append(held, r.lineUp(n, request("/held")))
+	}
+	a.gate.next(t)
+	b.gate.next(t)
+	return r, a, b, held
+}
+
+// Requests on private connections to a target wait for places at that one, however many another has.
+// Meanwhile others get places at the latter.
+func TestPrivateRequestsWaitForTheirOwnTarget(t *testing.T) {
+	const all = 8
+	r, a, b, held := holdBoth(t)
+	a.gate.open <- true
+	r.until("a has a place", func() bool { return a.served.Load() == 1 })
+	var conns []*testkit.Conn
+	for range all {
+		c := r.dial()
+		if body := c.Ask(login("Negotiate abc"), 200); body != "a" {
+			t.Fatalf("%q has answered", body)
+		}
+		conns = append(conns, c)
+	}
+	b.gate.open <- true
+	for _, c := range held {
+		c.Status(200)
+	}
+	for _, c := range conns {
+		c.Send(request("/held"))
+	}
+	a.gate.next(t)
+	r.until("they wait for a", func() bool {
+		parked := 0
+		r.sides.each(func(s *side, _ time.Time) { parked += s.parked })
+		return parked == all-1
+	})
+	if body := r.dial().Ask(get, 200); body != "b" {
+		t.Errorf("%q has answered, which has no place", body)
+	}
+	conns[all-1].Reset()
+	for range all - 2 {
+		a.gate.open <- true
+		a.gate.next(t)
+		if n := len(a.gate.asked); n > 0 {
+			t.Fatalf("%d too many are at the target", n)
+		}
+	}
+	a.gate.open <- true
+	for _, c := range conns[:all-1] {
+		c.Status(200)
+		c.Close()
+	}
+	for _, c := range held {
+		c.Close()
+	}
+	checkBaseLine(r)
+}
+
+// An upload needs no other connection than its own.
+func TestUploadNeedsOneConnection(t *testing.T) {
+	b := newBarrier()
+	r := startWith(t, gated(1), newTarget(t, b.script).url(), "TARGET_MAX_CONNECTIONS", "2", "BODY_BUFFER_BYTES", "1KiB") // one on each loop
+	c := r.dial()
+	for range 2 {
+		c.Send(longKinds["uploads"])
+		b.next(t)
+		b.open <- true
+		c.Status(200)
+	}
+}
+
+// Neither do requests on private connections, also when they have waited for places.
+func TestPrivateRequestsNeedOneConnection(t *testing.T) {
+	b := newBarrier()
+	r := startWith(t, gated(3), newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "4", "TARGET_STREAM_SHARE", "0.5")
+	var private, held []*testkit.Conn
+	for range 2 {
+		c := r.dial()
+		c.Ask(login("Negotiate abc"), 200)
+		b.next(t)
+		private = append(private, c)
+	}
+	for range 2 {
+		c := r.dial()
+		c.Send(request("/held"))
+		b.next(t)
+		held = append(held, c)
+	}
+	for _, c := range private { // there are two places, with those of two streams, and no connection
+		c.Send(request("/held"))
+	}
+	b.next(t)
+	r.inLine(1)
+	others := r.dial()
+	others.Send(strings.Replace(get, "/api", "/held", 1))
+	r.inLine(2)
+	b.open <- true
+	b.next(t)
+	for range 4 {
+		b.open <- true
+	}
+	for _, c := range append(append(private, held...), others) {
+		c.Status(200)
+	}
+}
