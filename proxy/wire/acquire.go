@@ -100,13 +100,15 @@ func (c *client) complete(now time.Time) {
 }
 
 // finish sends the last piece of a request. From then on the exchange has a place at the target like
-// any other.
+// any other, and the gate learns from its answer, unless that has begun before.
 func (c *client) finish(now time.Time) {
 	t := c.upstream.target
-	c.partial = false
+	so := c.s.OutcomeSoFar()
+	c.partial, c.paced = false, !so.Answered.IsZero()
 	t.pool.Reserve(&c.wait)
 	c.take(now, t)
 	t.note(now)
+	t.admitted(c)
 	c.s.HandleAdmitted(now)
 }
 

@@ -155,3 +155,18 @@ func TestPrivateRequestsNeedOneConnection(t *testing.T) {
 		c.Status(200)
 	}
 }
+
+// The gate learns from the answers to uploads that have waited for places: they take as long as others.
+func TestGateLearnsFromUploads(t *testing.T) {
+	b := newBarrier()
+	r := startWith(t, gated(16), newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")
+	c := r.dial()
+	for range 12 { // it knows nothing before the eighth
+		c.Send(strings.Replace(longKinds["uploads"], "/held", "/api", 1))
+		b.next(t)
+		c.Status(200)
+	}
+	if look := r.sides.gate(r.Targets.All()[0]).Look(); look.Median == 0 {
+		t.Errorf("after twelve answers the gate is %+v", look)
+	}
+}

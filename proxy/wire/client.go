@@ -39,7 +39,7 @@ type client struct {
 	answer   gate.Answer   // what is known about the target's answer
 	long     bool          // the exchange may hold its connection for long
 	partial  bool          // part of the request has not been sent
-	paced    bool          // the client determines how long the exchange takes: the gate learns nothing from its end
+	paced    bool          // the client determines how long the exchange takes, so far: the gate learns nothing from its end
 	from     netip.Addr    // address under which the last request was counted
 	fromHash uint64        // hash of from
 	sharesAs netip.Addr    // address of the client that wait counts for

@@ -58,8 +58,8 @@ func (t *target) admitted(c *client) {
 }
 
 // learnt tells the gate when the answer to an exchange of c began, or why there is none. It must be
-// called when the streaming of an answer begins and not at its end, and never for streamed uploads
-// and tunnels: the client determines how long they take.
+// called when the streaming of an answer begins and not at its end, and never for tunnels, nor for
+// uploads that end before all of them was sent: the client determines how long they take.
 func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	t.learns(now, &c.answer, c.route, o)
 }
