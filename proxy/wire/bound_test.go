@@ -86,7 +86,8 @@ func TestPrivateRequestsWaitForTheirOwnTarget(t *testing.T) {
 		r.sides.each(func(s *side, _ time.Time) { parked += s.parked })
 		return parked == all-1
 	})
-	if body := r.dial().Ask(get, 200); body != "b" {
+	other := r.dial()
+	if body := other.Ask(get, 200); body != "b" {
 		t.Errorf("%q has answered, which has no place", body)
 	}
 	conns[all-1].Reset()
@@ -102,7 +103,7 @@ func TestPrivateRequestsWaitForTheirOwnTarget(t *testing.T) {
 		c.Status(200)
 		c.Close()
 	}
-	for _, c := range held {
+	for _, c := range append(held, other) {
 		c.Close()
 	}
 	checkBaseLine(r)

@@ -57,6 +57,19 @@ func TestGateShedsDelivery(t *testing.T) {
 	}
 }
 
+// Neither is one that is shed when all but its last piece was sent.
+func TestGateShedsLargeDelivery(t *testing.T) {
+	r, b, held := delivering(t, 5*time.Millisecond, "BODY_BUFFER_BYTES", "1KiB")
+	d, told := delivery("/later")
+	d.Once, d.Request = true, []byte(longKinds["uploads"])
+	r.Deliver(d)
+	if got := testkit.Receive(t, told, "the end of a delivery"); !got.Refused || got.Sent || got.After <= 0 || got.Fault != "" {
+		t.Errorf("a delivery that was shed: %+v", got)
+	}
+	b.open <- true
+	held.Status(200)
+}
+
 // A delivery that was withdrawn while it waited sends nothing, and leaves its place to the next.
 func TestDeliveryWithdrawn(t *testing.T) {
 	r, b, held := delivering(t, time.Minute)
