@@ -27,6 +27,7 @@ type abandoned struct {
 	abandon.Exchange
 	wait   upstream.Waiter[occupant] // has the place at the target
 	client share.Client
+	beyond bool        // beyond the share of the client
 	learns bool        // the gate learns from the answer
 	answer gate.Answer // see client, like route
 	route  uint16
@@ -36,8 +37,9 @@ type abandoned struct {
 //
 // Owned by its loop; all may be read by others.
 type abandonedBy struct {
-	share share.Held // connections by client
-	all   atomic.Int64
+	share  share.Held // connections by client,
+	beyond share.Held // and those beyond its share, which count for it alone
+	all    atomic.Int64
 }
 
 // abandon makes u read the answer to a request of c that nobody waits for. left is what is left of
@@ -53,12 +55,11 @@ func (u *upstreamConn) abandon(now time.Time, c *client, left *abandon.Exchange)
 	t.side.line.Hand(&c.wait, &a.wait)
 	a.wait.Value.abandoned = u
 	u.abandoned, u.timed = a, false
-	within := t.admitsAbandoned(a.client)
-	t.left.all.Add(1)
-	t.left.share.Add(a.client, 1)
+	a.beyond = !t.left.share.Admits(a.client, 1, t.abandonedMax())
+	t.left.add(a, 1)
 	t.side.counts.Abandoned.Inc()
 	u.conn.SetDeadline(a.By)
-	if !within {
+	if a.beyond {
 		t.side.counts.AbandonedBeyond.Inc()
 		if t.side.front.cfg.Gate.Mode != gate.On {
 			u.conn.Close()
@@ -67,19 +68,30 @@ func (u *upstreamConn) abandon(now time.Time, c *client, left *abandon.Exchange)
 	t.note(now)
 }
 
-// admitsAbandoned reports whether one more connection that a client leaves behind is within its share.
-func (t *target) admitsAbandoned(by share.Client) bool {
-	return t.left.share.Admits(by, 1, int64(max(1, t.side.connsPerTarget/abandonedPart)))
+// add counts n more abandoned exchanges like a.
+func (l *abandonedBy) add(a *abandoned, n int64) {
+	l.all.Add(n)
+	if a.beyond {
+		l.beyond.Add(a.client, n)
+		return
+	}
+	l.share.Add(a.client, n)
 }
 
+// abandonedMax returns how many connections all clients may leave behind.
+func (t *target) abandonedMax() int64 { return int64(max(1, t.side.connsPerTarget/abandonedPart)) }
+
 // refuses reports whether a client has left so many connections behind that it may send no further
-// requests.
+// requests: some beyond its share, or as many as it may leave while others leave none. What others
+// leave does not matter, or a client could be refused for what another one does.
 func (t *target) refuses(by netip.Addr) bool {
-	if t.left.share.Total() == 0 || t.side.front.cfg.Gate.Mode != gate.On {
+	l := &t.left
+	if l.share.Total()+l.beyond.Total() == 0 || t.side.front.cfg.Gate.Mode != gate.On {
 		return false
 	}
 	client := share.Of(by)
-	return t.left.share.By(client) > 0 && !t.admitsAbandoned(client)
+	has := l.share.By(client)
+	return l.beyond.By(client) > 0 || has > 0 && 2*(has+1) > t.abandonedMax()
 }
 
 // drop reads bytes of an answer that nobody waits for.
@@ -136,6 +148,5 @@ func (u *upstreamConn) forget(now time.Time) {
 	t := u.target
 	u.abandoned = nil
 	t.over(now, &a.wait)
-	t.left.all.Add(-1)
-	t.left.share.Add(a.client, -1)
+	t.left.add(a, -1)
 }

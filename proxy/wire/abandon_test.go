@@ -166,6 +166,74 @@ func TestLeavingClientsAreRefused(t *testing.T) {
 	}
 }
 
+// A client that leaves more behind than its share has only its own requests refused, until all that is
+// beyond the share is answered.
+func TestLeavingClientsRefuseNoOthers(t *testing.T) {
+	const attacks = 4
+	b := newBarrier()
+	r := startWith(t, gated(8), newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "8")
+	good := r.dialFrom("127.0.0.3")
+	good.Send(request("/held"))
+	b.next(t)
+	good.Reset()
+	r.abandoned(1)
+	var conns []*testkit.Conn
+	for range attacks {
+		c := r.dialFrom("127.0.0.2")
+		c.Send(request("/held"))
+		b.next(t)
+		conns = append(conns, c)
+	}
+	for _, c := range conns {
+		c.Reset()
+	}
+	r.abandoned(1 + attacks)
+	r.dialFrom("127.0.0.3").Ask(get, 200)
+	r.dialFrom("127.0.0.4").Ask(get, 200)
+	attacker := r.dialFrom("127.0.0.2")
+	attacker.Ask(get, 503)
+	for range 1 + attacks {
+		b.open <- true
+	}
+	r.abandoned(0)
+	attacker.Ask(get, 200)
+}
+
+// A request that was sent already is sent again when its connection turns out to be closed, although
+// its client may send no new ones.
+func TestLeavingClientsAreNotRefusedRetries(t *testing.T) {
+	b, hangup, first := newBarrier(), make(chan bool), atomic.Bool{}
+	target := newTarget(t, func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			b.asked <- s.target()
+			switch {
+			case s.target() == "/held":
+				b.pass(c)
+			case s.target() == "/again" && !first.Swap(true):
+				await(t, hangup)
+				return
+			}
+			c.echo(s)
+		}
+	})
+	r := startWith(t, gated(8), target.url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "8")
+	again := r.dialFrom("127.0.0.2")
+	again.Ask(get, 200)
+	b.next(t)
+	again.Send(request("/again"))
+	b.next(t)
+	for n := range 2 {
+		c := r.dialFrom("127.0.0.2")
+		c.Send(request("/held"))
+		b.next(t)
+		c.Reset()
+		r.abandoned(n + 1)
+	}
+	r.dialFrom("127.0.0.2").Ask(get, 503)
+	close(hangup)
+	again.Status(200)
+}
+
 // Requests that are left behind together may exceed the share of their client. They keep their places.
 func TestAbandonedBeyondShareKeepTheirPlaces(t *testing.T) {
 	const all = 4

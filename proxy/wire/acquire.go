@@ -36,7 +36,7 @@ func (c *client) seek(now time.Time, fresh bool) {
 	t := c.at.Value
 	t.begin()
 	switch {
-	case t.refuses(c.sharesAs):
+	case !fresh && t.refuses(c.sharesAs):
 		c.unavailable(now, exchange.FaultBusy)
 	case !fresh && !c.partial && !t.admits(now, c):
 		c.await(now)
