@@ -180,8 +180,8 @@ type upstreamConn struct {
 	abandoned *abandoned // what is left of an exchange whose client has disconnected, or nil
 }
 
-// occupant returns the client whose exchange is on the connection, or nil.
-func (u *upstreamConn) occupant() *client {
+// holder returns the client whose exchange is on the connection, or nil.
+func (u *upstreamConn) holder() *client {
 	if c := u.owner; c != nil && c.upstream == u {
 		return c
 	}
@@ -191,7 +191,7 @@ func (u *upstreamConn) occupant() *client {
 // Data passes an answer's bytes on. Bytes on an idle connection belong to no exchange, so
 // it is closed.
 func (u *upstreamConn) Data(now time.Time, b []byte) int {
-	c := u.occupant()
+	c := u.holder()
 	switch {
 	case u.abandoned != nil:
 		return u.drop(now, b)
@@ -207,7 +207,7 @@ func (u *upstreamConn) Data(now time.Time, b []byte) int {
 // End handles that the target sends no more. The connection is closed, except in a tunnel
 // and while the client still has to read the answer.
 func (u *upstreamConn) End(now time.Time, unread int) {
-	if c := u.occupant(); c != nil && c.s.HandleUpstreamEnd(now, unread) {
+	if c := u.holder(); c != nil && c.s.HandleUpstreamEnd(now, unread) {
 		c.apply(now)
 		return
 	}
@@ -227,7 +227,7 @@ func (u *upstreamConn) write(now time.Time, b []byte) {
 
 // Writable resumes reading from the client.
 func (u *upstreamConn) Writable(now time.Time) {
-	c := u.occupant()
+	c := u.holder()
 	if c == nil {
 		return
 	}
@@ -240,7 +240,7 @@ func (u *upstreamConn) Expired(now time.Time) {
 	switch {
 	case u.abandoned != nil:
 		u.abandonedLate(now)
-	case u.occupant() != nil:
+	case u.holder() != nil:
 		u.expire(now, now)
 	case !u.old(now) && now.Before(u.rested.Add(u.target.side.front.cfg.TargetIdle)):
 		u.expire(now, u.rested)
