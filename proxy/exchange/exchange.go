@@ -143,9 +143,12 @@ func (x *Exchange) Holds() bool { return x.clientFull && x.answer == answerRelay
 // EndsWithClose reports whether an answer is being relayed whose end is the close.
 func (x *Exchange) EndsWithClose() bool { return x.answer == answerRelaying && x.coding == codingClose }
 
-// Held reports whether there is an upstream connection, Unsent whether a request waits to be sent as a whole.
-func (x *Exchange) Held() bool   { return x.upstream.held() }
-func (x *Exchange) Unsent() bool { return !x.Idle() && !x.Held() && x.request != requestStreaming }
+// Held reports whether there is an upstream connection, Unsent whether a request, or the last piece of
+// one, waits to be sent.
+func (x *Exchange) Held() bool { return x.upstream.held() }
+func (x *Exchange) Unsent() bool {
+	return x.request == requestWithheld || !x.Idle() && !x.Held() && x.request != requestStreaming
+}
 
 // Full reports which sides currently accept no data.
 func (x *Exchange) Full() (client, target bool) { return x.clientFull, x.targetFull }

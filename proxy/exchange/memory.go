@@ -43,7 +43,7 @@ func (x *Exchange) HandleShortage(now time.Time) bool {
 		x.fx.Acquire = AcquireCancel
 	}
 	status := 503
-	if !x.outcome.Sent.IsZero() {
+	if !x.outcome.Sent.IsZero() && x.request != requestWithheld {
 		status = 502 // the target may have executed it, so the client must not simply repeat it
 	}
 	x.fail(now, status, ShortOfMemory)

@@ -162,6 +162,7 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 // answers already does not wait for it.
 func (x *Exchange) withhold(now time.Time) {
 	x.request.become(requestWithheld)
+	x.sentRequest()
 	if x.chunked == codingChunks {
 		x.last = http1.AppendLastChunk(x.env.take())
 	}

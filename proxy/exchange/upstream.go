@@ -41,6 +41,10 @@ func (x *Exchange) acquireLate(now time.Time) {
 
 // answerLate gives up an answer of which the head or the next piece is overdue.
 func (x *Exchange) answerLate(now time.Time) {
+	if x.request == requestWithheld {
+		x.fault(now, FaultGate) // the target is not to blame: it waits for the last piece
+		return
+	}
 	if x.answer == answerCollecting && x.size > x.env.Settings.BufferBytesMax {
 		x.fault(now, FaultUnstreamed) // it was collected only because it could not be streamed
 		return

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,5 +170,51 @@ func TestGateLearnsFromUploads(t *testing.T) {
 	}
 	if look := r.sides.gate(r.Targets.All()[0]).Look(); look.Median == 0 {
 		t.Errorf("after twelve answers the gate is %+v", look)
+	}
+}
+
+// A target is to blame when it closes the connections of uploads that wait for places with their last
+// pieces, but not when it does not answer them.
+func TestHealthWhileUploadsWait(t *testing.T) {
+	const uploads = 6
+	for name, closes := range map[string]bool{"closed": true, "not answered": false} {
+		t.Run(name, func(t *testing.T) {
+			b, hangup, first := newBarrier(), make(chan bool), atomic.Bool{}
+			target := newTarget(t, func(c *targetConn) {
+				if !first.Swap(true) {
+					b.asked <- c.next().target()
+					b.pass(c)
+					c.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na")
+					c.silence()
+					return
+				}
+				_, _ = c.Read(make([]byte, 1))
+				await(t, hangup)
+			})
+			timeout, status := testkit.Patience.String(), 502
+			if !closes {
+				timeout, status = "1s", 503
+			}
+			r := startWith(t, gated(1), target.url(), "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB", "TARGET_TIMEOUT", timeout)
+			r.dial().Send(request("/held"))
+			b.next(t)
+			var conns []*testkit.Conn
+			for range uploads {
+				c := r.dial()
+				c.Send(longKinds["uploads"])
+				conns = append(conns, c)
+			}
+			r.inLine(uploads)
+			b.open <- true // the held request outlasts the uploads
+			if closes {
+				close(hangup)
+			}
+			for _, c := range conns {
+				c.Status(status)
+			}
+			if st := r.Targets.Status()[0]; st.Ejections > 0 != closes {
+				t.Errorf("the target is %+v", st)
+			}
+		})
 	}
 }

@@ -190,6 +190,17 @@ func TestGoneClientGivesUpItsPlace(t *testing.T) {
 		conn.Close()
 		r.inLine(0)
 	})
+	t.Run("in line with the last piece of an upload", func(t *testing.T) {
+		r, b, _ := holding(t, gated(1), "BODY_BUFFER_BYTES", "1KiB")
+		conn := r.dial()
+		conn.Send(longKinds["uploads"])
+		r.inLine(1)
+		conn.Close()
+		r.inLine(0)
+		if len(b.asked) > 0 {
+			t.Error("the last piece was sent")
+		}
+	})
 	t.Run("after an answer", func(t *testing.T) {
 		r, b, held := holding(t, gated(1))
 		conn := r.lineUp(1, request("/held/first")+request("/waits"))
