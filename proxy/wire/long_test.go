@@ -137,28 +137,15 @@ func TestPrivateConnectionOutlivesRefusals(t *testing.T) {
 	r.until("it is kept", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 1 })
 }
 
-// An upload stays with its target when another one has the free place.
+// An upload is served when its own target has a place, whichever that is.
 func TestUploadStaysWithItsTarget(t *testing.T) {
-	a, b := newMember(t, "a"), newMember(t, "b")
-	r := startWith(t, gated(1), a.url()+","+b.url(), "EVENT_LOOPS", "1", "BODY_BUFFER_BYTES", "1KiB")
-	var held []*testkit.Conn
-	for n := range 2 {
-		held = append(held, r.lineUp(n, request("/held")))
-	}
-	a.gate.next(t)
-	b.gate.next(t)
-	for _, m := range []*member{a, b} {
-		c := r.dial()
-		c.Send("POST /api HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("a", 2000))
-		r.inLine(1)
-		m.gate.open <- true
-		c.Status(200)
-		again := r.lineUp(1, request("/held"))
-		m.gate.next(t)
-		held = append(held, again)
-	}
+	r, a, b, held := holdBoth(t)
+	c := r.dial()
+	c.Send(strings.Replace(longKinds["uploads"], "/held", "/api", 1))
+	r.inLine(1)
 	a.gate.open <- true
 	b.gate.open <- true
+	c.Status(200)
 	for _, c := range held {
 		c.Status(200)
 	}
