@@ -26,10 +26,13 @@ type Flood struct {
 	all      sync.WaitGroup
 }
 
+// FloodClients is how many puts of a flood are under way at most.
+const FloodClients = 8
+
 // StartFlood starts a flood of several clients.
 func StartFlood(t testing.TB, q deferred.Queue) *Flood {
 	f := &Flood{t: t, q: q, accepted: make(map[deferred.ID]bool), stopping: make(chan struct{})}
-	for i := range 8 {
+	for i := range FloodClients {
 		f.all.Go(func() { f.put(fmt.Sprint("shop", i%3), i%2 == 0) })
 	}
 	return f

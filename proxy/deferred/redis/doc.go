@@ -27,9 +27,13 @@
 // # Durability
 //
 // An entry is as durable as the server's configuration makes it, see [Queue.Stats]: with
-// appendfsync always it survives a crash of the server. Replication is asynchronous: a fail-over
-// may lose the latest changes, so that entries just accepted are lost, and entries just delivered
-// are delivered again. A server that is emptied, or evicts keys, loses entries.
+// appendfsync always it survives a crash of the server. If a crash interrupts a write to the AOF,
+// Redis (7.0.15) may cut the AOF inside the last transaction, and execute the commands before the
+// cut with the next restart: a part of a call that was not answered, so that a put that was
+// reported as Unstored may come back. redis-check-aof --fix cuts before the transaction.
+// Replication is asynchronous: a fail-over may lose the latest changes, so that entries just
+// accepted are lost, and entries just delivered are delivered again. A server that is emptied, or
+// evicts keys, loses entries.
 package redis
 
 import (
