@@ -62,6 +62,11 @@ const (
 	// each, and bounds the buffers of all sockets of the machine together.
 	stuck      = 200
 	stuckOpens = 20 // low, because each answer moves megabytes until it is stuck
+	// dripsUnheard is how long a client that has closed may look like one that has half closed and
+	// reads on, while the target sends a byte every second: its system answers the next byte with a
+	// reset, and the proxy learns of that when it sends the byte after that. Before that the proxy
+	// collects the answer during TARGET_TIMEOUT.
+	dripsUnheard = 2 * time.Second
 )
 
 // slow returns the attacks that hold connections.
@@ -116,7 +121,8 @@ func bombs() []attack {
 func targets() []attack {
 	return []attack{
 		once("target-never", "the target never answers", 100, message("GET /never")),
-		once("target-drip", "the target sends a byte every second", 100, message("GET /drip")),
+		{name: "target-drip", about: "the target sends a byte every second", conns: holding, opens: 100, life: timeout + dripsUnheard,
+			text: message("GET /drip"), then: (*attacker).answer},
 		once("target-cut", "the target closes in the middle of its answer", 200, message("GET /cut")),
 		once("target-junk", "the target does not send HTTP", 200, message("GET /junk")),
 		once("target-interim", "the target sends 1000 interim answers", 50, message("GET /interim/1000")),
