@@ -1,8 +1,10 @@
 // Package admit bounds how many connections are accepted: per client, in total by the available
-// descriptors, and so that one client cannot take all.
+// descriptors, and so that one client cannot take all. At the bound a new connection takes the place
+// of one on which nothing was received.
 package admit
 
 import (
+	"container/list"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -29,8 +31,19 @@ type Clients struct {
 	// connections; nil: no peer is.
 	Shares func(peer netip.Addr) bool
 
-	mu   sync.Mutex
-	held share.Held
+	mu     sync.Mutex
+	held   share.Held
+	silent list.List                   // of *Silent: connections on which nothing was received, the oldest first
+	own    map[share.Client]*list.List // those of each client, likewise; never empty
+}
+
+// A Silent is a connection on which nothing was received yet, so that closing it loses no request.
+//
+// Owned by the Clients.
+type Silent struct {
+	client    share.Client
+	end       func()
+	at, ownAt *list.Element // nil: it is no longer in Clients
 }
 
 // A Refusal is why a connection is not accepted.
@@ -38,23 +51,38 @@ type Refusal uint8
 
 const (
 	Accepted Refusal = iota
+	ByAll            // all connections are taken, and none can be closed instead
 	ByMost           // its client has Most connections
 	ByShare          // its client has its share, and few connections are left
 )
 
+// replacingPart is the part of all connections, rounded up, by which there may be more while those that
+// were replaced close.
+const replacingPart = 4
+
 // Enter counts a connection of a peer, unless that is refused. all is the bound on the
-// connections of all clients.
-func (a *Clients) Enter(peer netip.Addr, all int64) Refusal {
+// connections of all clients, and open how many there are with this one. If that is more, a caller
+// that is accepted calls EndSilent.
+//
+// For the share, silent connections of other clients count as room. Otherwise many clients, each
+// with a connection that it does not use, would have a client refused that needs several.
+func (a *Clients) Enter(peer netip.Addr, all, open int64) Refusal {
 	if !peer.IsValid() {
+		if open > all {
+			return ByAll
+		}
 		return Accepted
 	}
 	client := share.Of(peer)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	room := all + int64(a.silent.Len()-a.silentOf(client))
 	switch {
+	case open > all && a.silent.Len() == 0 || open > all+(all+replacingPart-1)/replacingPart:
+		return ByAll
 	case a.Most > 0 && a.held.By(client) >= int64(a.Most):
 		return ByMost
-	case a.Shares != nil && a.Shares(peer) && !a.held.AdmitsUntilShort(client, 1, all):
+	case a.Shares != nil && a.Shares(peer) && !a.held.AdmitsUntilShort(client, 1, room):
 		return ByShare
 	}
 	a.held.Add(client, 1)
@@ -71,11 +99,85 @@ func (a *Clients) Leave(peer netip.Addr) {
 	a.held.Add(share.Of(peer), -1)
 }
 
-// Counted returns the number of clients with connections, and of their connections.
-func (a *Clients) Counted() (clients, connections int) {
+// Await records that nothing was received yet on a connection that has entered. end closes it; it is
+// called by EndSilent, at most once.
+func (a *Clients) Await(peer netip.Addr, end func()) *Silent {
+	s := &Silent{client: share.Of(peer), end: end}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.held.Clients(), int(a.held.Total())
+	own := a.own[s.client]
+	if own == nil {
+		if a.own == nil {
+			a.own = make(map[share.Client]*list.List)
+		}
+		own = list.New()
+		a.own[s.client] = own
+	}
+	s.at, s.ownAt = a.silent.PushBack(s), own.PushBack(s)
+	return s
+}
+
+// Heard undoes an Await: something was received, or the connection is closed. It does nothing after
+// EndSilent has chosen the connection.
+func (a *Clients) Heard(s *Silent) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.remove(s)
+}
+
+func (a *Clients) remove(s *Silent) {
+	if s.at == nil {
+		return
+	}
+	own := a.own[s.client]
+	a.silent.Remove(s.at)
+	own.Remove(s.ownAt)
+	s.at, s.ownAt = nil, nil
+	if own.Len() == 0 {
+		delete(a.own, s.client)
+	}
+}
+
+func (a *Clients) silentOf(c share.Client) int {
+	if own := a.own[c]; own != nil {
+		return own.Len()
+	}
+	return 0
+}
+
+// EndSilent ends the connection that has been silent for longest, in favour of a new one of a peer.
+// If its client has more than an eighth of the silent ones, that is one of its own, so that it does
+// not end those of others one after the other. EndSilent returns false if there is none.
+func (a *Clients) EndSilent(peer netip.Addr) bool {
+	s := a.takeSilent(share.Of(peer))
+	if s != nil {
+		s.end()
+	}
+	return s != nil
+}
+
+func (a *Clients) takeSilent(client share.Client) *Silent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	from := &a.silent
+	if a.silentOf(client) > a.silent.Len()/8 {
+		from = a.own[client]
+	}
+	first := from.Front()
+	if first == nil {
+		return nil
+	}
+	s := first.Value.(*Silent)
+	a.remove(s)
+	return s
+}
+
+// Counted returns the number of clients with connections, of their connections, and of those of them
+// that are silent.
+func (a *Clients) Counted() (clients, connections, silent int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held.Clients(), int(a.held.Total()), a.silent.Len()
 }
 
 // Greediest returns the client with the most connections, and how many it has.

@@ -16,7 +16,7 @@ func TestClientsAreExactUnderRaces(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for range 2000 {
-				if a.Enter(client, 1000) != Accepted {
+				if a.Enter(client, 1000, 1) != Accepted {
 					continue
 				}
 				n := in.Add(1)
@@ -28,7 +28,7 @@ func TestClientsAreExactUnderRaces(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if clients, _ := a.Counted(); highest.Load() > most || clients != 0 {
+	if clients, _, _ := a.Counted(); highest.Load() > most || clients != 0 {
 		t.Errorf("%d at a time, %d clients left; want at most %d and none", highest.Load(), clients, most)
 	}
 }
@@ -41,7 +41,7 @@ func TestShareOfConnections(t *testing.T) {
 	a := &Clients{Most: 75, Shares: func(peer netip.Addr) bool { return peer != proxy }}
 	enter := func(peer func(i int) netip.Addr, want Refusal) (n int) {
 		for got := Accepted; ; n++ {
-			if got = a.Enter(peer(n), all); got != Accepted {
+			if got = a.Enter(peer(n), all, 1); got != Accepted {
 				if got != want {
 					t.Errorf("connection %d is refused for %d, want %d", n+1, got, want)
 				}
@@ -66,6 +66,101 @@ func TestShareOfConnections(t *testing.T) {
 	}
 	if n := enter(func(int) netip.Addr { return proxy }, ByMost); n != 75 {
 		t.Errorf("a proxy gets %d, want the most of one address, 75", n)
+	}
+}
+
+// At the bound a client that has several connections in use finds room beside others that do not use
+// theirs. The oldest of these are closed, never one that is in use, and nobody replaces many of others.
+func TestSilentConnectionsAreReplaced(t *testing.T) {
+	const all = 64
+	a := &Clients{Shares: func(netip.Addr) bool { return true }}
+	var open int64
+	var ended []int
+	enter := func(peer netip.Addr) Refusal {
+		full := open >= all
+		r := a.Enter(peer, all, open+1)
+		if r == Accepted {
+			open++
+		}
+		if r == Accepted && full && !a.EndSilent(peer) {
+			t.Error("accepted at the bound, and nothing is closed for it")
+		}
+		return r
+	}
+	wait := func(peer netip.Addr, name int) *Silent {
+		return a.Await(peer, func() {
+			ended = append(ended, name)
+			open--
+			a.Leave(peer)
+		})
+	}
+	other := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
+	good, greedy := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for range 4 {
+		enter(good)
+	}
+	for i := range all {
+		if enter(other(i)) == Accepted {
+			wait(other(i), i)
+		}
+	}
+	if len(ended) != 4 || open != all {
+		t.Fatalf("%v are closed and %d open, want the first four closed and %d open", ended, open, all)
+	}
+	for i := range 12 {
+		if r := enter(good); r != Accepted {
+			t.Errorf("connection %d of the client that uses its own is refused for %d", 5+i, r)
+		}
+	}
+	for i, name := range ended {
+		if name != i {
+			t.Errorf("%v are closed, want the oldest first", ended)
+		}
+	}
+	before, others := len(ended), 0
+	for i := range 1000 {
+		if r := enter(greedy); r != Accepted {
+			t.Fatalf("connection %d of the client that uses none is refused for %d", i, r)
+		}
+		wait(greedy, 100+i)
+	}
+	for _, name := range ended[before:] {
+		if name < 100 {
+			others++
+		}
+	}
+	if others < 1 || others > all/8 {
+		t.Errorf("a client that uses none of its connections replaces %d of others, want 1 to %d", others, all/8)
+	}
+	for a.EndSilent(greedy) {
+	}
+	for open < all {
+		if enter(other(int(open))) != Accepted {
+			t.Fatal("no room")
+		}
+	}
+	if r := enter(other(200)); r != ByAll {
+		t.Errorf("when all are in use a further one gets %d, want %d", r, ByAll)
+	}
+}
+
+// What was received on a connection before it is closed for another saves it, and no one is counted
+// twice.
+func TestHeardIsNotReplaced(t *testing.T) {
+	var a Clients
+	peer := netip.MustParseAddr("192.0.2.1")
+	s := a.Await(peer, func() { t.Error("a connection in use is closed") })
+	a.Heard(s)
+	if a.EndSilent(peer) {
+		t.Error("one is closed, and none is silent")
+	}
+	s = a.Await(peer, func() {})
+	if !a.EndSilent(peer) {
+		t.Error("none is closed")
+	}
+	a.Heard(s)
+	if _, _, n := a.Counted(); n != 0 {
+		t.Errorf("%d are silent, want none", n)
 	}
 }
 

@@ -148,6 +148,7 @@ func (c *Conn) gone(cause error) {
 		cause = nil // we wanted to close, even if the peer was first
 	}
 	c.state, c.cause = stateClosed, cause
+	c.heard()
 	if c.secure != nil { // before the pump sees that the socket is closed, and sends a close_notify
 		switch {
 		case c.ending == endingCut && c.Unsent() == 0:

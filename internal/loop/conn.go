@@ -7,6 +7,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/admit"
 	"weir/internal/deadline"
 	"weir/internal/pump"
 )
@@ -50,6 +51,8 @@ type Conn struct {
 	unheard  bool // see Unheard
 
 	incomplete bool // see SetIncomplete
+
+	silent *admit.Silent // nil from the first byte on, and for a dialled connection
 
 	saved []byte // unread bytes taken over from gnet
 	cause error  // why it was closed
@@ -124,6 +127,9 @@ func (c *Conn) makeHandler(now time.Time) bool {
 	}()
 	if c.handler == nil {
 		c.Close()
+	}
+	if c.accepted && c.state != stateClosed {
+		c.await()
 	}
 	return c.state != stateClosed
 }
@@ -201,6 +207,7 @@ func (c *Conn) showSaved(now time.Time) {
 // deliver calls the Handler with b and returns how much of it was read.
 func (c *Conn) deliver(now time.Time, b []byte) (n int) {
 	defer c.loop.caught(c)
+	c.heard()
 	n = c.handler.Data(now, b)
 	if n < 0 || n > len(b) {
 		panic("bug: Handler.Data consumed more than it was given")

@@ -34,7 +34,8 @@ type Config struct {
 	// CPU limit of a container; Start raises GOMAXPROCS.
 	Loops int
 	// ConnectionsMax bounds the open accepted connections, including those in a handshake;
-	// further ones are closed immediately and counted. 0: as many as RLIMIT_NOFILE
+	// further ones are closed immediately and counted, unless there is one on which nothing
+	// was received, which is closed instead. 0: as many as RLIMIT_NOFILE
 	// permits after a reserve, if each has a dialled connection; fewer with TLS, which
 	// takes three descriptors per connection.
 	ConnectionsMax int

@@ -17,7 +17,8 @@
 //     discards what still arrives, so that a reset does not destroy an early answer (RFC
 //     9112 section 9.6).
 //   - Without free descriptors, or at ConnectionsMax, new connections are refused; open ones
-//     are not affected.
+//     are not affected. At ConnectionsMax a new one is accepted if there is one on which nothing
+//     was received, which is closed.
 //   - PerAddressMax holds exactly; addresses without connections take no memory.
 //   - Closing a Listener whose socket another process has (Listener.SyscallConn, Serve) does not
 //     affect clients in the accept queue.

@@ -53,6 +53,7 @@ type Stats struct {
 	Refused         atomic.Uint64 // connections refused because of ConnectionsMax or missing descriptors
 	RefusedAddress  atomic.Uint64 // connections refused because of PerAddressMax
 	RefusedShare    atomic.Uint64 // connections refused because their client has its share of ConnectionsMax
+	Replaced        atomic.Uint64 // silent connections closed for new ones because of ConnectionsMax
 	AcceptErrors    atomic.Uint64 // failures of accept(2), mostly for lack of descriptors
 	HandshakeErrors atomic.Uint64 // accepted connections closed because TLS failed or took too long
 	Panics          atomic.Uint64 // panics of Handlers

@@ -180,23 +180,56 @@ func addrPortOf(addr net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }
 
-// admit counts a connection from addr, and reports whether it is within the bounds.
+// admit counts a connection from addr, and reports whether it is within the bounds. At the bound it
+// is accepted in place of one that is about to be closed, so there may be more for a moment. That one
+// has no connection to a target, so there are descriptors for both.
 func (g *Group) admit(addr netip.Addr) bool {
 	most, refused := g.places.Most(), &g.stats.Refused
-	if g.stats.Open.Add(1) <= most {
-		switch g.clients.Enter(addr, most) {
-		case admit.Accepted:
-			g.stats.Accepted.Add(1)
-			return true
-		case admit.ByMost:
-			refused = &g.stats.RefusedAddress
-		case admit.ByShare:
-			refused = &g.stats.RefusedShare
+	open := g.stats.Open.Add(1)
+	switch g.clients.Enter(addr, most, open) {
+	case admit.Accepted:
+		g.stats.Accepted.Add(1)
+		if open > most {
+			g.clients.EndSilent(addr)
 		}
+		return true
+	case admit.ByMost:
+		refused = &g.stats.RefusedAddress
+	case admit.ByShare:
+		refused = &g.stats.RefusedShare
+	case admit.ByAll:
 	}
 	g.stats.Open.Add(-1)
 	refused.Add(1)
 	return false
+}
+
+// await lets the connection be closed in favour of a new one until something is received.
+func (c *Conn) await() {
+	g := c.loop.g
+	if !c.remote.IsValid() {
+		return
+	}
+	c.silent = g.clients.Await(c.remote.Addr(), func() {
+		c.loop.Post(func(time.Time) {
+			switch {
+			case c.state == stateClosed:
+			case c.silent == nil: // something has been received meanwhile
+				g.clients.EndSilent(c.remote.Addr())
+			default:
+				g.stats.Replaced.Add(1)
+				c.CloseDrained()
+			}
+		})
+	})
+}
+
+// heard ends what await began.
+func (c *Conn) heard() {
+	if c.silent != nil {
+		c.loop.g.clients.Heard(c.silent)
+		c.silent = nil
+	}
 }
 
 // leave undoes admit for c. It is called when the socket to the client is closed; for a TLS

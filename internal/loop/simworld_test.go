@@ -205,7 +205,7 @@ func (w *simWorld) check() {
 			open++
 		}
 	}
-	_, counted := w.g.clients.Counted()
+	_, counted, _ := w.g.clients.Counted()
 	if got := w.g.stats.Open.Load(); got != open || w.l.open.Load() != open || int64(counted) != open {
 		w.failed(nil, "%d accepted connections are open, counted are %d, %d on the loop, %d by address", open, got, w.l.open.Load(), counted)
 	}
@@ -228,6 +228,9 @@ func (w *simWorld) checkEmpty() {
 		}
 	case len(w.polled) > 0 || len(l.conns) > 0 || len(l.watched) > 0 || len(l.pumps) > 0 || len(l.closing) > 0:
 		w.failed(nil, "the loop still holds connections")
+	}
+	if _, _, silent := w.g.clients.Counted(); silent > 0 {
+		w.failed(nil, "%d connections still wait for a first byte", silent)
 	}
 	if _, ok := w.l.deadlines.Next(); ok {
 		w.failed(nil, "a deadline is left")

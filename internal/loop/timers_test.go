@@ -171,6 +171,36 @@ func TestConnectionsMax(t *testing.T) {
 	mustEcho(t, held[1], "noticed nothing")
 }
 
+// At the cap, connections on which nothing was received make room, the oldest first. Those in use are
+// not affected.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	g := start(t, Config{Loops: 2, ConnectionsMax: 3})
+	ln, secure := listen(t, g, echo), serveSecure(t, g, echo)
+	used := connect(t, ln)
+	mustEcho(t, used, "in use")
+	first, _ := connectSecure(t, secure)
+	silent := func(n int64) {
+		testkit.Eventually(t, "they wait", func() bool { _, _, s := g.clients.Counted(); return int64(s) == n })
+	}
+	silent(1)
+	second := connectFrom(t, ln, "127.0.0.2")
+	silent(2)
+	mustEcho(t, connectFrom(t, ln, "127.0.0.3"), "in the place of the first")
+	if _, err := first.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the first silent connection reads %v, want its end", err)
+	}
+	testkit.Eventually(t, "it is closed", func() bool { return g.Stats().Open.Load() == 3 })
+	mustEcho(t, second, "the second is open")
+	mustEcho(t, used, "noticed nothing")
+	over := connectFrom(t, ln, "127.0.0.4")
+	if _, err := over.Read(make([]byte, 1)); err == nil {
+		t.Error("all are in use, and another is accepted")
+	}
+	if s := g.Stats(); s.Replaced.Load() != 1 || s.Refused.Load() != 1 {
+		t.Errorf("%d replaced and %d refused, want one each", s.Replaced.Load(), s.Refused.Load())
+	}
+}
+
 // gnet: EMFILE on accept ends the engine. A child process with few descriptors
 // is flooded; those it has go on, and it accepts again afterwards.
 func TestDescriptorExhaustion(t *testing.T) {

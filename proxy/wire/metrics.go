@@ -21,6 +21,7 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open", stats.Refused.Load)
 	set.Counter("ratelimiter_client_connections_refused_address_total", "connections closed at once: too many are open from one address", stats.RefusedAddress.Load)
 	set.Counter("ratelimiter_client_connections_refused_share_total", "connections closed at once: few are left, and their client has its share", stats.RefusedShare.Load)
+	set.Counter("ratelimiter_client_connections_replaced_total", "connections without any bytes received closed to make room for new ones: too many are open", stats.Replaced.Load)
 	set.Counter("ratelimiter_client_handshake_errors_total", "connections closed because no TLS session came about", stats.HandshakeErrors.Load)
 	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", stats.AcceptErrors.Load)
 	set.Counter("ratelimiter_client_stalls_total", "connections closed because the client did not read its answers", stats.Stalled.Load)
