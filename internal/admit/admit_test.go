@@ -69,62 +69,71 @@ func TestShareOfConnections(t *testing.T) {
 	}
 }
 
+// A boundClients plays a listener with a bound.
+type boundClients struct {
+	t *testing.T
+	Clients
+	all, open int64
+	ended     []int // names of the silent connections that were replaced
+}
+
+func (c *boundClients) enter(peer netip.Addr) Refusal {
+	full := c.open >= c.all
+	r := c.Enter(peer, c.all, c.open+1)
+	if r != Accepted {
+		return r
+	}
+	c.open++
+	if full && !c.EndSilent(peer) {
+		c.t.Error("accepted at the bound, and nothing is closed for it")
+	}
+	return r
+}
+
+func (c *boundClients) wait(peer netip.Addr, name int) {
+	c.Await(peer, func() {
+		c.ended = append(c.ended, name)
+		c.open--
+		c.Leave(peer)
+	})
+}
+
 // At the bound a client that has several connections in use finds room beside others that do not use
 // theirs. The oldest of these are closed, never one that is in use, and nobody replaces many of others.
 func TestSilentConnectionsAreReplaced(t *testing.T) {
 	const all = 64
-	a := &Clients{Shares: func(netip.Addr) bool { return true }}
-	var open int64
-	var ended []int
-	enter := func(peer netip.Addr) Refusal {
-		full := open >= all
-		r := a.Enter(peer, all, open+1)
-		if r == Accepted {
-			open++
-		}
-		if r == Accepted && full && !a.EndSilent(peer) {
-			t.Error("accepted at the bound, and nothing is closed for it")
-		}
-		return r
-	}
-	wait := func(peer netip.Addr, name int) *Silent {
-		return a.Await(peer, func() {
-			ended = append(ended, name)
-			open--
-			a.Leave(peer)
-		})
-	}
+	c := &boundClients{t: t, Clients: Clients{Shares: func(netip.Addr) bool { return true }}, all: all}
 	other := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
 	good, greedy := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	for range 4 {
-		enter(good)
+		c.enter(good)
 	}
 	for i := range all {
-		if enter(other(i)) == Accepted {
-			wait(other(i), i)
+		if c.enter(other(i)) == Accepted {
+			c.wait(other(i), i)
 		}
 	}
-	if len(ended) != 4 || open != all {
-		t.Fatalf("%v are closed and %d open, want the first four closed and %d open", ended, open, all)
+	if len(c.ended) != 4 || c.open != all {
+		t.Fatalf("%v are closed and %d open, want the first four closed and %d open", c.ended, c.open, all)
 	}
 	for i := range 12 {
-		if r := enter(good); r != Accepted {
+		if r := c.enter(good); r != Accepted {
 			t.Errorf("connection %d of the client that uses its own is refused for %d", 5+i, r)
 		}
 	}
-	for i, name := range ended {
+	for i, name := range c.ended {
 		if name != i {
-			t.Errorf("%v are closed, want the oldest first", ended)
+			t.Errorf("%v are closed, want the oldest first", c.ended)
 		}
 	}
-	before, others := len(ended), 0
+	before, others := len(c.ended), 0
 	for i := range 1000 {
-		if r := enter(greedy); r != Accepted {
+		if r := c.enter(greedy); r != Accepted {
 			t.Fatalf("connection %d of the client that uses none is refused for %d", i, r)
 		}
-		wait(greedy, 100+i)
+		c.wait(greedy, 100+i)
 	}
-	for _, name := range ended[before:] {
+	for _, name := range c.ended[before:] {
 		if name < 100 {
 			others++
 		}
@@ -132,14 +141,14 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 	if others < 1 || others > all/8 {
 		t.Errorf("a client that uses none of its connections replaces %d of others, want 1 to %d", others, all/8)
 	}
-	for a.EndSilent(greedy) {
+	for c.EndSilent(greedy) {
 	}
-	for open < all {
-		if enter(other(int(open))) != Accepted {
+	for c.open < all {
+		if c.enter(other(int(c.open))) != Accepted {
 			t.Fatal("no room")
 		}
 	}
-	if r := enter(other(200)); r != ByAll {
+	if r := c.enter(other(200)); r != ByAll {
 		t.Errorf("when all are in use a further one gets %d, want %d", r, ByAll)
 	}
 }
