@@ -33,8 +33,8 @@
 // one is judged even if its result is uncertain.
 //
 // Where answer times hardly vary, the quantiles do not tell the two apart. Then the gate
-// checks the effect of a cut: if far fewer requests are in flight and answers are no faster,
-// there was no queue, and the gate restores the limit.
+// checks the effect of a cut: the answers per second before it, times what an answer takes now,
+// are how many requests are worked on, and the limit rises to that number plus its square root.
 //
 // # Refusals
 //

@@ -67,8 +67,8 @@ type Gate struct {
 	look    Look
 }
 
-// A cut is where the limit was before it fell.
-type cut struct{ limit, mid float64 }
+// A cut is where the limit was before it fell, with the median answer time and the answers per second.
+type cut struct{ limit, mid, rate float64 }
 
 // A Look is what a gate knows about its target, for display.
 type Look struct {

@@ -39,6 +39,8 @@ const (
 	// count as those without a queue. Nothing else would raise the limit if a target
 	// had become slower.
 	leastLong = 20 * time.Second
+	// A limit has fallen too far if cutDeep times as many requests are worked on.
+	cutDeep = 1.35
 	// provenPart times the number that was worked on lately when answers came fastest is a
 	// lower bound of the limit: a lower one would cost throughput.
 	provenPart = 1.1
@@ -169,7 +171,7 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	}
 	g.starts = starts
 	if g.limit >= g.before.limit {
-		g.before = cut{g.limit, r.mid}
+		g.before = cut{g.limit, r.mid, r.little()}
 	}
 	g.note(r)
 	g.atWork += .2 * (r.atWork - g.atWork)
@@ -200,9 +202,12 @@ func (g *Gate) starting(r *reading) bool {
 	return g.starts && r.wide() && counts && !slow && r.waiting < queueLeast && r.waiting+r.noise < startMost
 }
 
-// judgeCut checks answer times that hardly vary after the limit has fallen by half. If they have not
-// fallen at all, there was no queue. A long queue makes answer times vary little, too: where they
-// varied when calm they must be constant now, and no slower than before.
+// judgeCut checks answer times that hardly varied when calm, after the limit has fallen by half. As
+// many requests are worked on as answers came per second before, times what they take now: if that is
+// clearly more than the limit, it has fallen too far, or there was no queue at all. A long queue makes
+// answer times vary little, too: where they varied when calm they must be constant now, and no slower
+// than before. If they vary now and did not when calm, as those of a cache that was flushed, the target
+// is no longer what it was, and they are its calm answer times.
 func (g *Gate) judgeCut(r *reading) bool {
 	b := g.before
 	if !r.full || b.limit == 0 || g.limit > .55*b.limit {
@@ -212,11 +217,15 @@ func (g *Gate) judgeCut(r *reading) bool {
 		return false
 	}
 	g.before = cut{}
-	if (r.mid*(1+r.noise)/b.mid-1)/(g.limit/b.limit-1) >= queueMost {
+	worked := b.rate * r.takes * (1 + r.noise) / float64(time.Second)
+	if worked < cutDeep*g.limit {
 		return false
 	}
+	if r.wide() && !g.calm.wide() {
+		g.calm = calm{r.shape, min(float64(g.window.goods), knownStep), r.mean}
+	}
 	g.slower = r.mid / g.calm.mid
-	g.set(b.limit)
+	g.set(min(b.limit, worked+math.Sqrt(worked)))
 	return true
 }
 

@@ -51,7 +51,7 @@ func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
 	case m.waiting > queueMuch && r.waiting-2*r.noise > queueMuch && g.queued(now) > queueLasts:
 		g.atWork += .2 * (r.atWork - g.atWork)
 		m.most = r.mean
-		g.before = cut{g.limit, r.mid}
+		g.before = cut{g.limit, r.mid, r.little()}
 		g.fall(now, r.atWork+math.Sqrt(r.atWork), Latency)
 	case m.waiting <= queueSome && r.waiting-2*r.noise <= queueSome || g.limit > to:
 		g.set(to)

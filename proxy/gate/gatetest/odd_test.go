@@ -105,3 +105,25 @@ func TestLastingRefusals(t *testing.T) {
 		})
 	}
 }
+
+// When a target's cache is flushed, its answers take forty times as long, until the cache is full
+// again. The limit does not stay below the number of workers: they would be idle, and the cache
+// would be empty for longer.
+func TestFlush(t *testing.T) {
+	t.Parallel()
+	for _, cv := range []float64{0, .5, 1} {
+		for _, loops := range []int{1, 4} {
+			sum := 0.
+			for seed := range many {
+				w := usual()
+				w.Seed, w.Loops, w.Workers, w.Service, w.CV, w.InTime, w.Trip = seed, loops, 8, 40*ms, cv, 250*ms, ms/10
+				w.Cache, w.Stages = 2500, []gatetest.Stage{{Load: 1000}, {From: 8 * sec, Flush: true}}
+				r := gatetest.Play(w)
+				sum += float64(r.InTime) / float64(r.Offered)
+			}
+			if mean := sum / float64(many); mean < .9 {
+				t.Errorf("cv %.1f, %d loops: %.4f of the requests were answered in time, want .9", cv, loops, mean)
+			}
+		}
+	}
+}

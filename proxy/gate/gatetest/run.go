@@ -18,6 +18,7 @@ type request struct {
 	arrived, sent time.Duration
 	takes         time.Duration // of a worker
 	class, source int
+	key           int // of the cache
 	on            *lane
 	at            *view // of the target that it was sent to, or was meant for
 	tried         upstream.Tried
@@ -165,6 +166,9 @@ func (r *run) come() {
 	q := &request{arrived: r.now, on: r.lane()}
 	q.wait.Value = q
 	q.takes = r.draw(r.kind(q))
+	if r.w.Cache > 0 {
+		q.key = int(math.Pow(float64(1+r.w.Cache), r.rng.Float64())) - 1
+	}
 	q.could = r.could(q)
 	if r.now >= r.w.Warm {
 		r.res.Offered++

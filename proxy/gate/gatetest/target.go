@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// refusalTime is how long a target takes to refuse a request.
-const refusalTime = time.Millisecond
+// refusalTime is how long a target takes to refuse a request, and hitTime to answer one from its
+// cache.
+const refusalTime, hitTime = time.Millisecond, time.Millisecond
 
 // A target is one of those that requests are sent to.
 type target struct {
@@ -20,6 +21,7 @@ type target struct {
 	busy    int
 	queue   []*request
 	shared  processors
+	unknown []bool          // keys that are not in the cache; nil: all are
 	free    []time.Duration // when each worker of a queue without a gate would be free
 }
 
@@ -59,6 +61,9 @@ func (t *target) enter(s *Stage) {
 		t.speed = s.Speed
 	}
 	t.down, t.mute = s.Down, s.Mute
+	if s.Flush {
+		t.unknown = slices.Repeat([]bool{true}, t.w.Cache)
+	}
 	for len(t.free) < t.workers {
 		t.free = append(t.free, t.now)
 	}
@@ -71,6 +76,8 @@ func (t *target) reach(q *request) {
 	switch waits := t.source(q).Waits; {
 	case waits > 0 && !t.mute && !t.down:
 		t.push(t.now+waits, func() { t.travel(func() { t.answered(q) }) })
+	case t.w.Cache > 0 && !t.misses(q):
+		t.push(t.now+hitTime, func() { t.travel(func() { t.answered(q) }) })
 	case t.mute:
 		t.push(t.now+t.w.Timeout, func() { t.refused(q) })
 	case t.down || t.busy >= t.workers && len(t.queue) >= t.w.Queue || t.w.Processors && t.busy >= t.workers+t.w.Queue:
@@ -89,6 +96,9 @@ func (t *target) refused(q *request) {
 	t.answered(q)
 }
 
+// misses reports whether the answer to a request is not in the cache.
+func (t *target) misses(q *request) bool { return t.unknown != nil && t.unknown[q.key] }
+
 // work gives requests to free workers.
 func (t *target) work() {
 	for t.busy < t.workers && len(t.queue) > 0 {
@@ -103,6 +113,9 @@ func (t *target) work() {
 // done is told that a request has been worked on.
 func (t *target) done(q *request) {
 	t.busy--
+	if t.unknown != nil {
+		t.unknown[q.key] = false
+	}
 	t.work()
 	q.answer.Refused = t.rng.Float64() < t.stage.Errors
 	t.travel(func() { t.answered(q) })

@@ -21,6 +21,7 @@ type Stage struct {
 	Down    bool          // everything is answered 503 at once
 	Mute    bool          // nothing that comes is answered
 	Clock   time.Duration // the clock is set forward
+	Flush   bool          // the cache is emptied
 }
 
 // A Burst is what comes besides the load: every so often Size requests, evenly in a span
@@ -85,6 +86,7 @@ type World struct {
 	Burst      Burst
 	Stall      Stall
 	Dip        Dip
+	Cache      int     // keys, which follow Zipf's law; a target answers those that it knows at once. It knows all until it is flushed
 	Slow       float64 // share of requests of another class, which take SlowBy as long
 	SlowBy     float64
 	Trip       time.Duration // mean time of a message between proxy and target, exponential
