@@ -21,9 +21,9 @@ func (p *proxy) openDeferral(takeover bool) (err error) {
 		return nil
 	}
 	log, session := p.Logger("Deferred"), c.Session()
-	var client *post.Client
+	var client *post.Poster
 	if c.Defer.Callbacks != nil {
-		client = post.New(post.Config{Hosts: c.Defer.Callbacks, Secret: c.Defer.Secret})
+		client = post.NewPoster(post.PostConfig{Hosts: c.Defer.Callbacks, Secret: c.Defer.Secret})
 	}
 	p.deferral, err = delivery.New(delivery.Config{
 		Open:     func() (deferred.Queue, error) { return c.Defer.Open(log) },

@@ -107,7 +107,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-const printed = `seven pairs of runs
+const reportPrinted = `seven pairs of runs
 of three seconds
 
   1 of 7: progress that nobody keeps
@@ -128,7 +128,7 @@ More is better.
 `
 
 func TestParse(t *testing.T) {
-	got := Parse(printed)
+	got := Parse(reportPrinted)
 	if len(got) != 3 || got[0].Notes[0] != "seven pairs of runs\nof three seconds" || got[1].Heading != "Forwarding" {
 		t.Fatalf("got %+v", got)
 	}

@@ -16,11 +16,11 @@ import (
 	"weir/internal/http1"
 )
 
-// An Exchange is what is left of an exchange whose client has disconnected after the whole request
+// An Abandoned is what is left of an exchange whose client has disconnected after the whole request
 // was sent.
 //
 // Owned by its loop.
-type Exchange struct {
+type Abandoned struct {
 	Method   http1.Method
 	Client   netip.Addr   // of the client that has disconnected
 	Sent     time.Time    // when all of the request had been sent
@@ -33,39 +33,39 @@ type Exchange struct {
 	long bool // the body is larger, or of unknown length
 }
 
-// An End says how the answer has ended, and what to do with the connection.
-type End uint8
+// An AbandonedEnd says how the answer has ended, and what to do with the connection.
+type AbandonedEnd uint8
 
 const (
-	EndNone  End = iota // it has not ended
-	EndKeep             // the connection can be used again
-	EndClose            // it cannot
+	AbandonedNone  AbandonedEnd = iota // it has not ended
+	AbandonedKeep                      // the connection can be used again
+	AbandonedClose                     // it cannot
 )
 
 // HandleUpstream handles bytes of the answer. It returns how many it has consumed. h is memory for
 // a head.
-func (x *Exchange) HandleUpstream(b []byte, h *http1.Head) (n int, end End) {
+func (x *Abandoned) HandleUpstream(b []byte, h *http1.Head) (n int, end AbandonedEnd) {
 	for {
 		ev, err := x.Reader.Next(b[n:], h)
 		if err != nil {
-			return n, EndClose
+			return n, AbandonedClose
 		}
 		n += ev.N
 		switch {
 		case ev.Kind == http1.HeadDone:
 			x.handleHead(h)
 		case ev.Kind == http1.NeedMore && !x.long:
-			return n, EndNone
+			return n, AbandonedNone
 		case ev.Kind == http1.End && x.Reusable && n == len(b):
-			return n, EndKeep
+			return n, AbandonedKeep
 		case ev.Kind != http1.Data:
-			return n, EndClose
+			return n, AbandonedClose
 		}
 	}
 }
 
 // handleHead handles the head of an answer, which may be an interim one.
-func (x *Exchange) handleHead(h *http1.Head) {
+func (x *Abandoned) handleHead(h *http1.Head) {
 	if h.Status < 200 {
 		return
 	}

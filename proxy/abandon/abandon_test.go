@@ -10,11 +10,11 @@ import (
 
 // An answer is read to its end, and then the connection can be used again.
 func Example() {
-	x := Exchange{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true, SizeMax: 1 << 20}
+	x := Abandoned{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true, SizeMax: 1 << 20}
 	var head http1.Head
 	for _, piece := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe", "llo"} {
 		_, end := x.HandleUpstream([]byte(piece), &head)
-		fmt.Println(x.Status, end == EndKeep)
+		fmt.Println(x.Status, end == AbandonedKeep)
 	}
 	// Output:
 	// 200 false
@@ -22,10 +22,10 @@ func Example() {
 }
 
 // read feeds an answer in pieces of at most n bytes, until it has ended.
-func read(x *Exchange, answer string, n int) (end End, left int) {
+func read(x *Abandoned, answer string, n int) (end AbandonedEnd, left int) {
 	var head http1.Head
 	unread, rest := "", answer
-	for rest != "" && end == EndNone {
+	for rest != "" && end == AbandonedNone {
 		piece := rest[:min(n, len(rest))]
 		rest = rest[len(piece):]
 		unread += piece
@@ -44,27 +44,27 @@ func TestEnds(t *testing.T) {
 		used   bool // the connection cannot be used again
 		answer string
 		status int
-		want   End
+		want   AbandonedEnd
 	}{
-		"nothing yet":          {answer: "HTTP/1.1 200 O", want: EndNone},
-		"a head":               {answer: ok + "Content-Length: 8\r\n\r\n", status: 200, want: EndNone},
-		"at the bound":         {answer: ok + "Content-Length: 8\r\n\r\n" + small, status: 200, want: EndKeep},
-		"no body":              {answer: "HTTP/1.1 204 No Content\r\n\r\n", status: 204, want: EndKeep},
-		"HEAD":                 {method: http1.HEAD, answer: ok + "Content-Length: 900\r\n\r\n", status: 200, want: EndKeep},
-		"after interim ones":   {answer: interim + interim + "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", status: 404, want: EndKeep},
-		"only an interim one":  {answer: interim, want: EndNone},
-		"beyond the bound":     {answer: ok + "Content-Length: 9\r\n\r\nabc", status: 200, want: EndClose},
-		"chunks":               {answer: ok + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n", status: 200, want: EndClose},
-		"until the close":      {answer: ok + "\r\nabc", status: 200, want: EndClose},
-		"it ends":              {answer: ok + "Connection: close\r\nContent-Length: 8\r\n\r\n" + small, status: 200, want: EndClose},
-		"not reusable":         {used: true, answer: ok + "Content-Length: 0\r\n\r\n", status: 200, want: EndClose},
-		"offers a login":       {answer: "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: NTLM\r\nContent-Length: 0\r\n\r\n", status: 401, want: EndClose},
-		"a switch of protocol": {answer: "HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n", want: EndClose},
-		"not HTTP":             {answer: "HTTP/2000 NO\r\n\r\n", want: EndClose},
+		"nothing yet":          {answer: "HTTP/1.1 200 O", want: AbandonedNone},
+		"a head":               {answer: ok + "Content-Length: 8\r\n\r\n", status: 200, want: AbandonedNone},
+		"at the bound":         {answer: ok + "Content-Length: 8\r\n\r\n" + small, status: 200, want: AbandonedKeep},
+		"no body":              {answer: "HTTP/1.1 204 No Content\r\n\r\n", status: 204, want: AbandonedKeep},
+		"HEAD":                 {method: http1.HEAD, answer: ok + "Content-Length: 900\r\n\r\n", status: 200, want: AbandonedKeep},
+		"after interim ones":   {answer: interim + interim + "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", status: 404, want: AbandonedKeep},
+		"only an interim one":  {answer: interim, want: AbandonedNone},
+		"beyond the bound":     {answer: ok + "Content-Length: 9\r\n\r\nabc", status: 200, want: AbandonedClose},
+		"chunks":               {answer: ok + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n", status: 200, want: AbandonedClose},
+		"until the close":      {answer: ok + "\r\nabc", status: 200, want: AbandonedClose},
+		"it ends":              {answer: ok + "Connection: close\r\nContent-Length: 8\r\n\r\n" + small, status: 200, want: AbandonedClose},
+		"not reusable":         {used: true, answer: ok + "Content-Length: 0\r\n\r\n", status: 200, want: AbandonedClose},
+		"offers a login":       {answer: "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: NTLM\r\nContent-Length: 0\r\n\r\n", status: 401, want: AbandonedClose},
+		"a switch of protocol": {answer: "HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: a\r\n\r\n", want: AbandonedClose},
+		"not HTTP":             {answer: "HTTP/2000 NO\r\n\r\n", want: AbandonedClose},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{1, 7, len(test.answer)} {
-				x := Exchange{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: !test.used, SizeMax: int64(len(small))}
+				x := Abandoned{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: !test.used, SizeMax: int64(len(small))}
 				x.Reader.ResponseTo(test.method)
 				if end, _ := read(&x, test.answer, n); end != test.want || x.Status != test.status {
 					t.Errorf("in pieces of %d: end %d, status %d, want %d and %d", n, end, x.Status, test.want, test.status)
@@ -76,8 +76,8 @@ func TestEnds(t *testing.T) {
 		"a large answer": ok + "Content-Length: 9\r\n\r\n" + large,
 		"chunks":         ok + "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
 	} {
-		x := Exchange{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true, SizeMax: int64(len(small))}
-		if end, left := read(&x, answer, len(answer)); end != EndKeep || left > 0 {
+		x := Abandoned{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true, SizeMax: int64(len(small))}
+		if end, left := read(&x, answer, len(answer)); end != AbandonedKeep || left > 0 {
 			t.Errorf("%s that is complete with its head: end %d, %d bytes unread", name, end, left)
 		}
 	}
@@ -85,9 +85,9 @@ func TestEnds(t *testing.T) {
 
 // A connection with more bytes than the answer has cannot be used again.
 func TestMoreThanTheAnswer(t *testing.T) {
-	x := Exchange{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true}
+	x := Abandoned{Reader: http1.NewResponseReader(&http1.Limits{}), Reusable: true}
 	answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" + strings.Repeat("x", 10)
-	if end, _ := read(&x, answer, len(answer)); end != EndClose {
+	if end, _ := read(&x, answer, len(answer)); end != AbandonedClose {
 		t.Errorf("end %d", end)
 	}
 }

@@ -33,14 +33,14 @@ const (
 	warnEvery = time.Minute
 )
 
-// A Memory compares the memory in use with a budget. The memory of each connection is
+// A MemoryGuard compares the memory in use with a budget. The memory of each connection is
 // bounded, but that of all connections together may exceed the budget. Then the clients that
 // hold most give memory back, down to the level at which enough is free: what they have held
 // for longest is ended, and their new requests are refused. Clients that hold less are served
 // as usual. If no client holds more than a part of the budget, all new requests are refused.
 //
 // Safe for concurrent use: what is shared is atomic; the rest belongs to Watch.
-type Memory struct {
+type MemoryGuard struct {
 	Budget int64 // bytes; 0: no bound
 	// Held returns what each client holds, in bytes.
 	Held func() *share.Held
@@ -62,7 +62,7 @@ type Memory struct {
 }
 
 // Refuses reports whether a new request of a client must be refused.
-func (m *Memory) Refuses(client netip.Addr) bool {
+func (m *MemoryGuard) Refuses(client netip.Addr) bool {
 	if m.Shedding.Load() {
 		return true
 	}
@@ -75,7 +75,7 @@ func (m *Memory) Refuses(client netip.Addr) bool {
 }
 
 // Watch checks the memory until stop is closed.
-func (m *Memory) Watch(stop <-chan struct{}) {
+func (m *MemoryGuard) Watch(stop <-chan struct{}) {
 	if m.Budget <= 0 {
 		return
 	}
@@ -93,10 +93,10 @@ func (m *Memory) Watch(stop <-chan struct{}) {
 }
 
 // part returns a part of the budget.
-func (m *Memory) part(of float64) int64 { return int64(of * float64(m.Budget)) }
+func (m *MemoryGuard) part(of float64) int64 { return int64(of * float64(m.Budget)) }
 
 // judge compares the bytes in use with the budget.
-func (m *Memory) judge(now time.Time, used int64) {
+func (m *MemoryGuard) judge(now time.Time, used int64) {
 	again := m.short
 	m.short = used >= m.part(memoryShort)
 	switch {
@@ -122,7 +122,7 @@ func (m *Memory) judge(now time.Time, used int64) {
 
 // shedClients sheds the clients that hold most, and reports whether that frees enough. If it
 // does not, they are shed only if memory is short.
-func (m *Memory) shedClients(now time.Time, used int64) (enough bool) {
+func (m *MemoryGuard) shedClients(now time.Time, used int64) (enough bool) {
 	held := m.Held()
 	level, least := held.Level(used-m.part(memoryEnough)), m.Budget/clientParts
 	enough = level >= least
@@ -151,7 +151,7 @@ func (m *Memory) shedClients(now time.Time, used int64) (enough bool) {
 }
 
 // refuse adds clients to those that are refused until enough memory is free.
-func (m *Memory) refuse(clients map[share.Client]float64) {
+func (m *MemoryGuard) refuse(clients map[share.Client]float64) {
 	refused := make(map[share.Client]bool, len(clients))
 	if before := m.refused.Load(); before != nil && len(*before)+len(clients) <= refusedMax {
 		for c := range *before {

@@ -15,17 +15,17 @@ var now = time.Unix(1e9, 0)
 
 func addr(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
 
-// A rig is a memory whose clients hold what by says, by the last byte of their address.
-type rig struct {
-	Memory
+// A budgetRig is a memory whose clients hold what by says, by the last byte of their address.
+type budgetRig struct {
+	MemoryGuard
 	by   map[byte]int64
 	shed map[share.Client]float64 // the last call of Shed; nil: none since the last comparison
 	log  testkit.Log
 }
 
-func newRig(budget int64) *rig {
-	r := &rig{by: map[byte]int64{}}
-	r.Memory = Memory{Budget: budget, Log: r.log.Logger(), Held: func() *share.Held {
+func newRig(budget int64) *budgetRig {
+	r := &budgetRig{by: map[byte]int64{}}
+	r.MemoryGuard = MemoryGuard{Budget: budget, Log: r.log.Logger(), Held: func() *share.Held {
 		held := new(share.Held)
 		for i, n := range r.by {
 			held.Add(share.Of(addr(i)), n)
@@ -39,7 +39,7 @@ func newRig(budget int64) *rig {
 }
 
 // compare compares a use with the budget, and returns how much each client is to keep.
-func (r *rig) compare(used int64) map[share.Client]float64 {
+func (r *budgetRig) compare(used int64) map[share.Client]float64 {
 	r.shed = nil
 	r.judge(now, used)
 	return r.shed

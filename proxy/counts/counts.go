@@ -52,8 +52,8 @@ func newVerdict() verdict {
 	return verdict{time: metric.NewHistogram(metric.Latency()), decide: metric.NewHistogram(metric.Decision())}
 }
 
-// New returns what a loop counts, all of it zero.
-func New() *Loop {
+// NewLoop returns what a loop counts, all of it zero.
+func NewLoop() *Loop {
 	return &Loop{forwarded: newVerdict(), rejected: newVerdict(), upstreamTime: metric.NewHistogram(metric.Latency())}
 }
 

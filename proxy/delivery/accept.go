@@ -34,7 +34,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 	e := &p.Entry
 	_, _ = rand.Read(e.ID[:]) // never fails
 	d.cfg.Sites.Mark(&e.ID)
-	if t.Order == terms.None {
+	if t.Order == terms.Unordered {
 		e.Order, e.Parallel = deferred.OrderNone, t.Parallel
 	}
 	if k.Key != nil {

@@ -109,7 +109,7 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	quick.Attempts = cmp.Or(c.tries, quick.Attempts)
 	p := policy(c.t, "rules: []\n")
 	c.d, err = New(Config{Rate: 1000, Policy: func() *decide.Policy { return p }, Log: c.log.Logger("Deferred"), DeadKeep: time.Hour, Hosts: hosts, callbacks: &quick, Limits: c.limit,
-		Post: post.New(post.Config{Hosts: hosts, Secret: secret, Roots: roots}),
+		Post: post.NewPoster(post.PostConfig{Hosts: hosts, Secret: secret, Roots: roots}),
 		Open: func() (deferred.Queue, error) {
 			return file.Open(time.Now(), file.Config{Path: c.path, Limits: c.limit})
 		}})

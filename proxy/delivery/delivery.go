@@ -54,7 +54,7 @@ type Config struct {
 	Path       string          // prefix of the status URLs for clients
 	Sites      deferred.Sites  // the proxies with queues of their own; nil: there is only one
 	Hosts      *callback.Hosts // hosts that may be called back; nil: none
-	Post       *post.Client    // sends callbacks
+	Post       *post.Poster    // sends callbacks
 	Limits     deferred.Limits // those of the queue, which bound the callbacks that wait, too
 	Log        *slog.Logger
 

@@ -113,7 +113,7 @@ type Env struct {
 	leave    Leave
 	kept     Kept
 	outcome  Outcome
-	rest     abandon.Exchange
+	rest     abandon.Abandoned
 	spares   [][]decide.Counted
 	out      []byte   // for the client, until MoveEffects
 	up       []byte   // for the target, likewise

@@ -32,8 +32,8 @@ type Memory[D any] struct {
 	text []byte // of the newest id
 }
 
-// New returns a memory of the given size, or of sizeDefault.
-func New[D any](size int) *Memory[D] {
+// NewMemory returns a memory of the given size, or of sizeDefault.
+func NewMemory[D any](size int) *Memory[D] {
 	if size <= 0 {
 		size = sizeDefault
 	}

@@ -17,7 +17,7 @@ import (
 // A refuser remembers refusals.
 type refuser struct{ *Memory[Refused] }
 
-func newRefuser(size int) refuser { return refuser{New[Refused](size)} }
+func newRefuser(size int) refuser { return refuser{NewMemory[Refused](size)} }
 
 func (m refuser) refused(now time.Time, refusal *decide.Refusal) []byte {
 	return m.Note(func(r *Refused) { r.Keep(now, refusal) })
@@ -98,7 +98,7 @@ func TestRecallDoesNotAllocate(t *testing.T) {
 
 // The explanation of a shed request has what was recorded, with the last cut if there was one.
 func TestShed(t *testing.T) {
-	m := New[Shed](2)
+	m := NewMemory[Shed](2)
 	cuts := []gate.Cut{{At: time.Unix(5, 0), From: 9, To: 7}, {At: time.Unix(6, 0), From: 7, To: 3}}
 	for n := range cuts {
 		id := string(m.Note(func(d *Shed) {

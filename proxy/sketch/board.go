@@ -66,14 +66,14 @@ func (b *Board) Touch(now time.Time, i int, key []byte, refused bool) {
 			return
 		}
 		b.watched++
-		w.busiest = New(b.size(), b.halfLife, b.seed)
+		w.busiest = NewSketch(b.size(), b.halfLife, b.seed)
 	}
 	w.busiest.Touch(now, key)
 	if !refused {
 		return
 	}
 	if w.refused == nil {
-		w.refused = New(b.size(), b.halfLife, b.seed)
+		w.refused = NewSketch(b.size(), b.halfLife, b.seed)
 	}
 	w.refused.Touch(now, key)
 }

@@ -10,7 +10,7 @@ import (
 
 // However many keys come by, the busiest are known.
 func Example() {
-	s := sketch.New(8, time.Minute, maphash.MakeSeed())
+	s := sketch.NewSketch(8, time.Minute, maphash.MakeSeed())
 	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 	for i := range 1000 {
 		s.Touch(now, []byte("busy"))

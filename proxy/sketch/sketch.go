@@ -48,9 +48,9 @@ type group struct {
 	first, last int32 // places
 }
 
-// New returns a sketch of size counters, 1 to SizeMax, with about 200 bytes each. It allocates
+// NewSketch returns a sketch of size counters, 1 to SizeMax, with about 200 bytes each. It allocates
 // all memory. Sketches whose views are merged must have the same seed.
-func New(size int, halfLife time.Duration, seed maphash.Seed) *Sketch {
+func NewSketch(size int, halfLife time.Duration, seed maphash.Seed) *Sketch {
 	if size < 1 || size > SizeMax || halfLife <= 0 {
 		panic(fmt.Sprintf("bug: sketch: %d counters, half-life %v", size, halfLife))
 	}

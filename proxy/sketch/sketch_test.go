@@ -98,7 +98,7 @@ func TestLaws(t *testing.T) {
 		for round := range uint64(40) {
 			rng := rand.New(rand.NewPCG(uint64(size), round))
 			zipf := rand.NewZipf(rng, 1.05+rng.Float64(), 1, uint64(10+rng.IntN(1000)))
-			s, m, now := New(size, time.Minute, seed), new(model), epoch
+			s, m, now := NewSketch(size, time.Minute, seed), new(model), epoch
 			pace := time.Duration(rng.IntN(int(2 * time.Second)))
 			for range 2000 {
 				switch rng.IntN(500) {
@@ -126,7 +126,7 @@ func TestMergeLaws(t *testing.T) {
 		zipf := rand.NewZipf(rng, 1.2, 1, 500)
 		sketches := make([]*Sketch, 1+rng.IntN(5))
 		for i := range sketches {
-			sketches[i] = New(size, time.Minute, seed)
+			sketches[i] = NewSketch(size, time.Minute, seed)
 			sketches[i].Touch(epoch, nil) // their half-lives begin together
 		}
 		m := new(model)
@@ -150,7 +150,7 @@ func TestMergeLaws(t *testing.T) {
 
 // A key that was busy before is forgotten in the end.
 func TestDecay(t *testing.T) {
-	s := New(4, time.Minute, seed)
+	s := NewSketch(4, time.Minute, seed)
 	for range 1000 {
 		s.Touch(epoch, []byte("past"))
 	}
@@ -171,7 +171,7 @@ func TestDecay(t *testing.T) {
 
 // A flood of new keys takes no memory and does not hide the busy keys.
 func TestFlood(t *testing.T) {
-	s := New(64, time.Minute, seed)
+	s := NewSketch(64, time.Minute, seed)
 	fresh := make([]byte, 0, 64)
 	i := 0
 	flood := func() {
@@ -199,7 +199,7 @@ func TestFlood(t *testing.T) {
 
 // Long keys are cut but not taken for each other; the empty key is one.
 func TestKeys(t *testing.T) {
-	s := New(10, time.Minute, seed)
+	s := NewSketch(10, time.Minute, seed)
 	long := strings.Repeat("x", KeyBytesMax)
 	keys := []string{"", "\x00", long, long + "a", long + "b", long + "bb"}
 	for i, key := range keys {
@@ -220,7 +220,7 @@ func TestKeys(t *testing.T) {
 
 // A view is a value: what comes later does not change it.
 func TestViewIsValue(t *testing.T) {
-	s := New(1, time.Minute, seed)
+	s := NewSketch(1, time.Minute, seed)
 	s.Touch(epoch, []byte("one"))
 	v := s.View(epoch)
 	s.Touch(epoch, []byte("two"))
@@ -240,7 +240,7 @@ func TestNewPanics(t *testing.T) {
 					t.Errorf("a sketch of %d counters with half-life %v was made", test.size, test.halfLife)
 				}
 			}()
-			New(test.size, test.halfLife, seed)
+			NewSketch(test.size, test.halfLife, seed)
 		}()
 	}
 }
@@ -260,7 +260,7 @@ func BenchmarkTouch(b *testing.B) {
 					keys[i] = fmt.Appendf(nil, "13:client-%06d", n)
 				}
 			}
-			s, now := New(512, time.Minute, seed), epoch
+			s, now := NewSketch(512, time.Minute, seed), epoch
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				s.Touch(now, keys[i&(1<<16-1)])

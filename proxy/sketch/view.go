@@ -10,7 +10,7 @@ import (
 // An Entry is a key that was seen at least Count−Error times and less than Count+Rounding
 // times, with the Rounding of its View.
 //
-// Immutable after New.
+// Immutable after NewSketch.
 type Entry struct {
 	Key   []byte // the first KeyBytesMax bytes
 	Bytes int    // length of the whole key
@@ -21,7 +21,7 @@ type Entry struct {
 
 // A View is a copy of one or several sketches at an instant.
 //
-// Immutable after New.
+// Immutable after NewSketch.
 type View struct {
 	Entries []Entry // the largest count first
 	// Total is how often all keys together were seen, minus less than Rounding because of

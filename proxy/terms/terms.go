@@ -17,14 +17,14 @@ type Defer struct {
 	When        When        `json:"when"`
 	For         float64     `json:"for"`                // seconds that a request may wait
 	PerKey      int         `json:"perKey"`             // bound on the waiting requests of one key
-	Order       Order       `json:"order"`              // order of delivery within one key
+	Order       OrderBy     `json:"order"`              // order of delivery within one key
 	Parallel    int         `json:"parallel,omitempty"` // with order none: bound on simultaneous deliveries of one key
 	Reserve     float64     `json:"reserve"`            // share of the limit that deliveries leave to live requests
 	Attempts    int         `json:"attempts"`           // including the first
 	Backoff     Backoff     `json:"backoff"`
 	RetryOn     []int       `json:"retryOn"` // statuses after which it is tried again, with an Idempotency-Key
 	Idempotency Idempotency `json:"idempotency"`
-	Result      Result      `json:"result"`
+	Result      ResultTerms `json:"result"`
 	Callback    bool        `json:"callback"` // clients may name a URL to which the outcome is reported
 }
 
@@ -36,21 +36,21 @@ type Backoff struct {
 	Max    float64 `json:"max"`
 }
 
-// A Result says what is kept of the target's answer.
-type Result struct {
+// A ResultTerms says what is kept of the target's answer.
+type ResultTerms struct {
 	Keep  float64 `json:"keep"` // seconds
 	Bytes int     `json:"bytes"`
 }
 
 // Bounds of the values in a rule.
 const (
-	forMax      = 30 * 24 * 3600
-	perKeyMax   = 1_000_000
-	parallelMax = 64
-	attemptsMax = 100
-	backoffMax  = 24 * 3600
-	factorMax   = 10
-	bytesMax    = 1 << 20
+	forMax           = 30 * 24 * 3600
+	perKeyMax        = 1_000_000
+	termsParallelMax = 64
+	attemptsMax      = 100
+	backoffMax       = 24 * 3600
+	factorMax        = 10
+	bytesMax         = 1 << 20
 	// parallelUsual is the default of Parallel with order none.
 	parallelUsual = 8
 )
@@ -58,7 +58,7 @@ const (
 // Usual returns the meaning of `defer: {}`.
 func Usual() Defer {
 	return Defer{When: Prefer, Order: ByKey, Idempotency: Optional, For: 3600, PerKey: 1000, Reserve: 0.1, Attempts: 8, Backoff: Backoff{First: 1, Factor: 2, Max: 300},
-		RetryOn: []int{408, 425, 429, 500, 502, 503, 504}, Result: Result{Keep: 3600, Bytes: 65536}}
+		RetryOn: []int{408, 425, 429, 500, 502, 503, 504}, Result: ResultTerms{Keep: 3600, Bytes: 65536}}
 }
 
 // ReadNode decodes the member of a rule.
@@ -73,10 +73,10 @@ func (d *Defer) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	switch {
 	case d.Order == ByKey && n.Member("parallel") != nil:
 		r.Fault(path+".parallel", "is allowed only with order none; with order key one is delivered at a time")
-	case d.Order == None && n.Member("parallel") == nil:
+	case d.Order == Unordered && n.Member("parallel") == nil:
 		d.Parallel = parallelUsual
-	case d.Order == None:
-		r.Range(path+".parallel", int64(d.Parallel), 1, parallelMax)
+	case d.Order == Unordered:
+		r.Range(path+".parallel", int64(d.Parallel), 1, termsParallelMax)
 	}
 	r.Check(d.Reserve < 0 || d.Reserve > 0.9, path+".reserve", "must be from 0 to 0.9, is %v", d.Reserve)
 	r.Range(path+".attempts", int64(d.Attempts), 1, attemptsMax)
@@ -113,7 +113,7 @@ func (d *Defer) Kept() int64 { return int64(d.Reserve*1000 + 0.5) }
 // Callbacks returns the terms for callbacks: five attempts within about an hour and a quarter,
 // with pauses of 5 s, 50 s, 8 min and 1 h.
 func Callbacks() Defer {
-	return Defer{For: 24 * 3600, Attempts: 5, Backoff: Backoff{First: 5, Factor: 10, Max: 3600}, Result: Result{Keep: 3600}}
+	return Defer{For: 24 * 3600, Attempts: 5, Backoff: Backoff{First: 5, Factor: 10, Max: 3600}, Result: ResultTerms{Keep: 3600}}
 }
 
 func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
@@ -129,16 +129,16 @@ const (
 // UnmarshalText parses one of these words.
 func (w *When) UnmarshalText(text []byte) error { return oneOf(w, text, Prefer, Always) }
 
-// An Order is the order of deliveries.
-type Order string
+// An OrderBy is the order of deliveries.
+type OrderBy string
 
 const (
-	ByKey Order = "key" // the requests of one key one after another, in the order of arrival
-	None  Order = "none"
+	ByKey     OrderBy = "key" // the requests of one key one after another, in the order of arrival
+	Unordered OrderBy = "none"
 )
 
 // UnmarshalText parses one of these words.
-func (o *Order) UnmarshalText(text []byte) error { return oneOf(o, text, ByKey, None) }
+func (o *OrderBy) UnmarshalText(text []byte) error { return oneOf(o, text, ByKey, Unordered) }
 
 // An Idempotency says whether requests need an Idempotency-Key to be stored.
 type Idempotency string

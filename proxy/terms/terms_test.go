@@ -42,8 +42,8 @@ func TestRead(t *testing.T) {
 	}
 	f("{}", func(*terms.Defer) {})
 	f("{when: always, for: 0.5, perKey: 1}", func(d *terms.Defer) { d.When, d.For, d.PerKey = terms.Always, 0.5, 1 })
-	f("{order: none}", func(d *terms.Defer) { d.Order, d.Parallel = terms.None, 8 })
-	f("{order: none, parallel: 2}", func(d *terms.Defer) { d.Order, d.Parallel = terms.None, 2 })
+	f("{order: none}", func(d *terms.Defer) { d.Order, d.Parallel = terms.Unordered, 8 })
+	f("{order: none, parallel: 2}", func(d *terms.Defer) { d.Order, d.Parallel = terms.Unordered, 2 })
 	f("{reserve: 0, attempts: 1, retryOn: []}", func(d *terms.Defer) { d.Reserve, d.Attempts, d.RetryOn = 0, 1, []int{} })
 	f("{backoff: {first: 2}}", func(d *terms.Defer) { d.Backoff.First = 2 })
 	f("{idempotency: required, result: {bytes: 0}}", func(d *terms.Defer) { d.Idempotency, d.Result.Bytes = terms.Required, 0 })

@@ -24,7 +24,7 @@ const abandonedPart = 2
 // An abandoned is an exchange whose client has disconnected. It keeps neither the client nor its
 // session in memory.
 type abandoned struct {
-	abandon.Exchange
+	abandon.Abandoned
 	wait   upstream.Waiter[occupant] // has the place at the target
 	client share.Client
 	beyond bool        // beyond the share of the client
@@ -48,9 +48,9 @@ type abandonedBy struct {
 // One client leaves behind at most a half of the connections that all may. Beyond that its new
 // requests are refused: the target goes on working when the connection is closed, but its gate would
 // not know. Where no gate limits requests, the connection is closed.
-func (u *upstreamConn) abandon(now time.Time, c *client, left *abandon.Exchange) {
+func (u *upstreamConn) abandon(now time.Time, c *client, left *abandon.Abandoned) {
 	t := u.target
-	a := &abandoned{Exchange: *left, client: share.Of(left.Client), answer: c.answer, route: c.route}
+	a := &abandoned{Abandoned: *left, client: share.Of(left.Client), answer: c.answer, route: c.route}
 	a.learns = left.Status == 0 && !c.paced
 	t.side.line.Hand(&c.wait, &a.wait)
 	a.wait.Value.abandoned = u
@@ -102,10 +102,10 @@ func (u *upstreamConn) drop(now time.Time, b []byte) int {
 		u.learn(now, exchange.FaultNone)
 	}
 	switch end {
-	case abandon.EndKeep:
+	case abandon.AbandonedKeep:
 		u.forget(now)
 		u.free(now)
-	case abandon.EndClose:
+	case abandon.AbandonedClose:
 		u.conn.Close()
 	}
 	return n

@@ -38,7 +38,7 @@ func (c *client) close(how session.Close) {
 // release handles that the session no longer needs its connection. A connection that is being
 // closed stays in the pool's count until it has closed. left is what ReleaseAbandon leaves of the
 // exchange.
-func (c *client) release(now time.Time, how exchange.Release, left *abandon.Exchange) {
+func (c *client) release(now time.Time, how exchange.Release, left *abandon.Abandoned) {
 	u := c.upstream
 	if u == nil {
 		return

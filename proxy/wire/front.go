@@ -100,7 +100,7 @@ type Front struct {
 	running    context.Context // ends when Drain has drained
 	stop       context.CancelFunc
 	began      time.Time
-	memory     *budget.Memory
+	memory     *budget.MemoryGuard
 	claims     claimsWarning
 	looped     atomic.Int64 // requests that have passed this proxy before, since housekeeping looked
 	lacks      lackWarning
@@ -268,11 +268,11 @@ type side struct {
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l, counts: counts.New(), refusals: recall.New[recall.Refused](f.cfg.DecisionsPerLoop),
+	s := &side{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l, counts: counts.NewLoop(), refusals: recall.NewMemory[recall.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	probeMax := f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout
 	if f.cfg.Gate.Mode == gate.On {
-		s.sheds = recall.New[recall.Shed](f.cfg.DecisionsPerLoop)
+		s.sheds = recall.NewMemory[recall.Shed](f.cfg.DecisionsPerLoop)
 	}
 	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.targets.Bound((*target).room)

@@ -18,8 +18,8 @@ const (
 )
 
 // newMemory returns the memory budget. Only near it do loops count what each client holds.
-func (f *Front) newMemory() *budget.Memory {
-	return &budget.Memory{Budget: f.cfg.MemoryBudget, Held: f.held, Shed: f.shedClients, Log: f.cfg.Log}
+func (f *Front) newMemory() *budget.MemoryGuard {
+	return &budget.MemoryGuard{Budget: f.cfg.MemoryBudget, Held: f.held, Shed: f.shedClients, Log: f.cfg.Log}
 }
 
 // held returns how many bytes each client holds on all loops.

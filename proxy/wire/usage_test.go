@@ -21,7 +21,7 @@ func TestUsage(t *testing.T) {
 	for at = range f.sides.of(f.Targets.All()[0]) {
 		break
 	}
-	at.side.counts = counts.New()
+	at.side.counts = counts.NewLoop()
 	now := time.Unix(1_000_000, 0)
 	f.began = now
 	at.spend(now)

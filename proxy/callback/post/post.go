@@ -32,8 +32,8 @@ const (
 	idlePerHost    = 4
 )
 
-// A Config configures a Client.
-type Config struct {
+// A PostConfig configures a Poster.
+type PostConfig struct {
 	Hosts    *callback.Hosts
 	Secret   callback.Secret
 	Timeout  time.Duration  // of an attempt; 0: 15 s
@@ -41,18 +41,18 @@ type Config struct {
 	Resolver *net.Resolver  // nil: the system's
 }
 
-// A Client sends callbacks.
+// A Poster sends callbacks.
 //
 // Safe for concurrent use: it is immutable, and http.Client is safe.
-type Client struct {
-	cfg  Config
+type Poster struct {
+	cfg  PostConfig
 	http *http.Client
 }
 
-// New returns a client.
-func New(cfg Config) *Client {
+// NewPoster returns a client.
+func NewPoster(cfg PostConfig) *Poster {
 	cfg.Timeout = cmp.Or(cfg.Timeout, timeoutUsual)
-	c := &Client{cfg: cfg}
+	c := &Poster{cfg: cfg}
 	c.http = &http.Client{
 		Transport: &http.Transport{ // without Proxy, which would choose the address
 			DialContext:            c.dial,
@@ -69,7 +69,7 @@ func New(cfg Config) *Client {
 
 // dial connects to a host. Each address is checked when it is dialled, since names may change
 // their addresses.
-func (c *Client) dial(ctx context.Context, network, line string) (net.Conn, error) {
+func (c *Poster) dial(ctx context.Context, network, line string) (net.Conn, error) {
 	line = strings.ToLower(line)
 	d := net.Dialer{Timeout: dialTimeout, Resolver: c.cfg.Resolver, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
@@ -96,7 +96,7 @@ type Reply struct {
 }
 
 // Send makes an attempt, which also ends when ctx ends.
-func (c *Client) Send(ctx context.Context, now time.Time, m *Message) (r Reply) {
+func (c *Poster) Send(ctx context.Context, now time.Time, m *Message) (r Reply) {
 	if _, err := c.cfg.Hosts.Check(m.URL); err != nil { // the list may have changed since the callback was stored
 		return Reply{Err: fmt.Errorf("the URL %w", err)}
 	}
@@ -122,7 +122,7 @@ func (c *Client) Send(ctx context.Context, now time.Time, m *Message) (r Reply) 
 }
 
 // reason returns why an attempt has failed, without the URL.
-func (c *Client) reason(err error) error {
+func (c *Poster) reason(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v", c.cfg.Timeout)
 	}

@@ -17,22 +17,22 @@ import (
 	"weir/proxy/callback"
 )
 
-var secret = callback.Secret("a secret of at least 24 bytes")
+var postSecret = callback.Secret("a secret of at least 24 bytes")
 
-// A receiver is an HTTPS server called hooks.test, which only the address in the list and the DNS
+// A postReceiver is an HTTPS server called hooks.test, which only the address in the list and the DNS
 // server lead to.
-type receiver struct {
+type postReceiver struct {
 	t    *testing.T
 	port string
 	dns  *testkit.NameServer
-	cfg  Config
+	cfg  PostConfig
 	got  chan *http.Request // with their bodies read
 	body chan string
 }
 
-// receives starts one; listed is what is listed beside its name and port.
-func receives(t *testing.T, listed string, answer http.HandlerFunc) *receiver {
-	r := &receiver{t: t, dns: testkit.NewNameServer(t, "hooks.test", "127.0.0.1"), got: make(chan *http.Request, 10), body: make(chan string, 10)}
+// postReceives starts one; listed is what is listed beside its name and port.
+func postReceives(t *testing.T, listed string, answer http.HandlerFunc) *postReceiver {
+	r := &postReceiver{t: t, dns: testkit.NewNameServer(t, "hooks.test", "127.0.0.1"), got: make(chan *http.Request, 10), body: make(chan string, 10)}
 	pair := testkit.SelfSigned(time.Now().Add(time.Hour), "hooks.test", "127.0.0.1", "::1")
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
@@ -47,20 +47,20 @@ func receives(t *testing.T, listed string, answer http.HandlerFunc) *receiver {
 	hosts := testkit.Must(callback.ParseHosts(strings.ReplaceAll(listed, "PORT", r.port)))(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(pair.Leaf)
-	r.cfg = Config{Hosts: hosts, Secret: secret, Roots: roots, Resolver: r.dns.Resolver(), Timeout: testkit.Patience}
+	r.cfg = PostConfig{Hosts: hosts, Secret: postSecret, Roots: roots, Resolver: r.dns.Resolver(), Timeout: testkit.Patience}
 	return r
 }
 
-// url is a URL at the receiver.
-func (r *receiver) url(host string) string { return "https://" + host + ":" + r.port + "/paid?x=1" }
+// url is a URL at the postReceiver.
+func (r *postReceiver) url(host string) string { return "https://" + host + ":" + r.port + "/paid?x=1" }
 
 // sends makes an attempt.
-func (r *receiver) sends(c *Client, url string) Reply {
+func (r *postReceiver) sends(c *Poster, url string) Reply {
 	return c.Send(r.t.Context(), time.Unix(1614265330, 0), &Message{ID: "abc", URL: url, Body: []byte(`{"state":"done"}`)})
 }
 
-// refuses wants an attempt to fail before anything reaches the receiver.
-func (r *receiver) refuses(c *Client, url, reason string) {
+// refuses wants an attempt to fail before anything reaches the postReceiver.
+func (r *postReceiver) refuses(c *Poster, url, reason string) {
 	r.t.Helper()
 	if got := r.sends(c, url); got.Err == nil || !strings.Contains(got.Err.Error(), reason) || len(r.got) > 0 {
 		r.t.Errorf("%s: %+v, and the receiver got %d requests; want %q", url, got, len(r.got), reason)
@@ -72,8 +72,8 @@ func accepts(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.Status
 // A callback is a signed POST of JSON; connections are used again.
 func TestSend(t *testing.T) {
 	t.Parallel()
-	r := receives(t, "hooks.test:PORT=127.0.0.1", accepts)
-	c := New(r.cfg)
+	r := postReceives(t, "hooks.test:PORT=127.0.0.1", accepts)
+	c := NewPoster(r.cfg)
 	defer c.http.CloseIdleConnections()
 	var from [2]string
 	for i := range from {
@@ -84,7 +84,7 @@ func TestSend(t *testing.T) {
 		from[i] = q.RemoteAddr
 		h := q.Header
 		if q.Method != "POST" || q.RequestURI != "/paid?x=1" || body != `{"state":"done"}` || h.Get("Content-Type") != "application/json" ||
-			h.Get("webhook-id") != "abc" || h.Get("webhook-timestamp") != "1614265330" || h.Get("webhook-signature") != secret.Sign("abc", time.Unix(1614265330, 0), []byte(body)) {
+			h.Get("webhook-id") != "abc" || h.Get("webhook-timestamp") != "1614265330" || h.Get("webhook-signature") != postSecret.Sign("abc", time.Unix(1614265330, 0), []byte(body)) {
 			t.Errorf("it got %s %s %v %s", q.Method, q.RequestURI, h, body)
 		}
 	}
@@ -96,8 +96,8 @@ func TestSend(t *testing.T) {
 // What a name leads to is checked when it is dialled.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	r := receives(t, "hooks.test:PORT,[::1]:PORT=127.0.0.9,127.0.0.1:PORT=127.0.0.9", accepts)
-	c := New(r.cfg)
+	r := postReceives(t, "hooks.test:PORT,[::1]:PORT=127.0.0.9,127.0.0.1:PORT=127.0.0.9", accepts)
+	c := NewPoster(r.cfg)
 	defer c.http.CloseIdleConnections()
 	for _, addr := range []string{"127.0.0.1", "::1", "10.1.2.3", "169.254.169.254", "192.168.0.1", "fd00::1", "fe80::1", "0.0.0.0", "::", "64:ff9b::7f00:1", "2002:7f00:1::"} {
 		r.dns.Say(testkit.NoError, addr)
@@ -115,8 +115,8 @@ func TestAddresses(t *testing.T) {
 // A literal address in the list is the only one that may be dialled for it.
 func TestLiterals(t *testing.T) {
 	t.Parallel()
-	r := receives(t, "127.0.0.1:PORT", accepts)
-	c := New(r.cfg)
+	r := postReceives(t, "127.0.0.1:PORT", accepts)
+	c := NewPoster(r.cfg)
 	defer c.http.CloseIdleConnections()
 	if got := r.sends(c, r.url("127.0.0.1")); got.Status != 204 {
 		t.Errorf("answered %+v", got)
@@ -127,8 +127,8 @@ func TestLiterals(t *testing.T) {
 // refused once it leads elsewhere.
 func TestDNSChanges(t *testing.T) {
 	t.Parallel()
-	r := receives(t, "hooks.test:PORT=127.0.0.1", accepts)
-	c := New(r.cfg)
+	r := postReceives(t, "hooks.test:PORT=127.0.0.1", accepts)
+	c := NewPoster(r.cfg)
 	if got := r.sends(c, r.url("hooks.test")); got.Status != 204 {
 		t.Fatalf("answered %+v", got)
 	}
@@ -144,7 +144,7 @@ func TestDNSChanges(t *testing.T) {
 // another address each time gains nothing.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
-	r := receives(t, "hooks.test:PORT=127.0.0.2", accepts) // where nobody listens
+	r := postReceives(t, "hooks.test:PORT=127.0.0.2", accepts) // where nobody listens
 	stop := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -161,7 +161,7 @@ func TestRebinding(t *testing.T) {
 		}
 	}()
 	for range 50 {
-		c := New(r.cfg)
+		c := NewPoster(r.cfg)
 		if got := r.sends(c, r.url("hooks.test")); got.Err == nil || len(r.got) > 0 {
 			t.Fatalf("answered %+v, the receiver got %d requests", got, len(r.got))
 		}
@@ -174,12 +174,12 @@ func TestRebinding(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 301, 302, 307, 308, 404, 410, 500, 503} {
-		r := receives(t, "hooks.test:PORT=127.0.0.1", func(w http.ResponseWriter, q *http.Request) {
+		r := postReceives(t, "hooks.test:PORT=127.0.0.1", func(w http.ResponseWriter, q *http.Request) {
 			w.Header().Set("Location", "/other")
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(status)
 		})
-		c := New(r.cfg)
+		c := NewPoster(r.cfg)
 		if got := r.sends(c, r.url("hooks.test")); got != (Reply{Status: status, RetryAfter: "7"}) || len(r.got) != 1 {
 			t.Errorf("%d: %+v, and the receiver got %d requests", status, got, len(r.got))
 		}
@@ -187,29 +187,29 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// A receiver can neither hold a callback for ever nor send without end.
+// A postReceiver can neither hold a callback for ever nor send without end.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	flood := receives(t, "hooks.test:PORT=127.0.0.1", func(w http.ResponseWriter, _ *http.Request) {
+	flood := postReceives(t, "hooks.test:PORT=127.0.0.1", func(w http.ResponseWriter, _ *http.Request) {
 		for {
 			if _, err := fmt.Fprintf(w, "%65536d", 0); err != nil {
 				return
 			}
 		}
 	})
-	c := New(flood.cfg)
+	c := NewPoster(flood.cfg)
 	if got := flood.sends(c, flood.url("hooks.test")); got.Status != 200 {
 		t.Errorf("a flood: %+v", got)
 	}
-	fields := receives(t, "hooks.test:PORT=127.0.0.1", func(w http.ResponseWriter, _ *http.Request) {
+	fields := postReceives(t, "hooks.test:PORT=127.0.0.1", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X", strings.Repeat("x", headBytesMax+4096))
 	})
-	if got := fields.sends(New(fields.cfg), fields.url("hooks.test")); got.Err == nil {
+	if got := fields.sends(NewPoster(fields.cfg), fields.url("hooks.test")); got.Err == nil {
 		t.Errorf("a large head: %+v", got)
 	}
-	silent := receives(t, "hooks.test:PORT=127.0.0.1", func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
+	silent := postReceives(t, "hooks.test:PORT=127.0.0.1", func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
 	silent.cfg.Timeout = 200 * time.Millisecond
-	if got := silent.sends(New(silent.cfg), silent.url("hooks.test")); got.Err == nil || got.Err.Error() != "no answer within 200ms" {
+	if got := silent.sends(NewPoster(silent.cfg), silent.url("hooks.test")); got.Err == nil || got.Err.Error() != "no answer within 200ms" {
 		t.Errorf("silence: %+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -218,7 +218,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("at the end: %+v", got)
 	}
 	flood.cfg.Roots = nil
-	if got := flood.sends(New(flood.cfg), flood.url("hooks.test")); got.Err == nil || !strings.Contains(got.Err.Error(), "certificate") {
+	if got := flood.sends(NewPoster(flood.cfg), flood.url("hooks.test")); got.Err == nil || !strings.Contains(got.Err.Error(), "certificate") {
 		t.Errorf("without its authority: %+v", got)
 	}
 }

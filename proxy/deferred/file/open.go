@@ -56,11 +56,11 @@ func Open(now time.Time, cfg Config) (*Queue, error) {
 func open(now time.Time, cfg Config) (*Queue, error) {
 	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
 	q := &Queue{
-		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: inbox.New[*op](), ended: make(chan struct{}),
+		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: inbox.NewInbox[*op](), ended: make(chan struct{}),
 		leases: make(map[deferred.Lease]bool), givenUp: make(deferred.Losses),
 	}
 	var err error
-	if q.seal, err = seal.New(cfg.Key); err != nil {
+	if q.seal, err = seal.NewSealer(cfg.Key); err != nil {
 		return nil, err
 	}
 	if q.lock, err = lockPath(cfg.Path); err != nil {

@@ -13,7 +13,7 @@ func (q *Queue) Put(now time.Time, p *deferred.Put) {
 	var stored deferred.Stored
 	q.box.Put(&op{put: p, run: func(t *turn) { stored = t.store(now, p) }, done: func(err error) {
 		if err != nil {
-			stored = inbox.Unstored(err)
+			stored = inbox.NotStored(err)
 		}
 		q.box.Stored(p, stored)
 	}}, p)
@@ -24,7 +24,7 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 	t.see(now)
 	e := p.Fresh()
 	if t.index.Named(e.ID) != 0 || t.bucket(bucketIDs).Get(e.ID[:]) != nil {
-		return inbox.Unstored(deferred.ErrTaken)
+		return inbox.NotStored(deferred.ErrTaken)
 	}
 	if e.Keyed() {
 		if same, ok := t.same(&e); ok {

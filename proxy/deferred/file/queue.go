@@ -46,7 +46,7 @@ type Queue struct {
 	seal seal.Sealer
 	lock *os.File
 
-	box *inbox.Box[*op]
+	box *inbox.Inbox[*op]
 
 	state   sync.Mutex
 	index   *index

@@ -13,17 +13,17 @@ import (
 	"weir/proxy/deferred"
 )
 
-// Bounds of the list. A put beyond them is answered Unstored. One client has a share of both, see
+// Bounds of the list. A put beyond them is answered NotStored. One client has a share of both, see
 // [share.Held.Admits]; beyond, its puts are answered Full.
 const (
-	most      = 16384
-	bytesMost = 64 << 20
+	inboxMost      = 16384
+	inboxBytesMost = 64 << 20
 )
 
-// A Box keeps ops until the writer takes them.
+// An Inbox keeps ops until the writer takes them.
 //
 // Safe for concurrent use: mu guards all fields except wake.
-type Box[T any] struct {
+type Inbox[T any] struct {
 	wake chan struct{} // capacity 1
 
 	mu      sync.Mutex
@@ -42,26 +42,26 @@ type item[T any] struct {
 	client share.Client // of a put; zero: it counts for none
 }
 
-// New returns an empty box.
-func New[T any]() *Box[T] {
-	return &Box[T]{wake: make(chan struct{}, 1), storing: make(map[deferred.Hash]struct{})}
+// NewInbox returns an empty inbox.
+func NewInbox[T any]() *Inbox[T] {
+	return &Inbox[T]{wake: make(chan struct{}, 1), storing: make(map[deferred.Hash]struct{})}
 }
 
 // Wake returns a channel that receives after something was added, and after Ring.
-func (b *Box[T]) Wake() <-chan struct{} { return b.wake }
+func (b *Inbox[T]) Wake() <-chan struct{} { return b.wake }
 
 // Ring wakes the writer.
-func (b *Box[T]) Ring() {
+func (b *Inbox[T]) Ring() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Put adds a put. If there is no room, or the queue cannot be written, it is answered Unstored;
+// Put adds a put. If there is no room, or the queue cannot be written, it is answered NotStored;
 // until Stored is called for it, other puts with the same Scope are answered Storing. ok is false
 // if the put was answered.
-func (b *Box[T]) Put(op T, p *deferred.Put) (ok bool) {
+func (b *Inbox[T]) Put(op T, p *deferred.Put) (ok bool) {
 	refused, ok := b.offer(op, p)
 	if !ok {
 		p.Done(refused)
@@ -69,19 +69,19 @@ func (b *Box[T]) Put(op T, p *deferred.Put) (ok bool) {
 	return ok
 }
 
-func (b *Box[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok bool) {
+func (b *Inbox[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, storing := b.storing[p.Entry.Scope]
 	size, client := int(p.Entry.Size()), p.Entry.Client()
 	switch {
 	case b.err() != nil:
-		return Unstored(b.err()), false
+		return NotStored(b.err()), false
 	case storing:
 		return deferred.Stored{Outcome: deferred.Storing}, false
-	case len(b.waiting) >= most || b.bytes+size > bytesMost:
-		return Unstored(fmt.Errorf("%d entries are already waiting to be written", len(b.waiting))), false
-	case client != (share.Client{}) && !(b.puts.Admits(client, 1, most) && b.sizes.Admits(client, int64(size), bytesMost)):
+	case len(b.waiting) >= inboxMost || b.bytes+size > inboxBytesMost:
+		return NotStored(fmt.Errorf("%d entries are already waiting to be written", len(b.waiting))), false
+	case client != (share.Client{}) && !(b.puts.Admits(client, 1, inboxMost) && b.sizes.Admits(client, int64(size), inboxBytesMost)):
 		return deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundShare}, false
 	}
 	if p.Entry.Keyed() {
@@ -91,13 +91,13 @@ func (b *Box[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok bool)
 	return refused, true
 }
 
-// Unstored returns the result of a put that could not be written because of why.
-func Unstored(why error) deferred.Stored {
+// NotStored returns the result of a put that could not be written because of why.
+func NotStored(why error) deferred.Stored {
 	return deferred.Stored{Outcome: deferred.Unstored, Err: why}
 }
 
 // Stored answers a put that was added.
-func (b *Box[T]) Stored(p *deferred.Put, s deferred.Stored) {
+func (b *Inbox[T]) Stored(p *deferred.Put, s deferred.Stored) {
 	b.mu.Lock()
 	delete(b.storing, p.Entry.Scope)
 	b.mu.Unlock()
@@ -105,7 +105,7 @@ func (b *Box[T]) Stored(p *deferred.Put, s deferred.Stored) {
 }
 
 // Add adds an op to which the bounds do not apply. The error is deferred.ErrClosed.
-func (b *Box[T]) Add(op T, bytes int) error {
+func (b *Inbox[T]) Add(op T, bytes int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -115,7 +115,7 @@ func (b *Box[T]) Add(op T, bytes int) error {
 	return nil
 }
 
-func (b *Box[T]) add(w item[T]) {
+func (b *Inbox[T]) add(w item[T]) {
 	b.waiting = append(b.waiting, w)
 	b.bytes += w.bytes
 	b.hold(w, 1)
@@ -123,7 +123,7 @@ func (b *Box[T]) add(w item[T]) {
 }
 
 // hold counts an item n times in the share of its client.
-func (b *Box[T]) hold(w item[T], n int64) {
+func (b *Inbox[T]) hold(w item[T], n int64) {
 	if w.client != (share.Client{}) {
 		b.puts.Add(w.client, n)
 		b.sizes.Add(w.client, n*int64(w.bytes))
@@ -132,7 +132,7 @@ func (b *Box[T]) hold(w item[T], n int64) {
 
 // Return adds an op again that was taken and not written, even if the box is closed. It does not
 // wake the writer, because the writer calls it.
-func (b *Box[T]) Return(op T, bytes int) {
+func (b *Inbox[T]) Return(op T, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting = append(b.waiting, item[T]{op: op, bytes: bytes})
@@ -140,11 +140,11 @@ func (b *Box[T]) Return(op T, bytes int) {
 }
 
 // All removes and returns all ops.
-func (b *Box[T]) All() []T { return b.Take(math.MaxInt, math.MaxInt) }
+func (b *Inbox[T]) All() []T { return b.Take(math.MaxInt, math.MaxInt) }
 
-// Take removes and returns ops in the order in which they were added: at most most ops and
-// bytesMost bytes, but at least one op.
-func (b *Box[T]) Take(most, bytesMost int) (ops []T) {
+// Take removes and returns ops in the order in which they were added: at most that many ops and
+// bytes, but at least one op.
+func (b *Inbox[T]) Take(most, bytesMost int) (ops []T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bytes := 0
@@ -162,7 +162,7 @@ func (b *Box[T]) Take(most, bytesMost int) (ops []T) {
 }
 
 // Break records why the queue cannot be written, and returns the previous reason.
-func (b *Box[T]) Break(why error) (before error) {
+func (b *Inbox[T]) Break(why error) (before error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, b.broken = b.broken, why
@@ -170,14 +170,14 @@ func (b *Box[T]) Break(why error) (before error) {
 }
 
 // Mend records that the queue can be written, and wakes the writer.
-func (b *Box[T]) Mend() {
+func (b *Inbox[T]) Mend() {
 	_ = b.Break(nil) // the previous reason is known
 	b.Ring()
 }
 
 // Run calls write whenever something was added, and at each tick, until the box is closed. It also
 // does so while the queue cannot be written, but calls mend first at a tick.
-func (b *Box[T]) Run(ticks <-chan time.Time, write, mend func()) {
+func (b *Inbox[T]) Run(ticks <-chan time.Time, write, mend func()) {
 	for !b.Closed() {
 		select {
 		case <-b.wake:
@@ -191,7 +191,7 @@ func (b *Box[T]) Run(ticks <-chan time.Time, write, mend func()) {
 }
 
 // Close prevents further additions, wakes the writer, and reports whether the box was open.
-func (b *Box[T]) Close() (first bool) {
+func (b *Inbox[T]) Close() (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	first, b.closed = !b.closed, true
@@ -200,23 +200,23 @@ func (b *Box[T]) Close() (first bool) {
 }
 
 // Closed reports whether the box is closed.
-func (b *Box[T]) Closed() bool { return b.Err() == deferred.ErrClosed }
+func (b *Inbox[T]) Closed() bool { return b.Err() == deferred.ErrClosed }
 
 // Broken returns why the queue cannot be written, even if the box is closed, or nil.
-func (b *Box[T]) Broken() error {
+func (b *Inbox[T]) Broken() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.broken
 }
 
 // Err returns deferred.ErrClosed, or why the queue cannot be written, or nil.
-func (b *Box[T]) Err() error {
+func (b *Inbox[T]) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err()
 }
 
-func (b *Box[T]) err() error {
+func (b *Inbox[T]) err() error {
 	if b.closed {
 		return deferred.ErrClosed
 	}

@@ -12,7 +12,7 @@ import (
 
 // A box gives out what was added, in order and in bounded groups.
 func TestTake(t *testing.T) {
-	b := New[int]()
+	b := NewInbox[int]()
 	put := func(op, size int, scope byte) deferred.Outcome {
 		s := deferred.Stored{Outcome: deferred.Accepted} // by whoever takes it
 		p := &deferred.Put{Entry: deferred.Entry{Body: make([]byte, size), Scope: deferred.Hash{scope}}, Done: func(told deferred.Stored) { s = told }}
@@ -47,9 +47,9 @@ func TestTake(t *testing.T) {
 // A box takes puts up to its bounds, and anything else always, until it is closed.
 func TestBounds(t *testing.T) {
 	for name, c := range map[string]struct{ size, fits int }{
-		"entries": {1, most}, "bytes": {1 << 20, 63},
+		"entries": {1, inboxMost}, "bytes": {1 << 20, 63},
 	} {
-		b := New[int]()
+		b := NewInbox[int]()
 		var told deferred.Stored
 		p := &deferred.Put{Entry: deferred.Entry{Body: make([]byte, c.size)}, Done: func(s deferred.Stored) { told = s }}
 		for i := range c.fits {
@@ -79,9 +79,9 @@ func TestBounds(t *testing.T) {
 // A client has at most half of the list, in puts and in bytes, and another one still finds room.
 func TestShareOfClient(t *testing.T) {
 	for name, c := range map[string]struct{ size, fits int }{
-		"entries": {1, most / 2}, "bytes": {1 << 20, 31},
+		"entries": {1, inboxMost / 2}, "bytes": {1 << 20, 31},
 	} {
-		b := New[int]()
+		b := NewInbox[int]()
 		var told deferred.Stored
 		of := func(addr string) *deferred.Put {
 			return &deferred.Put{Entry: deferred.Entry{Remote: netip.MustParseAddrPort(addr), Body: make([]byte, c.size)},

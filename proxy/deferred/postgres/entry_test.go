@@ -16,7 +16,7 @@ import (
 // newVault returns one that encrypts.
 func newVault(t testing.TB) *vault {
 	t.Helper()
-	s := testkit.Must(seal.New(bytes.Repeat([]byte{7}, seal.KeyBytes)))(t)
+	s := testkit.Must(seal.NewSealer(bytes.Repeat([]byte{7}, seal.KeyBytes)))(t)
 	return &vault{seal: s}
 }
 

@@ -50,7 +50,7 @@ func (q *Queue) storeAll() {
 func (q *Queue) store(group []*putting) {
 	if err := q.puts.Err(); err != nil { // also if the queue is closed
 		for _, p := range group {
-			q.puts.Stored(p.Put, inbox.Unstored(err))
+			q.puts.Stored(p.Put, inbox.NotStored(err))
 		}
 		return
 	}
@@ -70,7 +70,7 @@ func (q *Queue) store(group []*putting) {
 	if !postgres.Certain(err) {
 		q.doubt(group)
 	}
-	s := inbox.Unstored(q.failed(err, mends))
+	s := inbox.NotStored(q.failed(err, mends))
 	if postgres.Violates(err, "deferred_scope") {
 		s = deferred.Stored{Outcome: deferred.Storing} // another proxy stores the same
 	}

@@ -59,8 +59,8 @@ type Queue struct {
 	asks   *postgres.Client // for the requests of operators and clients
 	slot   int64            // of puts; the next one is for settlements, the one after that for all else
 
-	puts    *inbox.Box[*putting] // also records whether the server can be used
-	settles *inbox.Box[*settling]
+	puts    *inbox.Inbox[*putting] // also records whether the server can be used
+	settles *inbox.Inbox[*settling]
 	wakeAt  atomic.Int64 // µs: when a claim has to ask the server
 
 	mu       sync.Mutex
@@ -93,11 +93,11 @@ func Open(cfg Config) (*Queue, error) {
 func open(cfg Config) (*Queue, error) {
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)
 	q := &Queue{
-		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: inbox.New[*putting](), settles: inbox.New[*settling](),
+		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: inbox.NewInbox[*putting](), settles: inbox.NewInbox[*settling](),
 		finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.Losses)},
 	}
 	var err error
-	if q.seal, err = seal.New(cfg.Key); err != nil {
+	if q.seal, err = seal.NewSealer(cfg.Key); err != nil {
 		return nil, err
 	}
 	q.mode = []byte("plain")

@@ -69,7 +69,7 @@ type Queue struct {
 	about   string // the key that is passed to scripts
 	began   time.Time
 	figures figures
-	box     *inbox.Box[*op]
+	box     *inbox.Inbox[*op]
 
 	ctx    context.Context // ends soon after Close
 	cancel context.CancelFunc

@@ -20,8 +20,8 @@ var _ deferred.Queue = (*Queue)(nil)
 // is one that only an operator can fix.
 func Open(cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, scripts: newScripts(), log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), about: cfg.Redis.KeyPrefix + namespace + "about",
-		began: time.Now(), box: inbox.New[*op](), durable: durabilityUnknown, givenUp: make(deferred.Losses)}
-	sealer, err := seal.New(cfg.Key)
+		began: time.Now(), box: inbox.NewInbox[*op](), durable: durabilityUnknown, givenUp: make(deferred.Losses)}
+	sealer, err := seal.NewSealer(cfg.Key)
 	if err != nil {
 		return nil, fmt.Errorf("open queue in redis: %w", err)
 	}

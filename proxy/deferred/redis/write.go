@@ -66,7 +66,7 @@ func (q *Queue) refuse(ops []*op, why error) {
 		if o.put == nil {
 			q.box.Return(o, o.bytes)
 		} else {
-			q.box.Stored(o.put, inbox.Unstored(why))
+			q.box.Stored(o.put, inbox.NotStored(why))
 		}
 	}
 }
@@ -128,8 +128,8 @@ func (q *Queue) appendPut(args []string, o *op) []string {
 }
 
 // digest returns a name as an argument of scripts; empty if there is none.
-func digest(name seal.Name) string {
-	if name == (seal.Name{}) {
+func digest(name seal.Digest) string {
+	if name == (seal.Digest{}) {
 		return ""
 	}
 	return string(name[:])
@@ -185,7 +185,7 @@ func (q *Queue) stored(o *op, values []any) deferred.Stored {
 	}
 	s.Expires = r.time()
 	if s.Outcome == deferred.Unstored {
-		return inbox.Unstored(deferred.ErrTaken)
+		return inbox.NotStored(deferred.ErrTaken)
 	}
 	return s
 }
@@ -213,7 +213,7 @@ func (q *Queue) giveUp() {
 	for _, o := range q.box.All() {
 		switch {
 		case o.put != nil:
-			q.box.Stored(o.put, inbox.Unstored(deferred.ErrClosed))
+			q.box.Stored(o.put, inbox.NotStored(deferred.ErrClosed))
 		case o.settle.Done != nil:
 			o.settle.Done(deferred.ErrClosed)
 		}

@@ -25,14 +25,14 @@ var ErrSealed = errors.New("it is not encrypted with this key")
 // A Sealer encrypts values with AES-256-GCM; without a key it leaves them unchanged. A value that
 // was encrypted under one name cannot be decrypted under another.
 //
-// Immutable after New.
+// Immutable after NewSealer.
 type Sealer struct {
 	aead cipher.AEAD
 	key  []byte // for digests
 }
 
-// New returns a sealer with the given key. If the key is empty it leaves values unchanged.
-func New(key []byte) (Sealer, error) {
+// NewSealer returns a sealer with the given key. If the key is empty it leaves values unchanged.
+func NewSealer(key []byte) (Sealer, error) {
 	if len(key) == 0 {
 		return Sealer{}, nil
 	}
@@ -92,32 +92,32 @@ func (s Sealer) OpenPart(name string, id deferred.ID, value []byte) (*deferred.E
 	return deferred.ParseEntry(plain)
 }
 
-// A Name represents a text in tables and indexes. The zero Name means that there is none.
-type Name [16]byte
+// A Digest represents a text in tables and indexes. The zero Digest means that there is none.
+type Digest [16]byte
 
-// Names are the parts of an entry that a queue compares.
-type Names struct {
-	Line   Name
-	Client Name // zero: the entry is not from a client
-	Scope  Name // zero: it has no Idempotency-Key; then Print is zero too
-	Print  Name
+// Digests are the parts of an entry that a queue compares.
+type Digests struct {
+	Line   Digest
+	Client Digest // zero: the entry is not from a client
+	Scope  Digest // zero: it has no Idempotency-Key; then Print is zero too
+	Print  Digest
 }
 
 // Client returns the name of an entry's client.
-func (s Sealer) Client(e *deferred.Entry) Name {
+func (s Sealer) Client(e *deferred.Entry) Digest {
 	c := e.Client()
 	if c == (share.Client{}) {
-		return Name{}
+		return Digest{}
 	}
 	network := c.Addr().As16()
 	return s.Digest("client", string(network[:]))
 }
 
 // Scope returns the name of an entry's Scope.
-func (s Sealer) Scope(scope deferred.Hash) Name { return s.Digest("scope", string(scope[:])) }
+func (s Sealer) Scope(scope deferred.Hash) Digest { return s.Digest("scope", string(scope[:])) }
 
-// Names returns the names of an entry.
-func (s Sealer) Names(e *deferred.Entry) (n Names) {
+// Names returns the digests of an entry.
+func (s Sealer) Names(e *deferred.Entry) (n Digests) {
 	n.Line = s.Digest("line", e.Rule, e.Line)
 	n.Client = s.Client(e)
 	if e.Keyed() {
@@ -128,7 +128,7 @@ func (s Sealer) Names(e *deferred.Entry) (n Names) {
 
 // Digest returns a number for texts that are compared but never read back, such as the keys of
 // rules. Without the key it is not possible to find a text by trying.
-func (s Sealer) Digest(texts ...string) (digest Name) {
+func (s Sealer) Digest(texts ...string) (digest Digest) {
 	h := hmac.New(sha256.New, s.key)
 	for _, text := range texts {
 		var n [8]byte

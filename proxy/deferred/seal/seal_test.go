@@ -10,8 +10,8 @@ import (
 )
 
 // What is sealed is read with the key it was written with, under the name it was written under.
-func Example() {
-	s, _ := seal.New(bytes.Repeat([]byte{1}, seal.KeyBytes))
+func ExampleSealer() {
+	s, _ := seal.NewSealer(bytes.Repeat([]byte{1}, seal.KeyBytes))
 	sealed := s.Seal([]byte("Authorization: secret"), []byte("request 1"))
 	plain, err := s.Open(sealed, []byte("request 1"))
 	fmt.Printf("%s %v\n", plain, err)
@@ -25,13 +25,13 @@ func Example() {
 // Keys have one length, and values and digests of one say nothing to who has another.
 func TestKeys(t *testing.T) {
 	for n, ok := range map[int]bool{0: true, 31: false, 32: true, 33: false} {
-		if s, err := seal.New(make([]byte, n)); (err == nil) != ok || s.Encrypts() != (n == 32) {
+		if s, err := seal.NewSealer(make([]byte, n)); (err == nil) != ok || s.Encrypts() != (n == 32) {
 			t.Errorf("of %d bytes: %v, encrypts %v", n, err, s.Encrypts())
 		}
 	}
-	plain, _ := seal.New(nil)
-	one, _ := seal.New(make([]byte, 32))
-	other, _ := seal.New(bytes.Repeat([]byte{1}, 32))
+	plain, _ := seal.NewSealer(nil)
+	one, _ := seal.NewSealer(make([]byte, 32))
+	other, _ := seal.NewSealer(bytes.Repeat([]byte{1}, 32))
 	for _, value := range [][]byte{nil, []byte("short"), other.Seal([]byte("text"), nil)} {
 		if _, err := one.Open(value, nil); !errors.Is(err, seal.ErrSealed) {
 			t.Errorf("%q is opened: %v", value, err)

@@ -310,7 +310,7 @@ func (f *front) serve(u *upstreamConn, reused bool) {
 	u.reused = reused
 }
 
-func (f *front) release(how exchange.Release, left *abandon.Exchange) {
+func (f *front) release(how exchange.Release, left *abandon.Abandoned) {
 	f.log.Note(f.w.Now, "release", int64(how), "")
 	u := f.upstream
 	if u == nil {

@@ -108,7 +108,7 @@ type upstreamConn struct {
 	conn   *looptest.Conn
 	owner  *front
 	ended  bool
-	left   *abandon.Exchange       // of one whose client has disconnected, or nil
+	left   *abandon.Abandoned      // of one whose client has disconnected, or nil
 	wait   upstream.Waiter[*front] // has its place for streams, if it had one
 
 	shown  int  // bytes of the answer that were passed to the session
@@ -247,7 +247,7 @@ func (f *front) admit() {
 }
 
 // abandon makes u read the answer to a request of f.
-func (u *upstreamConn) abandon(f *front, left *abandon.Exchange) {
+func (u *upstreamConn) abandon(f *front, left *abandon.Abandoned) {
 	rest := *left
 	u.left = &rest
 	f.wait.Hand(&u.wait)
@@ -262,12 +262,12 @@ func (u *upstreamConn) drop(b []byte) int {
 	n, end := u.left.HandleUpstream(b, &u.target.w.head)
 	looptest.Poison(b[:n])
 	switch end {
-	case abandon.EndKeep:
+	case abandon.AbandonedKeep:
 		u.target.w.saw("connections used again after their client left")
 		u.forget()
 		u.checkAnswered()
 		u.free()
-	case abandon.EndClose:
+	case abandon.AbandonedClose:
 		u.conn.Close()
 	}
 	return n
