@@ -12,7 +12,7 @@ import (
 	"log/slog"
 	"os"
 
-	"weir/internal/certs"
+	"weir/internal/net/certs"
 	"weir/internal/service"
 	"weir/loadgen/control"
 	"weir/loadgen/drive"

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"weir/internal/certs"
 	"weir/internal/every"
+	"weir/internal/net/certs"
 	"weir/internal/service"
 	"weir/proxy/config"
 )

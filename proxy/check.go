@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"weir/internal/certs"
+	"weir/internal/net/certs"
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"

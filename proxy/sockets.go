@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/net/handover"
 	"weir/internal/service"
 	"weir/proxy/config"
-	"weir/proxy/handover"
 )
 
 // sockets are the sockets that the proxy listens on. They are new, or taken over from a

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"sync"
 
-	"weir/internal/certs"
+	"weir/internal/net/certs"
+	"weir/internal/net/handover"
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
-	"weir/proxy/handover"
 	"weir/proxy/roster"
 	"weir/proxy/store/simredis"
 	"weir/proxy/wire"

@@ -54,25 +54,25 @@ func TestImports(t *testing.T) {
 	f("proxy/store", "weir/proxy/limit", "")
 	f("proxy/limit", "math/bits", "")
 	f("proxy/rule", "net/netip", "")
-	f("internal/loop", "github.com/panjf2000/gnet/v2", "")
+	f("internal/net/loop", "github.com/panjf2000/gnet/v2", "")
 	f("internal/strict", "reflect", "")
 	f("internal/metric", "time", "")
-	f("internal/http1/http1test", "weir/internal/http1", "")
+	f("internal/net/http1/http1test", "weir/internal/net/http1", "")
 
 	f("proxy/store/redis", "github.com/redis/rueidis", "")
 	f("proxy/limit", "weir/proxy/session", "proxy/limit/x.go:3: layer 0 (pure) must not import layer 1 (machines)")
-	f("proxy/session", "weir/internal/loop", "layer 1 (machines) must not import layer 2 (rim)")
+	f("proxy/session", "weir/internal/net/loop", "layer 1 (machines) must not import layer 2 (rim)")
 	f("internal/service", "weir/proxy", "the program proxy must not be imported by other programs")
-	f("internal/loop", "weir/proxy/limit", "the program proxy must not be imported by other programs")
+	f("internal/net/loop", "weir/proxy/limit", "the program proxy must not be imported by other programs")
 	f("loadgen/drive", "weir/target/model", "the program target must not be imported by other programs")
 	f("proxy/wire", "weir/proxy", "layer 2 (rim) must not import layer 3 (mains)")
-	f("proxy/limit", "weir/internal/http1", "must not import sideways")
+	f("proxy/limit", "weir/internal/net/http1", "must not import sideways")
 	f("proxy/wire", "weir/proxy/shop", "proxy/shop is not in the table of layers")
 	f("proxy/session", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
 	f("proxy/wire", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
-	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x", "github.com/panjf2000/gnet is imported by internal/loop only")
+	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x", "github.com/panjf2000/gnet is imported by internal/net/loop only")
 	f("proxy/store/simredis", "github.com/redis/rueidis", "rueidis is imported by proxy/store/redis only")
-	f("internal/http1", "unsafe", "unsafe is imported by internal/loop only")
+	f("internal/net/http1", "unsafe", "unsafe is imported by internal/net/loop only")
 	f("proxy/limit", "reflect", "reflect is imported by internal/strict, internal/testkit, proxy/store/storetest only")
 	for _, path := range notBelowRim {
 		f("proxy/limit", path, "layer 0 (pure) must not import "+path)
@@ -85,7 +85,7 @@ func TestImports(t *testing.T) {
 // Tests may import what they need, whatever the layer.
 func TestImportsOfTests(t *testing.T) {
 	expect(t, "", code("proxy/limit", ""),
-		"proxy/limit/x_test.go: package limit\nimport (\n_ \"os\"\n_ \"weir/internal/loop\"\n_ \"weir/proxy/limit/limittest\"\n)\n")
+		"proxy/limit/x_test.go: package limit\nimport (\n_ \"os\"\n_ \"weir/internal/net/loop\"\n_ \"weir/proxy/limit/limittest\"\n)\n")
 }
 
 func TestUnknownPackage(t *testing.T) {

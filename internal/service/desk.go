@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"weir/internal/journal"
-	"weir/internal/share"
+	"weir/internal/net/share"
 )
 
 // A Desk answers requests to a program's own endpoints outside its event loops. A loop

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // A Guard decides who may use the guarded endpoints of OwnEndpoints.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 )
 
 // A room is where requests wait for workers.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/loadgen/record"
 	"weir/loadgen/session"
 )

@@ -25,8 +25,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/certs"
-	"weir/internal/loop"
+	"weir/internal/net/certs"
+	"weir/internal/net/loop"
 	"weir/internal/strict"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"

@@ -3,7 +3,7 @@ package drive
 import (
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/loadgen/pace"
 	"weir/loadgen/record"
 	"weir/loadgen/session"

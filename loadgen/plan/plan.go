@@ -12,7 +12,7 @@ import (
 	"math"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/internal/strict"
 	"weir/loadgen/pace"
 	"weir/loadgen/profile"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/internal/strict"
 )
 

@@ -20,7 +20,7 @@ package session
 import (
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/loadgen/record"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/http1"
-	"weir/internal/http1/http1test"
+	"weir/internal/net/http1"
+	"weir/internal/net/http1/http1test"
 	"weir/internal/testkit"
 	"weir/loadgen/record"
 )

@@ -13,7 +13,7 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // An Abandoned is what is left of an exchange whose client has disconnected after the whole request

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // An answer is read to its end, and then the connection can be used again.

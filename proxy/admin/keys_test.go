@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/internal/service"
 	"weir/internal/strict"
 	"weir/internal/testkit"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/internal/every"
-	"weir/internal/share"
+	"weir/internal/net/share"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/internal/testkit"
 )
 

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 )
 
 // LineFor returns the line in which the callbacks to a receiver wait that a client has asked for.

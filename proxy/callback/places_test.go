@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/callback"
 )
 

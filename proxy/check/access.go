@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // Access determines which requests are allowed.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/decide"
 	"weir/proxy/keys"
 	"weir/proxy/refusal"

@@ -7,7 +7,7 @@ import (
 	"math"
 	"net/netip"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/decide"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/internal/testkit"
 	"weir/proxy/decide"
 	"weir/proxy/limit"

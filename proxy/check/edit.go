@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/cycle"
-	"weir/internal/http1"
+	"weir/internal/net/cycle"
+	"weir/internal/net/http1"
 	"weir/internal/strict"
 )
 

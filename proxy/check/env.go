@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/cycle"
-	"weir/internal/http1"
+	"weir/internal/net/cycle"
+	"weir/internal/net/http1"
 	"weir/internal/strict"
 	"weir/proxy/asks"
 	"weir/proxy/decide"

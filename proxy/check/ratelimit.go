@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/descriptor"
 	"weir/proxy/envoy"
 	"weir/proxy/rls"

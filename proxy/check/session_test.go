@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cycle"
-	"weir/internal/http1"
+	"weir/internal/net/cycle"
+	"weir/internal/net/http1"
 	"weir/internal/service"
 	"weir/internal/testkit"
 	"weir/proxy/asks"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/internal/service"
 	"weir/internal/strict"
 	"weir/proxy/decide"

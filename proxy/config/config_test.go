@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/admit"
-	"weir/internal/http1"
+	"weir/internal/net/admit"
+	"weir/internal/net/http1"
 	"weir/internal/service"
 	"weir/internal/testkit"
 	"weir/proxy/decide"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/admit"
-	"weir/internal/loop"
+	"weir/internal/net/admit"
+	"weir/internal/net/loop"
 	"weir/internal/service"
 	"weir/proxy/roster"
 	"weir/proxy/session"

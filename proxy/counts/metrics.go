@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/http1"
 	"weir/internal/metric"
+	"weir/internal/net/http1"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
 )

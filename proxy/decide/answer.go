@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/limit"
 	"weir/proxy/refusal"
 	"weir/proxy/rule"

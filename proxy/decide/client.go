@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"net/netip"
 
-	"weir/internal/http1"
-	"weir/internal/share"
+	"weir/internal/net/http1"
+	"weir/internal/net/share"
 )
 
 // ClientOf returns the last address in X-Forwarded-For that is not trusted, or otherwise

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/limit"

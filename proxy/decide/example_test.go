@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/decide"
 	"weir/proxy/keys"
 	"weir/proxy/limit"

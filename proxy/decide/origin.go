@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // An Origin is what trusted proxies say about where a request comes from.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"

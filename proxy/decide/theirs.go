@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"math"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // limitFields lists the fields that describe limits, by family.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"

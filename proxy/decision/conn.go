@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/proxy/check"
 	"weir/proxy/decide"
 	"weir/proxy/recall"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loop"
 	"weir/internal/metric"
+	"weir/internal/net/loop"
 	"weir/internal/service"
 	"weir/internal/testkit"
 	"weir/proxy/store"

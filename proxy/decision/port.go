@@ -19,9 +19,9 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/http1"
-	"weir/internal/loop"
 	"weir/internal/metric"
+	"weir/internal/net/http1"
+	"weir/internal/net/loop"
 	"weir/proxy/check"
 	"weir/proxy/decide"
 	"weir/proxy/envoy"

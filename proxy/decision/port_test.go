@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/internal/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/envoy"

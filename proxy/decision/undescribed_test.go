@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/http1"
 	"weir/internal/metric"
+	"weir/internal/net/http1"
 	"weir/internal/testkit"
 	"weir/proxy/store/simredis"
 )

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 )
 
 // An ID identifies an entry. It has 128 random bits, so that it cannot be guessed.

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 	"weir/proxy/keys"

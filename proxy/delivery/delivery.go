@@ -17,7 +17,7 @@ import (
 
 	"weir/internal/every"
 	"weir/internal/metric"
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/callback"
 	"weir/proxy/callback/post"
 	"weir/proxy/claims"

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 )

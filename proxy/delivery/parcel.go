@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/deferred"
 	"weir/proxy/terms"
 	"weir/proxy/wire"

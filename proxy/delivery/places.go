@@ -1,7 +1,7 @@
 package delivery
 
 import (
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/callback"
 	"weir/proxy/deferred"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 )
 
 // A client has a quarter of the places in one rule and half of them in all rules, a further client

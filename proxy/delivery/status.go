@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/internal/service"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"

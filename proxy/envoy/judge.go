@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/rls"

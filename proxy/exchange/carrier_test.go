@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // inLoop reports whether a request has passed this proxy before: a Via or CDN-Loop field

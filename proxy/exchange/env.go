@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/abandon"
 	"weir/proxy/callback"
 	"weir/proxy/claims"

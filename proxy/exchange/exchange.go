@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/abandon"
 	"weir/proxy/decide"
 	"weir/proxy/refusal"

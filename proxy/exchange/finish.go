@@ -3,7 +3,7 @@ package exchange
 import (
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/decide"
 )
 

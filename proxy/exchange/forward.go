@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // HandleHead handles the head of a request. It is borrowed until the carrier has checked

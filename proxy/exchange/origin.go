@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/claims"
 	"weir/proxy/decide"
 )

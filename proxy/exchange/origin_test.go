@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // TestClientAddress finds the client behind trusted proxies.

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // A Reply is the answer of an own endpoint.

@@ -1,6 +1,6 @@
 package exchange
 
-import "weir/internal/http1"
+import "weir/internal/net/http1"
 
 // NTLM and Negotiate authenticate a connection, not a request: a target attributes later
 // requests on the same connection to the same user. So from the first such exchange on, the

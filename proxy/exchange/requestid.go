@@ -1,7 +1,7 @@
 package exchange
 
 import (
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/decide"
 )
 

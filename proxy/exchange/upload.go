@@ -3,7 +3,7 @@ package exchange
 import (
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // A body that is too large to be collected is streamed: the request is sent with the part

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // acquire requests a connection to a target. TargetTimeout covers all attempts to connect.

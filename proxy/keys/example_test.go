@@ -3,7 +3,7 @@ package keys_test
 import (
 	"fmt"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/keys"
 )
 

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/pattern"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // A Part is one of the parts of a key. The zero Part is invalid.

@@ -3,7 +3,7 @@ package keys
 import (
 	"bytes"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/claims"
 )
 

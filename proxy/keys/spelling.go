@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 	"slices"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // This file has the normal forms of values and names. Where text is already normal, nothing is

@@ -3,7 +3,7 @@ package pattern
 import (
 	"bytes"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // A reading is a way to interpret a path. Targets differ in two respects:

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // reserved are the fields that the configuration of a refusal may not set, with * as a

@@ -3,7 +3,7 @@ package refusal
 import (
 	"bytes"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // Plain returns the answer for a client that speaks HTTP without TLS to a port with TLS,

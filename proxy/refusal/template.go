@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // Values are the values in a refusal. The texts are borrowed.

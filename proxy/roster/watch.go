@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/proxy/upstream"
 )
 

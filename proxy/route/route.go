@@ -4,7 +4,7 @@ package route
 import (
 	"sync"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/gate"
 	"weir/proxy/rule"
 )

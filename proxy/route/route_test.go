@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/gate"
 	"weir/proxy/rule"
 	"weir/proxy/rule/ruletest"

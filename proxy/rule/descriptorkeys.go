@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/internal/strict"
 	"weir/proxy/keys"
 	"weir/proxy/pattern"

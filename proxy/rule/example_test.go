@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/internal/strict"
 	"weir/proxy/keys"
 	"weir/proxy/rule"

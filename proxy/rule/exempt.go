@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/internal/strict"
 	"weir/proxy/keys"
 	"weir/proxy/pattern"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/internal/testkit"
 	"weir/proxy/keys"
 	"weir/proxy/rule"

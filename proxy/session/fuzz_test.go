@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/http1"
-	"weir/internal/http1/http1test"
+	"weir/internal/net/http1"
+	"weir/internal/net/http1/http1test"
 	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
@@ -359,7 +359,7 @@ func (p *gauntlet) oneRequest(raw []byte, tunnel bool) *http.Request {
 	req, err := http.ReadRequest(r)
 	if err != nil {
 		// net/http refuses some targets and hosts that are well-formed: see
-		// FuzzRequest of internal/http1.
+		// FuzzRequest of internal/net/http1.
 		return nil
 	}
 	usual, _ := claims.New(nil)

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/exchange"
 	"weir/proxy/store"
 )

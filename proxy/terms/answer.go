@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/deferred"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/terms"
 )
 

@@ -3,7 +3,7 @@ package terms
 import (
 	"bytes"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // AppendConnection appends a Connection field to the head of a request that is stored. It names those

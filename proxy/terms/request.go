@@ -7,7 +7,7 @@ import (
 	"iter"
 	"slices"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/callback"
 	"weir/proxy/deferred"
 )

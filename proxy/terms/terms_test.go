@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/internal/strict"
 	"weir/internal/testkit"
 	"weir/proxy/callback"

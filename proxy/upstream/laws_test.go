@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 )
 
 // TestHistories drives pools of small sizes with random histories. The laws

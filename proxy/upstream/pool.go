@@ -9,7 +9,7 @@ package upstream
 import (
 	"slices"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 )
 
 // A Pool keeps the connections (C) of one loop to one target, and the line of those (W)

@@ -1,6 +1,6 @@
 package upstream
 
-import "weir/internal/share"
+import "weir/internal/net/share"
 
 // A Waiter waits in a line: for a connection in that of a Pool, or for a place at any
 // target in a Line.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 )
 
 // A fate is what became of a waiter.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/abandon"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"

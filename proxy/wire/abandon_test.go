@@ -10,7 +10,7 @@ import (
 	"time"
 	"weak"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/internal/testkit"
 	"weir/proxy/gate"
 	"weir/proxy/gates"

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/http1"
 	"weir/internal/metric"
+	"weir/internal/net/http1"
 	"weir/proxy/accesslog"
 	"weir/proxy/exchange"
 	"weir/proxy/keys"

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 )
 
 // What is kept of a large request goes with it; of a usual one the memory serves again.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/internal/testkit"
 	"weir/proxy/roster"
 	"weir/proxy/upstream"

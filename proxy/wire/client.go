@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/session"

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"weir/internal/every"
-	"weir/internal/loop"
-	"weir/internal/share"
+	"weir/internal/net/loop"
+	"weir/internal/net/share"
 )
 
 // A connectionsWatch warns when connections are refused because one client has most of them. If

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loop/looptest"
+	"weir/internal/net/loop/looptest"
 	"weir/internal/testkit"
 )
 

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"weir/internal/every"
-	"weir/internal/http1"
-	"weir/internal/loop"
+	"weir/internal/net/http1"
+	"weir/internal/net/loop"
 	"weir/internal/service"
 	"weir/proxy/budget"
 	"weir/proxy/counts"

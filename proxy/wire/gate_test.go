@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/internal/testkit"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"

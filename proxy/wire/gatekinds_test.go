@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/http1"
-	"weir/internal/loop"
+	"weir/internal/net/http1"
+	"weir/internal/net/loop"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/gates"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/internal/testkit"
 )
 

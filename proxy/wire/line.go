@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/gates"

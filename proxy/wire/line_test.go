@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loop"
-	"weir/internal/loop/looptest"
-	"weir/internal/share"
+	"weir/internal/net/loop"
+	"weir/internal/net/loop/looptest"
+	"weir/internal/net/share"
 	"weir/internal/testkit"
 	"weir/proxy/gate"
 	"weir/proxy/gates"

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/loop"
-	"weir/internal/share"
+	"weir/internal/net/loop"
+	"weir/internal/net/share"
 	"weir/proxy/budget"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/internal/testkit"
 	"weir/proxy/budget"
 )

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loop"
-	"weir/internal/loop/looptest"
+	"weir/internal/net/loop"
+	"weir/internal/net/loop/looptest"
 	"weir/internal/testkit"
 )
 

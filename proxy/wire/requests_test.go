@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/http1/http1test"
+	"weir/internal/net/http1/http1test"
 	"weir/internal/testkit"
 )
 

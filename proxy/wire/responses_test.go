@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/http1/http1test"
+	"weir/internal/net/http1/http1test"
 	"weir/internal/testkit"
 )
 

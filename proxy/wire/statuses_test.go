@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/internal/testkit"
 	"weir/proxy/exchange"
 )

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/gates"

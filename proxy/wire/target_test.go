@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/http1"
-	"weir/internal/http1/http1test"
+	"weir/internal/net/http1"
+	"weir/internal/net/http1/http1test"
 	"weir/internal/testkit"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loop/looptest"
+	"weir/internal/net/loop/looptest"
 	"weir/internal/testkit"
 	"weir/proxy/roster"
 )

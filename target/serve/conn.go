@@ -3,7 +3,7 @@ package serve
 import (
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/internal/service"
 	"weir/target/model"
 	"weir/target/session"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/internal/testkit"
 	"weir/target/model"
 )

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"sync"
 
-	"weir/internal/http1"
 	"weir/internal/metric"
+	"weir/internal/net/http1"
 	"weir/target/session"
 )
 

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/admit"
-	"weir/internal/loop"
 	"weir/internal/metric"
+	"weir/internal/net/admit"
+	"weir/internal/net/loop"
 	"weir/internal/service"
 	"weir/target/model"
 )

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/loop"
 	"weir/internal/metric"
+	"weir/internal/net/loop"
 	"weir/target/model"
 	"weir/target/session"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cycle"
+	"weir/internal/net/cycle"
 	"weir/internal/testkit"
 )
 

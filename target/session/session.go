@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/cycle"
-	"weir/internal/http1"
+	"weir/internal/net/cycle"
+	"weir/internal/net/http1"
 )
 
 // times are the timeouts of a Session.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/cycle"
-	"weir/internal/http1"
+	"weir/internal/net/cycle"
+	"weir/internal/net/http1"
 )
 
 // converse feeds stream to a new Session in pieces of the given lengths, in

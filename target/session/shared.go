@@ -3,8 +3,8 @@ package session
 import (
 	"time"
 
-	"weir/internal/cycle"
-	"weir/internal/http1"
+	"weir/internal/net/cycle"
+	"weir/internal/net/http1"
 )
 
 // An Ask is the answer that a Session waits for.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/deferred"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/deferred"
 )
 

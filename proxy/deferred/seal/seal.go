@@ -12,7 +12,7 @@ import (
 	"errors"
 	"fmt"
 
-	"weir/internal/share"
+	"weir/internal/net/share"
 	"weir/proxy/deferred"
 )
 

@@ -3,8 +3,8 @@ package sessiontest
 import (
 	"slices"
 
-	"weir/internal/http1"
-	"weir/internal/loop/looptest"
+	"weir/internal/net/http1"
+	"weir/internal/net/loop/looptest"
 	"weir/proxy/exchange"
 	"weir/proxy/session"
 )

@@ -3,8 +3,8 @@ package sessiontest
 import (
 	"slices"
 	"time"
-	"weir/internal/http1/http1test"
-	"weir/internal/loop/looptest"
+	"weir/internal/net/http1/http1test"
+	"weir/internal/net/loop/looptest"
 )
 
 // patience is how long a caller waits for 100 (Continue) before it sends the body.

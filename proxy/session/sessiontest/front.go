@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/loop/looptest"
-	"weir/internal/share"
+	"weir/internal/net/loop/looptest"
+	"weir/internal/net/share"
 	"weir/proxy/abandon"
 	"weir/proxy/exchange"
 	"weir/proxy/session"

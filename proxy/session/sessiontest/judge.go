@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/http1/http1test"
-	"weir/internal/loop/looptest"
+	"weir/internal/net/http1/http1test"
+	"weir/internal/net/loop/looptest"
 	"weir/proxy/exchange"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/loop/looptest"
+	"weir/internal/net/loop/looptest"
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"

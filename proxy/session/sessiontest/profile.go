@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/http1"
-	"weir/internal/loop/looptest"
+	"weir/internal/net/http1"
+	"weir/internal/net/loop/looptest"
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/pattern"

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"weir/internal/http1/http1test"
-	"weir/internal/loop/looptest"
+	"weir/internal/net/http1/http1test"
+	"weir/internal/net/loop/looptest"
 )
 
 // A mishap is a fault of a target in one exchange.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/loop/looptest"
+	"weir/internal/net/loop/looptest"
 	"weir/proxy/abandon"
 	"weir/proxy/exchange"
 	"weir/proxy/upstream"

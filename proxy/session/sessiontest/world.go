@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 	"time"
 
-	"weir/internal/http1"
-	"weir/internal/loop/looptest"
+	"weir/internal/net/http1"
+	"weir/internal/net/loop/looptest"
 	"weir/proxy/decide"
 	"weir/proxy/session"
 	"weir/proxy/store/simredis"

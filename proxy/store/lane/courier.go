@@ -3,7 +3,7 @@ package lane
 import (
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/proxy/store"
 )
 

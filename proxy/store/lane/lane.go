@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/proxy/store"
 )
 

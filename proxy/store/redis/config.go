@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"weir/internal/certs"
+	"weir/internal/net/certs"
 	"weir/internal/strict"
 	"weir/proxy/store/lane"
 )

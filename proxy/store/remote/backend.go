@@ -21,8 +21,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/certs"
 	"weir/internal/metric"
+	"weir/internal/net/certs"
 	"weir/proxy/asks"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/proxy/asks"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"

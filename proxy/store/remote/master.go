@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/http1"
+	"weir/internal/net/http1"
 	"weir/proxy/asks"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loop"
+	"weir/internal/net/loop"
 	"weir/internal/testkit"
 	"weir/proxy/check"
 	"weir/proxy/decision"

@@ -1,0 +1,256 @@
+// Package admit bounds how many connections are accepted: per client, in total by the available
+// descriptors, and so that one client cannot take all. At the bound a new connection takes the place
+// of one on which nothing was received.
+package admit
+
+import (
+	"container/list"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/net/share"
+)
+
+const (
+	// A TLS connection takes this many descriptors: the TCP socket and the pair.
+	secureDescriptors = 3
+	// descriptorReserve is kept free of client connections: upstream
+	// connections, the store, logs, files.
+	descriptorReserve = 128
+)
+
+// Clients counts the connections of each client.
+//
+// Safe for concurrent use: mu guards held, the rest does not change.
+type Clients struct {
+	Most int // maximum connections of one client; 0: no limit
+	// Shares reports whether a peer is a client among others, which may not take all
+	// connections; nil: no peer is.
+	Shares func(peer netip.Addr) bool
+
+	mu     sync.Mutex
+	held   share.Held
+	silent list.List                   // of *Silent: connections on which nothing was received, the oldest first
+	own    map[share.Client]*list.List // those of each client, likewise; never empty
+}
+
+// A Silent is a connection on which nothing was received yet, so that closing it loses no request.
+//
+// Owned by the Clients.
+type Silent struct {
+	client    share.Client
+	end       func()
+	at, ownAt *list.Element // nil: it is no longer in Clients
+}
+
+// A Refusal is why a connection is not accepted.
+type Refusal uint8
+
+const (
+	Accepted Refusal = iota
+	ByAll            // all connections are taken, and none can be closed instead
+	ByMost           // its client has Most connections
+	ByShare          // its client has its share, and few connections are left
+)
+
+// replacingPart is the part of all connections, rounded up, by which there may be more while those that
+// were replaced close.
+const replacingPart = 4
+
+// Enter counts a connection of a peer, unless that is refused. all is the bound on the
+// connections of all clients, and open how many there are with this one. If that is more, a caller
+// that is accepted calls EndSilent.
+//
+// For the share, silent connections of other clients count as room. Otherwise many clients, each
+// with a connection that it does not use, would have a client refused that needs several.
+func (a *Clients) Enter(peer netip.Addr, all, open int64) Refusal {
+	if !peer.IsValid() {
+		if open > all {
+			return ByAll
+		}
+		return Accepted
+	}
+	client := share.Of(peer)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	room := all + int64(a.silent.Len()-a.silentOf(client))
+	switch {
+	case open > all && a.silent.Len() == 0 || open > all+(all+replacingPart-1)/replacingPart:
+		return ByAll
+	case a.Most > 0 && a.held.By(client) >= int64(a.Most):
+		return ByMost
+	case a.Shares != nil && a.Shares(peer) && !a.held.AdmitsUntilShort(client, 1, room):
+		return ByShare
+	}
+	a.held.Add(client, 1)
+	return Accepted
+}
+
+// Leave undoes an Enter that accepted.
+func (a *Clients) Leave(peer netip.Addr) {
+	if !peer.IsValid() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held.Add(share.Of(peer), -1)
+}
+
+// Await records that nothing was received yet on a connection that has entered. end closes it; it is
+// called by EndSilent, at most once.
+func (a *Clients) Await(peer netip.Addr, end func()) *Silent {
+	s := &Silent{client: share.Of(peer), end: end}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	own := a.own[s.client]
+	if own == nil {
+		if a.own == nil {
+			a.own = make(map[share.Client]*list.List)
+		}
+		own = list.New()
+		a.own[s.client] = own
+	}
+	s.at, s.ownAt = a.silent.PushBack(s), own.PushBack(s)
+	return s
+}
+
+// Heard undoes an Await: something was received, or the connection is closed. It does nothing after
+// EndSilent has chosen the connection.
+func (a *Clients) Heard(s *Silent) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.remove(s)
+}
+
+func (a *Clients) remove(s *Silent) {
+	if s.at == nil {
+		return
+	}
+	own := a.own[s.client]
+	a.silent.Remove(s.at)
+	own.Remove(s.ownAt)
+	s.at, s.ownAt = nil, nil
+	if own.Len() == 0 {
+		delete(a.own, s.client)
+	}
+}
+
+func (a *Clients) silentOf(c share.Client) int {
+	if own := a.own[c]; own != nil {
+		return own.Len()
+	}
+	return 0
+}
+
+// EndSilent ends the connection that has been silent for longest, in favour of a new one of a peer.
+// If its client has more than an eighth of the silent ones, that is one of its own, so that it does
+// not end those of others one after the other. EndSilent returns false if there is none.
+func (a *Clients) EndSilent(peer netip.Addr) bool {
+	s := a.takeSilent(share.Of(peer))
+	if s != nil {
+		s.end()
+	}
+	return s != nil
+}
+
+func (a *Clients) takeSilent(client share.Client) *Silent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	from := &a.silent
+	if a.silentOf(client) > a.silent.Len()/8 {
+		from = a.own[client]
+	}
+	first := from.Front()
+	if first == nil {
+		return nil
+	}
+	s := first.Value.(*Silent)
+	a.remove(s)
+	return s
+}
+
+// Counted returns the number of clients with connections, of their connections, and of those of them
+// that are silent.
+func (a *Clients) Counted() (clients, connections, silent int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held.Clients(), int(a.held.Total()), a.silent.Len()
+}
+
+// Greediest returns the client with the most connections, and how many it has.
+func (a *Clients) Greediest() (c share.Client, connections int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held.Greediest()
+}
+
+// Places bounds the accepted connections: by a setting, or by the available descriptors.
+// Each accepted connection is assumed to need a dialled one. A side counts as TLS from its
+// first use of TLS.
+//
+// Safe for concurrent use: mu serializes changes of the flags, the rest is atomic.
+type Places struct {
+	descriptors int64 // 0: most is a setting
+	most        atomic.Int64
+
+	mu                  sync.Mutex
+	secureIn, secureOut atomic.Bool
+}
+
+// Begin sets the bound to most or, if that is 0, by the limit of descriptors.
+func (p *Places) Begin(most int) {
+	if most > 0 {
+		p.most.Store(int64(most))
+		return
+	}
+	p.descriptors = DescriptorsFree()
+	p.compute()
+}
+
+// Most returns the bound.
+func (p *Places) Most() int64 { return p.most.Load() }
+
+// ExpectIn records that accepted connections use TLS.
+func (p *Places) ExpectIn() { p.expect(&p.secureIn) }
+
+// ExpectOut records that dialled connections use TLS.
+func (p *Places) ExpectOut() { p.expect(&p.secureOut) }
+
+func (p *Places) expect(side *atomic.Bool) {
+	if side.Load() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	side.Store(true)
+	p.compute()
+}
+
+// compute derives the bound from the descriptors, unless it is a setting.
+func (p *Places) compute() {
+	if p.descriptors == 0 {
+		return
+	}
+	each := int64(0)
+	for _, secure := range []*atomic.Bool{&p.secureIn, &p.secureOut} {
+		if secure.Load() {
+			each += secureDescriptors
+		} else {
+			each++
+		}
+	}
+	p.most.Store(max(16, p.descriptors/each))
+}
+
+// DescriptorsFree returns how many descriptors RLIMIT_NOFILE leaves for connections.
+func DescriptorsFree() int64 {
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
+		return 2 << 10
+	}
+	const most = 1 << 20
+	return int64(min(lim.Cur, most) - min(descriptorReserve, lim.Cur/2))
+}

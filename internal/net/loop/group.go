@@ -1,0 +1,249 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/net/admit"
+	"weir/internal/net/loop/pump"
+	"weir/internal/net/share"
+)
+
+// writeStallDefault is the default of Config.WriteStall.
+const writeStallDefault = 15 * time.Second
+
+// sparesForOthers is the number of additional processors of Go for work outside the loops.
+// Without one, a connect took up to 10 ms on an idle machine.
+const sparesForOthers = 1
+
+// A Group is a set of running event loops.
+//
+// Safe for concurrent use: its fields do not change after Start, counters are atomic.
+type Group struct {
+	cfg    Config
+	client *gnet.Client
+	loops  []*Loop
+	clock  *clock
+	dialer *dialer
+
+	places  admit.Places
+	clients admit.Clients
+	pumps   pump.Set
+	stats   Stats
+	stopped atomic.Bool
+}
+
+// Stats has counts since Start.
+//
+// Safe for concurrent use: they are atomic.
+type Stats struct {
+	Open            atomic.Int64  // open accepted connections
+	Accepted        atomic.Uint64 // connections accepted
+	Refused         atomic.Uint64 // connections refused because of ConnectionsMax or missing descriptors
+	RefusedAddress  atomic.Uint64 // connections refused because of PerAddressMax
+	RefusedShare    atomic.Uint64 // connections refused because their client has its share of ConnectionsMax
+	Replaced        atomic.Uint64 // silent connections closed for new ones because of ConnectionsMax
+	AcceptErrors    atomic.Uint64 // failures of accept(2), mostly for lack of descriptors
+	HandshakeErrors atomic.Uint64 // accepted connections closed because TLS failed or took too long
+	Panics          atomic.Uint64 // panics of Handlers
+	Stalled         atomic.Uint64 // connections closed because their peer did not read
+	Paused          atomic.Uint64 // how often reading was paused
+}
+
+// Start starts the loops. They run until Stop.
+func Start(cfg Config) (*Group, error) {
+	cfg = withDefaults(cfg)
+	g := &Group{cfg: cfg}
+	g.places.Begin(cfg.ConnectionsMax)
+	g.clients.Most, g.clients.Shares = cfg.PerAddressMax, cfg.Shares
+	g.pumps.WriteStall = cfg.WriteStall
+	g.dialer = newDialer(cfg.DialsMax, cfg.Sources)
+	for i := range cfg.Loops {
+		g.loops = append(g.loops, newLoop(g, i))
+	}
+	var err error
+	if g.clock, err = startClock(cfg.Loops, func(i int) { g.loops[i].wake() }); err != nil {
+		return nil, err
+	}
+	for _, l := range g.loops {
+		l.epoch = g.clock.epoch
+	}
+	// A thread that blocks in the kernel, as those of the loops and the clock do, keeps its
+	// processor of Go until the runtime's monitor takes it, up to 10 ms later. Dials,
+	// accepts and own endpoints need others.
+	if most := cfg.Loops + 1 + sparesForOthers; runtime.GOMAXPROCS(0) < most {
+		runtime.GOMAXPROCS(most)
+	}
+	g.client, err = gnet.NewClient(new(events),
+		gnet.WithNumEventLoop(cfg.Loops), gnet.WithLogger(quiet{}), gnet.WithLogLevel(logging.FatalLevel))
+	if err == nil {
+		err = g.client.Start()
+	}
+	if err != nil {
+		g.clock.stop()
+		return nil, fmt.Errorf("start event loops: %w", err)
+	}
+	if err := g.findLoops(); err != nil {
+		g.Stop()
+		return nil, err
+	}
+	return g, nil
+}
+
+func withDefaults(cfg Config) Config {
+	cfg.Loops = cmp.Or(cfg.Loops, runtime.GOMAXPROCS(0))
+	cfg.InboundMax = cmp.Or(cfg.InboundMax, 64<<10)
+	cfg.OutboundMax = cmp.Or(cfg.OutboundMax, 64<<10)
+	cfg.WriteStall = cmp.Or(cfg.WriteStall, writeStallDefault)
+	cfg.DialsMax = cmp.Or(cfg.DialsMax, 64)
+	cfg.HandshakeTimeout = cmp.Or(cfg.HandshakeTimeout, 10*time.Second) // four round trips of a slow client on a bad line
+	if cfg.Plain == nil {
+		cfg.Plain = func([5]byte) []byte { return nil }
+	}
+	if cfg.Panicked == nil {
+		cfg.Panicked = func(any, []byte) {}
+	}
+	return cfg
+}
+
+// findLoops determines gnet's handle of every loop. gnet does not list them, but a connection
+// has its loop, and a new connection goes to the loop with the fewest: so as many socket
+// pairs as loops reach all of them. They stay open as anchors.
+func (g *Group) findLoops() error {
+	for i := range g.loops {
+		ours, theirs, err := pump.Pair()
+		if err != nil {
+			return fmt.Errorf("open socket pair: %w", err)
+		}
+		found := make(chan gnet.EventLoop, 1)
+		if _, err := g.client.EnrollContext(ours, found); err != nil {
+			_ = theirs.Close()
+			return fmt.Errorf("enroll socket pair: %w", err)
+		}
+		l := g.loops[i]
+		l.el, l.anchor = <-found, theirs
+		for _, other := range g.loops[:i] {
+			if other.el == l.el {
+				return errors.New("find event loops: one was found twice")
+			}
+		}
+	}
+	return nil
+}
+
+// Loops returns the loops, by index. The slice must not be changed.
+func (g *Group) Loops() []*Loop { return g.loops }
+
+// Stats returns the counts, which continue to change.
+func (g *Group) Stats() *Stats { return &g.stats }
+
+// Greediest returns the client with the most accepted connections, and how many it has.
+func (g *Group) Greediest() (c share.Client, connections int64) { return g.clients.Greediest() }
+
+// Emptied waits until no accepted connection is open, at most for the given time or until ctx
+// ends, and returns how many are left. It must not be called on a loop.
+func (g *Group) Emptied(ctx context.Context, most time.Duration) (left int) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for g.stats.Open.Load() > 0 && ctx.Err() == nil {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+	}
+	return int(g.stats.Open.Load())
+}
+
+// Stop closes every connection immediately and ends the loops; sending what TLS connections
+// have written may take a second. The owner closes the listeners before, and drains if
+// requests must finish. Stop may be called once, and not on a loop.
+func (g *Group) Stop() {
+	if g.stopped.Swap(true) {
+		return
+	}
+	g.dialer.cancel()
+	g.pumps.Refuse()
+	g.dialer.ended.Wait()
+	g.clock.stop()
+	var closed sync.WaitGroup
+	for _, l := range g.loops {
+		if l.el == nil {
+			continue
+		}
+		closed.Add(1)
+		l.Post(func(time.Time) {
+			l.Each(func(c *Conn, _ Handler) { c.Close() })
+			closed.Done()
+		})
+	}
+	pump.Await(&closed, stopMax)
+	g.pumps.Stop()
+	_ = g.client.Stop()
+	for _, l := range g.loops {
+		if l.anchor != nil {
+			_ = l.anchor.Close()
+		}
+	}
+}
+
+// stopMax bounds how long Stop waits for a loop to close its connections. A loop that ended
+// because of an error of its poller never does.
+const stopMax = 5 * time.Second
+
+// quiet discards gnet's log. What matters is reported to a Handler or counted in Stats.
+type quiet struct{}
+
+func (quiet) Debugf(string, ...any) {}
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Warnf(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(string, ...any) {}
+
+// An enrolment is a socket that is being taken into a loop.
+type enrolment struct {
+	c       *Conn
+	arrived atomic.Bool // gnet has called OnOpen
+	res     <-chan gnet.RegisteredResult
+}
+
+// enroll passes a socket to c's loop, which calls opened. It does not wait: another goroutine
+// must await the enrolment.
+func (c *Conn) enroll(nc net.Conn) (*enrolment, error) {
+	if nc.RemoteAddr() == nil {
+		// It was reset meanwhile. gnet would panic because of the missing address, in a
+		// worker that recovers panics, and leak the descriptor.
+		_ = nc.Close()
+		return nil, unix.ECONNRESET
+	}
+	e := &enrolment{c: c}
+	res, err := c.loop.el.Enroll(gnet.NewContext(context.Background(), e), nc)
+	if err != nil {
+		_ = nc.Close()
+		return nil, fmt.Errorf("enroll connection: %w", err)
+	}
+	e.res = res
+	return e, nil
+}
+
+// await waits until the socket is in the loop, or could not be taken into it. It must not be
+// called on a loop.
+func (e *enrolment) await() {
+	r := <-e.res
+	if r.Err == nil && e.arrived.Load() {
+		return
+	}
+	e.c.loop.Post(func(now time.Time) { e.c.failed(now, r.Err) })
+}

@@ -1,0 +1,236 @@
+package loop
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/internal/net/loop/looptest"
+	"weir/internal/testkit"
+)
+
+// gnet: no timers on the loop.
+func TestDeadline(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	type fired struct{ set, at time.Time }
+	got := make(chan fired, 4)
+	ln := listen(t, g, func(now time.Time, c *Conn) Handler {
+		set := now.Add(30 * time.Millisecond)
+		c.SetDeadline(now.Add(time.Hour))
+		c.SetDeadline(set)
+		return &script{expired: func(now time.Time) { got <- fired{set, now} }}
+	})
+	connect(t, ln)
+	f := testkit.Receive(t, got, "the deadline")
+	if f.at.Before(f.set) {
+		t.Fatalf("expired %v early", f.set.Sub(f.at))
+	}
+	select {
+	case <-got:
+		t.Fatal("told twice")
+	default:
+	}
+}
+
+func TestClearedDeadlineIsSilent(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	got := make(chan string, 4)
+	ln := listen(t, g, func(now time.Time, c *Conn) Handler {
+		c.SetDeadline(now.Add(20 * time.Millisecond))
+		c.SetDeadline(time.Time{})
+		return &script{expired: func(time.Time) { got <- "cleared" }}
+	})
+	connect(t, ln)
+	second := listen(t, g, func(now time.Time, c *Conn) Handler {
+		c.SetDeadline(now.Add(100 * time.Millisecond))
+		return &script{expired: func(time.Time) { got <- "set" }}
+	})
+	connect(t, second)
+	if who := testkit.Receive(t, got, "a deadline"); who != "set" {
+		t.Fatalf("the %s deadline expired", who)
+	}
+}
+
+func TestAlarmsRingInOrderAndNeverEarly(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	l := g.Loops()[0]
+	got := make(chan int, 3)
+	l.Post(func(now time.Time) {
+		for _, i := range []int{2, 0, 1} {
+			at := now.Add(time.Duration(i+1) * 300 * time.Microsecond)
+			l.NewAlarm(func(now time.Time) {
+				if now.Before(at) {
+					t.Errorf("alarm %d rang %v early", i, at.Sub(now))
+				}
+				got <- i
+			}).Set(at)
+		}
+		stopped := l.NewAlarm(func(time.Time) { t.Error("a stopped alarm rang") })
+		stopped.Set(now.Add(100 * time.Microsecond))
+		stopped.Stop()
+	})
+	for want := range 3 {
+		if i := testkit.Receive(t, got, "an alarm"); i != want {
+			t.Fatalf("alarm %d rang when %d was due", i, want)
+		}
+	}
+}
+
+// An alarm that sets itself to the past rings again and again, and the loop
+// still serves its sockets.
+func TestAlarmCannotStarveSockets(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	l := g.Loops()[0]
+	l.Post(func(now time.Time) {
+		var a *Alarm
+		a = l.NewAlarm(func(now time.Time) { a.Set(now) })
+		a.Set(now)
+	})
+	ln := listen(t, g, echo)
+	mustEcho(t, connect(t, ln), "still here")
+}
+
+func TestDialOnTheAskingLoop(t *testing.T) {
+	g := start(t, Config{Loops: 2})
+	ln := listen(t, g, echo)
+	for _, l := range g.Loops() {
+		got := make(chan string, 1)
+		l.Post(func(time.Time) {
+			l.Dial(ln.Addr().String(), testkit.Patience, nil, func(_ time.Time, c *Conn, err error) Handler {
+				if err != nil || c.Loop() != l {
+					t.Errorf("dialled with error %v", err)
+					return nil
+				}
+				c.Write([]byte("ping"))
+				return &script{data: func(_ time.Time, b []byte) int { got <- string(b); return len(b) }}
+			})
+		})
+		if s := testkit.Receive(t, got, "the echo"); s != "ping" {
+			t.Fatalf("got %q", s)
+		}
+	}
+}
+
+func dialError(t *testing.T, g *Group, addr string, timeout time.Duration) error {
+	t.Helper()
+	got := make(chan error, 1)
+	l := g.Loops()[0]
+	l.Post(func(time.Time) {
+		l.Dial(addr, timeout, nil, func(_ time.Time, c *Conn, err error) Handler {
+			if c != nil {
+				t.Error("a failed dial came with a connection")
+			}
+			got <- err
+			return nil
+		})
+	})
+	return testkit.Receive(t, got, "the end of the dial")
+}
+
+func TestDialRefused(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	if err := dialError(t, g, testkit.FreeAddr(t), testkit.Patience); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("got %v, want connection refused", err)
+	}
+}
+
+// gnet: its own dial has no timeout.
+func TestDialTimeout(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	var timeout net.Error
+	addr, _ := looptest.FullListener(t)
+	err := dialError(t, g, addr, 50*time.Millisecond)
+	if !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Fatalf("got %v, want a timeout", err)
+	}
+}
+
+// Exactly the cap is held, the next is refused, and a place given back is free.
+func TestConnectionsMax(t *testing.T) {
+	g := start(t, Config{Loops: 1, ConnectionsMax: 3})
+	ln := listen(t, g, echo)
+	var held []*net.TCPConn
+	for range 3 {
+		c := connect(t, ln)
+		mustEcho(t, c, "in")
+		held = append(held, c)
+	}
+	over := connect(t, ln)
+	if n, err := over.Read(make([]byte, 1)); err == nil {
+		t.Fatalf("the connection beyond the cap was served: %d bytes", n)
+	}
+	if n := g.Stats().Refused.Load(); n != 1 {
+		t.Fatalf("%d refused, want 1", n)
+	}
+	_ = held[0].Close()
+	testkit.Eventually(t, "the place is free", func() bool { return g.Stats().Open.Load() == 2 })
+	mustEcho(t, connect(t, ln), "in again")
+	mustEcho(t, held[1], "noticed nothing")
+}
+
+// At the cap, connections on which nothing was received make room, the oldest first. Those in use are
+// not affected.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	g := start(t, Config{Loops: 2, ConnectionsMax: 3})
+	ln, secure := listen(t, g, echo), serveSecure(t, g, echo)
+	used := connect(t, ln)
+	mustEcho(t, used, "in use")
+	first, _ := connectSecure(t, secure)
+	silent := func(n int64) {
+		testkit.Eventually(t, "they wait", func() bool { _, _, s := g.clients.Counted(); return int64(s) == n })
+	}
+	silent(1)
+	second := connectFrom(t, ln, "127.0.0.2")
+	silent(2)
+	mustEcho(t, connectFrom(t, ln, "127.0.0.3"), "in the place of the first")
+	if _, err := first.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the first silent connection reads %v, want its end", err)
+	}
+	testkit.Eventually(t, "it is closed", func() bool { return g.Stats().Open.Load() == 3 })
+	mustEcho(t, second, "the second is open")
+	mustEcho(t, used, "noticed nothing")
+	over := connectFrom(t, ln, "127.0.0.4")
+	if _, err := over.Read(make([]byte, 1)); err == nil {
+		t.Error("all are in use, and another is accepted")
+	}
+	if s := g.Stats(); s.Replaced.Load() != 1 || s.Refused.Load() != 1 {
+		t.Errorf("%d replaced and %d refused, want one each", s.Replaced.Load(), s.Refused.Load())
+	}
+}
+
+// gnet: EMFILE on accept ends the engine. A child process with few descriptors
+// is flooded; those it has go on, and it accepts again afterwards.
+func TestDescriptorExhaustion(t *testing.T) {
+	child := startChild(t)
+	first := testkit.Must(net.Dial("tcp", child.addr))(t)
+	defer first.Close()
+	_ = first.SetDeadline(time.Now().Add(testkit.Patience))
+	mustEcho(t, first, "before")
+	var flood []net.Conn
+	for child.acceptErrors(t) == 0 {
+		c := testkit.Must(net.DialTimeout("tcp", child.addr, testkit.Patience))(t)
+		flood = append(flood, c)
+	}
+	mustEcho(t, first, "during")
+	for _, c := range flood {
+		_ = c.Close()
+	}
+	testkit.Eventually(t, "a new connection is served", func() bool {
+		c, err := net.DialTimeout("tcp", child.addr, testkit.Patience)
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+		_, err = io.WriteString(c, "new")
+		b := make([]byte, 3)
+		if err == nil {
+			_, err = io.ReadFull(c, b)
+		}
+		return err == nil && string(b) == "new"
+	})
+	mustEcho(t, first, "after")
+}
