@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # The programs: those of the folders that have a main.
 PROGRAMS := $(patsubst %/main.go,%,$(wildcard $(addsuffix /main.go,proxy loadgen target advisor bench)))
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS  := -X weir/internal/service.version=$(VERSION)
+LDFLAGS  := -X weir/internal/program/service.version=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help

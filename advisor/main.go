@@ -6,7 +6,7 @@ import (
 
 	"weir/advisor/config"
 	"weir/advisor/serve"
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 func main() {

@@ -24,7 +24,7 @@ import (
 	"weir/bench/scenario"
 	"weir/bench/sidecar"
 	"weir/bench/speed"
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // An experiment is a command of bench.

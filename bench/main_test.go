@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // Without an experiment bench lists all, each in a line of its own.

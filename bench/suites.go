@@ -10,7 +10,7 @@ import (
 
 	"weir/bench/scenario"
 	"weir/bench/suite"
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // unkept are the experiments that are not recorded.

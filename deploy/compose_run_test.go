@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"weir/bench/rig"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // compose is the command that reads compose files: the plugin, or docker-compose.

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"weir/bench/rig"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A composition holds the fields of compose.yaml that the tests check.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // tag marks the images, containers and networks of this run. No others are touched.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A platform is the programs of a real run and a Prometheus with the configuration of this folder.

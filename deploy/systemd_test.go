@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"weir/bench/rig"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // commonUnit is the common part of all units.

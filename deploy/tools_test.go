@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // patience bounds every wait for a program. A busy machine may need much of it.

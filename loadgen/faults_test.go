@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A secureTarget is a target with TLS. Its certificate is for 127.0.0.1 and example.com, signed

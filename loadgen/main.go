@@ -13,7 +13,7 @@ import (
 	"os"
 
 	"weir/internal/net/certs"
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/loadgen/control"
 	"weir/loadgen/drive"
 )

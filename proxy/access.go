@@ -1,7 +1,7 @@
 package main
 
 import (
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/accesslog"
 	"weir/proxy/config"
 	"weir/proxy/wire"

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // accessLine is a line of the access log.

@@ -16,9 +16,9 @@ import (
 
 	"weir/advisor/config"
 	advisor "weir/advisor/serve"
-	"weir/internal/metric"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/proxy/store/redis/redistest"
 )
 

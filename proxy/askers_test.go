@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/proxy/config"
 )
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"weir/internal/every"
 	"weir/internal/net/certs"
-	"weir/internal/service"
+	"weir/internal/program/service"
+	"weir/internal/timing/every"
 	"weir/proxy/config"
 )
 

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/proxy/config"
 	"weir/proxy/store/redis/redistest"
 )

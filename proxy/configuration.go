@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/metric"
-	"weir/internal/service"
+	"weir/internal/program/metric"
+	"weir/internal/program/service"
 	"weir/proxy/adaptive"
 	"weir/proxy/admin"
 	"weir/proxy/config"

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/decision"

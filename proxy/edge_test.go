@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // The targets are changed by POST while requests come: none is lost. Their

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // balancing is HAProxy with one server, the proxy, that it asks for its health.

@@ -7,7 +7,7 @@ import (
 	"context"
 	"sync"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/store/simredis"

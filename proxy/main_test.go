@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m, main) }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // oddRequests are requests that are unusual, or wrong in a way that fronts and applications accept.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/chart/charttest"
-	"weir/internal/testkit"
+	"weir/internal/data/chart/charttest"
+	"weir/internal/test/testkit"
 )
 
 // asking is a page that tries in every way open to it to have Weir describe a request. %[1]s is the

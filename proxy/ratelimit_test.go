@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/decision"
 	"weir/proxy/store/redis/redistest"
 )

@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/http"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/admin"
 	"weir/proxy/store"
 	"weir/proxy/tally"

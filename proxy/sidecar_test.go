@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // startMaster starts a proxy that only decides, on a port, with further settings.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // The way of docs/limits.md to size a limit: a rule in shadow shows the busiest clients and what it

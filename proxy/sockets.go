@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/net/handover"
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/config"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A proxy that drains is out of service until it ends, though its target can be

@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/net/certs"
 	"weir/internal/net/handover"
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/roster"

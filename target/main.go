@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/target/serve"
 )
 

@@ -9,7 +9,7 @@ import (
 	_ "time/tzdata" // an image without a file system has all time zones
 
 	"weir/advisor/forecast"
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // Config has the settings as given.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 )
 
 // parse reads settings from flags and an empty environment.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"weir/advisor/forecast"
-	"weir/internal/strict"
-	"weir/internal/watch"
+	"weir/internal/data/strict"
+	"weir/internal/program/watch"
 )
 
 // Bounds on a file of events.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"weir/advisor/forecast"
-	"weir/internal/strict"
-	"weir/internal/testkit"
+	"weir/internal/data/strict"
+	"weir/internal/test/testkit"
 )
 
 func berlin(t *testing.T) *time.Location {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A returned change is a copy, which later ones do not alter.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"weir/advisor/policy"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 func rated(at time.Duration, rate float64) *Snapshot {

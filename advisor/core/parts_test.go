@@ -10,7 +10,7 @@ import (
 
 	"weir/advisor/forecast"
 	"weir/advisor/series"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A damaged part affects only that part.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/advisor/policy"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // day returns a rate with a daily course: 100/s at noon, 20/s at midnight.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir/advisor/policy"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // monday is the time at which the tests begin.

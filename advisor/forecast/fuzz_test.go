@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // For any observations, forecasts are ascending, finite and not negative, and a restored

@@ -9,7 +9,7 @@ import (
 
 	"weir/advisor/codec"
 	"weir/advisor/series"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // copied returns a copy of a history.

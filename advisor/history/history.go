@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir/advisor/series"
-	"weir/internal/mask"
+	"weir/internal/data/mask"
 )
 
 const (

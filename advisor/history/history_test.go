@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 var noon = time.Date(2026, 1, 19, 12, 0, 0, 0, time.UTC)

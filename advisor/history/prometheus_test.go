@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // patience bounds the time that a test waits for an event.

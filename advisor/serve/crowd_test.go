@@ -13,7 +13,7 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/state"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // Many proxies that report at the same time, while the state is read and saved, are added up

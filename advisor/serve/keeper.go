@@ -10,7 +10,7 @@ import (
 	"weir/advisor/config"
 	"weir/advisor/core"
 	"weir/advisor/state"
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"weir/advisor/config"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 )
 
 // kept returns settings with a state file.

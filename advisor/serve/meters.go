@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"weir/advisor/core"
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 )
 
 // registerMetrics registers the counters and the metrics of the core.

@@ -8,7 +8,7 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/state"
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 )
 
 // A mind is the core with a lock.

@@ -16,8 +16,8 @@ import (
 	"weir/advisor/forecast"
 	"weir/advisor/policy"
 	"weir/advisor/series"
-	"weir/internal/chart"
-	"weir/internal/service"
+	"weir/internal/data/chart"
+	"weir/internal/program/service"
 )
 
 // pageText is the template of the page, with its style sheet and script.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"weir/advisor/forecast"
-	"weir/internal/chart/charttest"
-	"weir/internal/testkit"
+	"weir/internal/data/chart/charttest"
+	"weir/internal/test/testkit"
 )
 
 // browsing is the page's time in the browser: enough to reload twice.

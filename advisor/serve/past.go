@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/advisor/history"
-	"weir/internal/mask"
+	"weir/internal/data/mask"
 )
 
 const (

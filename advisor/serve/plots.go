@@ -6,7 +6,7 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/series"
-	"weir/internal/chart"
+	"weir/internal/data/chart"
 )
 
 // The size of a plot in pixels; wide ones have a row to themselves.

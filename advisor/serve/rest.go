@@ -13,8 +13,8 @@ import (
 	"weir/advisor/forecast"
 	"weir/advisor/policy"
 	"weir/advisor/series"
-	"weir/internal/service"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
+	"weir/internal/program/service"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir/advisor/policy"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // contract is the documented request.

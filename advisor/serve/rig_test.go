@@ -12,9 +12,9 @@ import (
 	"weir/advisor/config"
 	"weir/advisor/core"
 	"weir/advisor/policy"
-	"weir/internal/metric"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 )
 
 // monday is the time at which the tests begin.

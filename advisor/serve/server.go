@@ -14,10 +14,10 @@ import (
 	"weir/advisor/forecast"
 	"weir/advisor/history"
 	"weir/advisor/policy"
-	"weir/internal/every"
-	"weir/internal/metric"
-	"weir/internal/service"
-	"weir/internal/watch"
+	"weir/internal/program/metric"
+	"weir/internal/program/service"
+	"weir/internal/program/watch"
+	"weir/internal/timing/every"
 )
 
 // A Server is a running advisor.

@@ -9,7 +9,7 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/policy"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 // Bounds on the values of a snapshot.

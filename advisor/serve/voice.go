@@ -10,7 +10,7 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/policy"
-	"weir/internal/every"
+	"weir/internal/timing/every"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/policy"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // Refused snapshots are logged in one line per reason.

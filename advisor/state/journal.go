@@ -7,7 +7,7 @@ import (
 	"os"
 	"strconv"
 
-	"weir/internal/ownfile"
+	"weir/internal/program/ownfile"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // In a folder of another user, whose links may lead anywhere, no other file is changed.

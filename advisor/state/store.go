@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/ownfile"
-	"weir/internal/watch"
+	"weir/internal/program/ownfile"
+	"weir/internal/program/watch"
 )
 
 // ErrInUse means that another process uses the same state file.

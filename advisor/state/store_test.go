@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 var day = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)

@@ -14,7 +14,7 @@ import (
 	"weir/bench/closedloop"
 	"weir/bench/result"
 	"weir/bench/rig"
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 const (

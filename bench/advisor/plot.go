@@ -10,7 +10,7 @@ import (
 	"weir/bench/report"
 	"weir/bench/result"
 	"weir/bench/rig"
-	"weir/internal/chart"
+	"weir/internal/data/chart"
 )
 
 // about explains the figures on the page.

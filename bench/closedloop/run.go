@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"weir/internal/agenda"
+	"weir/internal/timing/agenda"
 	"weir/proxy/gate"
 	"weir/proxy/guard"
 	"weir/proxy/limit"

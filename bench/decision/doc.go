@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
+	"weir/internal/test/freeport"
 )
 
 // A lab is one run of the experiment.

@@ -9,7 +9,7 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/loadgen/record"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"weir/bench/report"
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // packages are the packages whose benchmarks cover the data path and the arithmetic behind it.

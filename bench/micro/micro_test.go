@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 const said = `goos: linux

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/loadgen/pace"
 	"weir/loadgen/record"
 )

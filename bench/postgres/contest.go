@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
+	"weir/internal/test/freeport"
 )
 
 // The load of each instance, uncompressed: 29,850 requests of one user in ten minutes.

@@ -14,7 +14,7 @@ import (
 	"weir/bench/report"
 	"weir/bench/result"
 	"weir/bench/rig"
-	"weir/internal/chart"
+	"weir/internal/data/chart"
 	"weir/loadgen/record"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weir/bench/rig"
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig/rigtest"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/loadgen/record"
 )
 

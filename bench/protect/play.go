@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
+	"weir/internal/test/freeport"
 	"weir/loadgen/record"
 )
 

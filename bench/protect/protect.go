@@ -19,7 +19,7 @@ import (
 	"weir/bench/report"
 	"weir/bench/result"
 	"weir/bench/rig"
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/loadgen/record"
 )
 

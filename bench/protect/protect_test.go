@@ -12,8 +12,8 @@ import (
 
 	"weir/bench/result"
 	"weir/bench/rig/rigtest"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 )
 
 func TestSpread(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
+	"weir/internal/test/freeport"
 )
 
 // A Side is a program in front of the target.

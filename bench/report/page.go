@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"weir/internal/chart"
+	"weir/internal/data/chart"
 )
 
 //go:embed page.html

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/chart"
+	"weir/internal/data/chart"
 )
 
 func TestSpreadOf(t *testing.T) {

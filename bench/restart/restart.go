@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
+	"weir/internal/test/freeport"
 )
 
 const (

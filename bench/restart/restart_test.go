@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 func well() *run {

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"weir/bench/report"
-	"weir/internal/chart/charttest"
-	"weir/internal/testkit"
+	"weir/internal/data/chart/charttest"
+	"weir/internal/test/testkit"
 )
 
 // The pages of this repository, and where the records are that they show.

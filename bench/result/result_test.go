@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir/bench/report"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // printed is what an experiment prints; report.Parse has tests of its own.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"weir/bench/report"
-	"weir/internal/freeport"
-	"weir/internal/service"
+	"weir/internal/program/service"
+	"weir/internal/test/freeport"
 )
 
 // A Lab is one run of an experiment: its output, its expectations, and what the current part

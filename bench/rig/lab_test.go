@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/bench/report"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/loadgen/record"
 )
 

@@ -22,7 +22,7 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/bench/result"
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/loadgen/record"
 )
 

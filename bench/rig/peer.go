@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"weir/internal/freeport"
+	"weir/internal/test/freeport"
 )
 
 // A Peer is a third-party program that reads a configuration file.

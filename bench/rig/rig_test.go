@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 func TestSamplesSum(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/freeport"
+	"weir/internal/test/freeport"
 )
 
 // A Kind is a kind of store.

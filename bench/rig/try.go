@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/every"
+	"weir/internal/timing/every"
 )
 
 // Experiments are scripts whose steps nearly all may fail, and every failure ends the part that

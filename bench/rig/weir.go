@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/freeport"
+	"weir/internal/test/freeport"
 )
 
 // A Topology declares the programs of an experiment: a target, and proxies in front of it.

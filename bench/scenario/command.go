@@ -13,7 +13,7 @@ import (
 	"weir/bench/report"
 	"weir/bench/result"
 	"weir/bench/rig"
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // ResultsDir is the default of RESULTS_DIR: the records that this repository keeps.

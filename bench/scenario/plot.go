@@ -8,7 +8,7 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
-	"weir/internal/chart"
+	"weir/internal/data/chart"
 )
 
 // about explains the figures on the page.

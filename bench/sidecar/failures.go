@@ -12,7 +12,7 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
-	"weir/internal/relay"
+	"weir/internal/test/relay"
 	"weir/loadgen/record"
 )
 

@@ -13,7 +13,7 @@ import (
 	"weir/bench/report"
 	"weir/bench/result"
 	"weir/bench/rig"
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // connections is the default number of connections.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"weir/bench/result"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // printing is an experiment that prints a ratio.

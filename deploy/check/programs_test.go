@@ -306,7 +306,7 @@ func once(ctx context.Context, probe *corev1.Probe, ports map[string]string, bin
 }
 
 // freePort returns a port that no other process gets until the test ends. Like
-// weir/internal/freeport, which another module cannot import, it listens at the
+// weir/internal/test/freeport, which another module cannot import, it listens at the
 // first port of a block: who uses either leaves the other ports of the block alone.
 func freePort(t *testing.T) string {
 	t.Helper()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/loadgen/drive"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/metric"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/loadgen/drive"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/loadgen/record"
 	"weir/loadgen/report"
 )

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/ownfile"
-	"weir/internal/service"
+	"weir/internal/program/ownfile"
+	"weir/internal/program/service"
 	"weir/loadgen/record"
 	"weir/loadgen/report"
 )

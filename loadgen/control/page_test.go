@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/chart"
-	"weir/internal/chart/charttest"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/data/chart"
+	"weir/internal/data/chart/charttest"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/loadgen/record"
 	"weir/loadgen/report"
 )

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"strconv"
 
-	"weir/internal/chart"
-	"weir/internal/service"
-	"weir/internal/strict"
+	"weir/internal/data/chart"
+	"weir/internal/data/strict"
+	"weir/internal/program/service"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
 	"weir/loadgen/report"

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
 )

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/metric"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/test/testkit"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
 )

@@ -1,7 +1,7 @@
 package drive
 
 import (
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/loadgen/record"
 )
 

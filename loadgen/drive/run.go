@@ -25,9 +25,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/certs"
 	"weir/internal/net/loop"
-	"weir/internal/strict"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
 	"weir/loadgen/session"

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 func addresses(list ...string) (all []netip.Addr) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // Connections that were opened in advance and closed by the target before their

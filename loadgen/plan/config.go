@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/loadgen/pace"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // The documentation has a row for each field, profile and template, and for nothing else.

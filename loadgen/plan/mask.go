@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/mask"
+	"weir/internal/data/mask"
 )
 
 // hidden replaces a value that may be a credential or personal data.

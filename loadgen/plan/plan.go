@@ -12,8 +12,8 @@ import (
 	"math"
 	"time"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/http1"
-	"weir/internal/strict"
 	"weir/loadgen/pace"
 	"weir/loadgen/profile"
 	"weir/loadgen/record"

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/loadgen/profile"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/http1"
-	"weir/internal/strict"
 )
 
 // options parses the requestOptions that are not sent as they are.

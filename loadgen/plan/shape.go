@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/loadgen/pace"
 	"weir/loadgen/profile"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // shaped is a configuration with a profile of the given type.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/strict"
-	"weir/internal/testkit"
+	"weir/internal/data/strict"
+	"weir/internal/test/testkit"
 )
 
 // render is what a template becomes for the requests of the given numbers.

@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/loadgen/profile"
 )
 

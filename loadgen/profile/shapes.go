@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 // The bounds of a rate, in arrivals per second. Where a shape allows pauses, its rate may

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/strict"
-	"weir/internal/testkit"
+	"weir/internal/data/strict"
+	"weir/internal/test/testkit"
 )
 
 // Every parameter out of bounds is named, all of them together.

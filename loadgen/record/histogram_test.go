@@ -9,7 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // filled is a histogram of n random spans around milliseconds.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 func TestJudge(t *testing.T) {

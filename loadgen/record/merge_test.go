@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 func ExampleMerge() {

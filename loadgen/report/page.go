@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/chart"
+	"weir/internal/data/chart"
 	"weir/loadgen/record"
 )
 

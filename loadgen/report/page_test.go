@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/chart"
-	"weir/internal/chart/charttest"
-	"weir/internal/testkit"
+	"weir/internal/data/chart"
+	"weir/internal/data/chart/charttest"
+	"weir/internal/test/testkit"
 	"weir/loadgen/record"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"weir/internal/chart"
+	"weir/internal/data/chart"
 	"weir/loadgen/record"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/strict"
-	"weir/internal/testkit"
+	"weir/internal/data/strict"
+	"weir/internal/test/testkit"
 	"weir/loadgen/record"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/loadgen/record"
 )
 

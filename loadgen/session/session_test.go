@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/http1/http1test"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/loadgen/record"
 )
 

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/ownfile"
+	"weir/internal/program/ownfile"
 )
 
 // Stdout is the name of a log on standard output.

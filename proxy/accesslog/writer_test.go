@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A ring gives back what was put, in order, round its end, and drops what has no room.

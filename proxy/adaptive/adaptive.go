@@ -21,8 +21,8 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/metric"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
+	"weir/internal/program/metric"
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/gate"

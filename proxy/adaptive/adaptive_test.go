@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/admin"
 	"weir/proxy/limit"
 	"weir/proxy/store"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/limit"
 )
 

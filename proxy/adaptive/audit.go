@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/metric"
-	"weir/internal/service"
+	"weir/internal/program/metric"
+	"weir/internal/program/service"
 	"weir/proxy/guard"
 	"weir/proxy/limit"
 )

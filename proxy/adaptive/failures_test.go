@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // Whatever an advisor does that is not an answer: the last limits stay.

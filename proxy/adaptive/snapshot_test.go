@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/admin"
 	limiter "weir/proxy/decide"
 	"weir/proxy/limit"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A chaos has a fleet change, lose and miss things at random, and keeps what was

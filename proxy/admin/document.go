@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/store"
 )
 

@@ -3,7 +3,7 @@ package admin
 import (
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // The documentation has a row for each field of POST /config/keys, and for nothing else.

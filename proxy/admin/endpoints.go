@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/service"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
+	"weir/internal/program/service"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 )

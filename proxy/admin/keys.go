@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/service"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
+	"weir/internal/program/service"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
 	"weir/proxy/sketch"

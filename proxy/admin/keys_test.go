@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/http1"
-	"weir/internal/service"
-	"weir/internal/strict"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
 	"weir/proxy/sketch"

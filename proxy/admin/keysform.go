@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/keys"
 )
 

@@ -3,7 +3,7 @@ package admin
 import (
 	"math"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/limit"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/limit"
 	"weir/proxy/store/simredis"
 )

@@ -14,8 +14,8 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/strict"
-	"weir/internal/watch"
+	"weir/internal/data/strict"
+	"weir/internal/program/watch"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )

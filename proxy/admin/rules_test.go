@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"

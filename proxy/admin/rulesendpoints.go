@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/service"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
+	"weir/internal/program/service"
 )
 
 // Register adds GET and PUT /config/rules to own.

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/service"
-	"weir/internal/strict"
-	"weir/internal/watch"
+	"weir/internal/data/strict"
+	"weir/internal/program/service"
+	"weir/internal/program/watch"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
 	"weir/proxy/store"

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/redis"

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/redis/redistest"
 )

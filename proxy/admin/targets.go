@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
-	"weir/internal/service"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
+	"weir/internal/program/service"
 )
 
 // Targets has what the endpoints of the targets need from the proxy.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // roster plays the proxy behind the endpoints of the targets.

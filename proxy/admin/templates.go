@@ -5,8 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"weir/internal/service"
-	"weir/internal/watch"
+	"weir/internal/program/service"
+	"weir/internal/program/watch"
 	"weir/proxy/refusal"
 )
 

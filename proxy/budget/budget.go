@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/every"
 	"weir/internal/net/share"
+	"weir/internal/timing/every"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/net/share"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // now is when memories are compared; how much time passes is of no importance.

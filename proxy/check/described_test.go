@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/store"

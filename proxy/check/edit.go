@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
-	"weir/internal/strict"
 )
 
 func (s *Session) edit(now time.Time) {

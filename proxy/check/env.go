@@ -4,9 +4,9 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
-	"weir/internal/strict"
 	"weir/proxy/asks"
 	"weir/proxy/decide"
 	"weir/proxy/store"

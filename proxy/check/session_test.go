@@ -13,8 +13,8 @@ import (
 
 	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/decide"
 	"weir/proxy/limit"

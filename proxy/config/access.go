@@ -1,7 +1,7 @@
 package config
 
 import (
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/accesslog"
 	"weir/proxy/session"
 )

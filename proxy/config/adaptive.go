@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/guard"
 )
 

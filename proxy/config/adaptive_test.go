@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/guard"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/loop"
-	"weir/internal/service"
-	"weir/internal/strict"
+	"weir/internal/program/service"
 	"weir/proxy/decide"
 	"weir/proxy/gates"
 	"weir/proxy/limit"

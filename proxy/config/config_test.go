@@ -12,8 +12,8 @@ import (
 
 	"weir/internal/net/admit"
 	"weir/internal/net/http1"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/upstream"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // Decision has the settings of the decision port.

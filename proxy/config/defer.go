@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/service"
-	"weir/internal/watch"
+	"weir/internal/program/service"
+	"weir/internal/program/watch"
 	"weir/proxy/callback"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/file"

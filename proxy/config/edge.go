@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/net/admit"
 	"weir/internal/net/loop"
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/roster"
 	"weir/proxy/session"
 )

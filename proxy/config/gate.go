@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
 	"weir/proxy/upstream"

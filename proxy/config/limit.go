@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/limit"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/claims"
 	"weir/proxy/rule"
 	"weir/proxy/session"

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	shared "weir/proxy/deferred/postgres"
 	"weir/proxy/store/postgres"
 )

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/deferred"
 	postgresqueue "weir/proxy/deferred/postgres"
 	redisqueue "weir/proxy/deferred/redis"

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/service"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
+	"weir/internal/program/service"
 	"weir/proxy/store"
 	"weir/proxy/store/redis"
 )

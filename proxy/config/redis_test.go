@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/store"
 	"weir/proxy/store/redis"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/store/remote"
 )
 

@@ -3,7 +3,7 @@ package config
 import (
 	"errors"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
 )

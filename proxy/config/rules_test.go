@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 )
 
 // parseRules reads the settings of rules from names and values in turn.

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"weir/internal/mask"
+	"weir/internal/data/mask"
 )
 
 // A Target is a target named in the settings.

@@ -5,7 +5,7 @@ package counts
 import (
 	"time"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/exchange"
 	"weir/proxy/traffic"
 )

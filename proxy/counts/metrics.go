@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/metric"
 	"weir/internal/net/http1"
+	"weir/internal/program/metric"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
 )

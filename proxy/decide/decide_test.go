@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/limit"
 )

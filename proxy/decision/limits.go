@@ -14,10 +14,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"weir/internal/metric"
-	"weir/internal/service"
-	"weir/internal/strict"
-	"weir/internal/watch"
+	"weir/internal/data/strict"
+	"weir/internal/program/metric"
+	"weir/internal/program/service"
+	"weir/internal/program/watch"
 	"weir/proxy/descriptor"
 )
 

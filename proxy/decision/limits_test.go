@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/metric"
 	"weir/internal/net/loop"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
 )

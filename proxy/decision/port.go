@@ -19,9 +19,9 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/metric"
 	"weir/internal/net/http1"
 	"weir/internal/net/loop"
+	"weir/internal/program/metric"
 	"weir/proxy/check"
 	"weir/proxy/decide"
 	"weir/proxy/envoy"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/envoy"
 	"weir/proxy/limit"

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/envoy"
 )
 

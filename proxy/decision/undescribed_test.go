@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/metric"
 	"weir/internal/net/http1"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/test/testkit"
 	"weir/proxy/store/simredis"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	json "github.com/goccy/go-json"
 
-	"weir/internal/every"
+	"weir/internal/timing/every"
 	"weir/proxy/callback"
 	"weir/proxy/callback/post"
 	"weir/proxy/deferred"

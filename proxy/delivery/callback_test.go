@@ -20,7 +20,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/callback"
 	"weir/proxy/callback/post"
 	"weir/proxy/decide"

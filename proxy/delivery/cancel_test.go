@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"

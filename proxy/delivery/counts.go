@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/deferred"
 )
 

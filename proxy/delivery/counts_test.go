@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"weir/internal/metric"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/test/testkit"
 	"weir/proxy/callback/post"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"

@@ -15,9 +15,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/every"
-	"weir/internal/metric"
 	"weir/internal/net/share"
+	"weir/internal/program/metric"
+	"weir/internal/timing/every"
 	"weir/proxy/callback"
 	"weir/proxy/callback/post"
 	"weir/proxy/claims"

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"weir/internal/mask"
-	"weir/internal/service"
-	"weir/internal/strict"
+	"weir/internal/data/mask"
+	"weir/internal/data/strict"
+	"weir/internal/program/service"
 	"weir/proxy/deferred"
 )
 

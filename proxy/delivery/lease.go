@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/every"
+	"weir/internal/timing/every"
 	"weir/proxy/deferred"
 )
 

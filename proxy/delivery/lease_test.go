@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/wire"

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 	"weir/proxy/terms"

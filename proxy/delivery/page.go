@@ -4,8 +4,8 @@ import (
 	_ "embed"
 	"net/http"
 
-	"weir/internal/chart"
-	"weir/internal/service"
+	"weir/internal/data/chart"
+	"weir/internal/program/service"
 )
 
 // pageText is the page on which operators see what GET /config/deferred lists, and edit it. It

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/chart/charttest"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/data/chart/charttest"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/file"
 )

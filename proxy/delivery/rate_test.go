@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/net/share"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 	"weir/proxy/rule"

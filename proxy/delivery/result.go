@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/deferred"
 )
 

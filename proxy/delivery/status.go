@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/keys"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"

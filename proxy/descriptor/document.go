@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/limit"
 	"weir/proxy/rls"
 )

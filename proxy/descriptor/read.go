@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/url"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/decide"
 	"weir/proxy/descriptor"
 	"weir/proxy/limit"

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/decide"
 	"weir/proxy/descriptor"
 	"weir/proxy/rls"

@@ -1,7 +1,7 @@
 package gates
 
 import (
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/gate"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/guard"
 	"weir/proxy/limit"
 )

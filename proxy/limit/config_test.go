@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 )

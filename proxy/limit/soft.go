@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/bits"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 // A Soft says that a limit may be exceeded for a while:

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"

@@ -5,7 +5,7 @@ import (
 	"time"
 	"unsafe"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 )

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 // Validate returns all [strict.Faults] of the configuration, or nil. Besides missing and

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 func TestTemplateFaults(t *testing.T) {

@@ -3,7 +3,7 @@ package rls_test
 import (
 	"fmt"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/rls"
 )
 

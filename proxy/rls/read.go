@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 // The fields of messages, by both of their names: protojson takes either.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 func parse(text string) (*Request, error) {

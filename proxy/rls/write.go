@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 // A Struct is a google.protobuf.Struct. Its values are nil, bool, float64, string, []any of such

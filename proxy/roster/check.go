@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/every"
+	"weir/internal/timing/every"
 	"weir/proxy/upstream"
 )
 

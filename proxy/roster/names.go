@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/every"
-	"weir/internal/metric"
+	"weir/internal/program/metric"
+	"weir/internal/timing/every"
 	"weir/proxy/upstream"
 )
 

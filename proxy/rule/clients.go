@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 	"slices"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/keys"
 	"weir/proxy/limit"
 )

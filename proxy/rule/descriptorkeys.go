@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/share"
-	"weir/internal/strict"
 	"weir/proxy/keys"
 	"weir/proxy/pattern"
 )

@@ -3,7 +3,7 @@ package rule
 import (
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // The documentation has a row for each field of a rule and of a client, and for nothing else.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/http1"
-	"weir/internal/strict"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
 )

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/share"
-	"weir/internal/strict"
 	"weir/proxy/keys"
 	"weir/proxy/pattern"
 )

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/strict"
-	"weir/internal/testkit"
+	"weir/internal/data/strict"
+	"weir/internal/test/testkit"
 	"weir/proxy/rule"
 )
 

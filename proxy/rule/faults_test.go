@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/strict"
-	"weir/internal/testkit"
+	"weir/internal/data/strict"
+	"weir/internal/test/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 )

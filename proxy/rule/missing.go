@@ -3,7 +3,7 @@ package rule
 import (
 	"strconv"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/keys"
 )
 

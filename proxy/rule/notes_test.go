@@ -3,7 +3,7 @@ package rule_test
 import (
 	"testing"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/rule"
 )
 

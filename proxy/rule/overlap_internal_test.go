@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/overlap"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/overlap"

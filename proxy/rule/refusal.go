@@ -3,7 +3,7 @@ package rule
 import (
 	"strings"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/refusal"
 )
 

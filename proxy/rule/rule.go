@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/overlap"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/descriptor"
 	"weir/proxy/keys"
 	"weir/proxy/limit"

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/decide"
 	"weir/proxy/rule"
 	"weir/proxy/sketch"

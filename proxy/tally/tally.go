@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/rule"

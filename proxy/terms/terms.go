@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 // A Defer is the member defer of a rule. Omitted members have the values of [Usual].

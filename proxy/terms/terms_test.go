@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/http1"
-	"weir/internal/strict"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/callback"
 	"weir/proxy/deferred"
 	"weir/proxy/terms"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/agenda"
+	"weir/internal/timing/agenda"
 	"weir/proxy/upstream"
 )
 

@@ -11,7 +11,7 @@ import (
 	"weak"
 
 	"weir/internal/net/loop"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
 )

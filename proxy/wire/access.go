@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/internal/metric"
 	"weir/internal/net/http1"
+	"weir/internal/program/metric"
 	"weir/proxy/accesslog"
 	"weir/proxy/exchange"
 	"weir/proxy/keys"

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A request that waits for a place at the target of its client's private connection, which closes

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // Connections beyond MAX_CONNECTIONS are refused; those that are open are not affected, and each

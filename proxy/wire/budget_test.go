@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/budget"
 )
 

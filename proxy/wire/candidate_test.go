@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/limit"
 )
 

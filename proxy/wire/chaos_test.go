@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"weir/internal/net/http1"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 var chaosSeed = flag.Uint64("chaos-seed", 1, "what the chaos tests draw from")

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A chaosClient is one client of a chaos.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"weir/internal/every"
+	"weir/internal/timing/every"
 	"weir/proxy/roster"
 )
 

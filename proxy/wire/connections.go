@@ -4,9 +4,9 @@ import (
 	"log/slog"
 	"time"
 
-	"weir/internal/every"
 	"weir/internal/net/loop"
 	"weir/internal/net/share"
+	"weir/internal/timing/every"
 )
 
 // A connectionsWatch warns when connections are refused because one client has most of them. If

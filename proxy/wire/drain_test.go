@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // During a drain, requests in progress are answered, with the announcement that the connection

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop/looptest"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // If the target is down, every request is answered with that at once, and the client's connection

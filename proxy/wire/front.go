@@ -18,10 +18,10 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/every"
 	"weir/internal/net/http1"
 	"weir/internal/net/loop"
-	"weir/internal/service"
+	"weir/internal/program/service"
+	"weir/internal/timing/every"
 	"weir/proxy/budget"
 	"weir/proxy/counts"
 	"weir/proxy/decide"

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // Of an attack: how many clients make it at a time, and the heap that each may

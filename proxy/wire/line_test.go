@@ -9,7 +9,7 @@ import (
 	"weir/internal/net/loop"
 	"weir/internal/net/loop/looptest"
 	"weir/internal/net/share"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
 	"weir/proxy/roster"

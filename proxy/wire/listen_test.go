@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // BIND's default listens on IPv4 and IPv6 by one socket, where the kernel shows

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"weir/internal/net/share"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/budget"
 )
 

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/counts"
 	"weir/proxy/gate"
 )

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/roster"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/internal/net/loop/looptest"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // loopOf is the number of the loop that has the client's connection.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"weir/internal/net/http1"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/roster"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"weir/internal/net/http1/http1test"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // lastHere are the requests of the corpus that are to be accepted and whose last

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"weir/internal/net/http1/http1test"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // TestResponseCorpus has a target answer with every case of the corpora, one

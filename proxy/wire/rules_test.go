@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // In the rules of these tests C stands for a window of a century.

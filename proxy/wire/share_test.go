@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // holders are the ways to hold a connection to the target for long. A caller

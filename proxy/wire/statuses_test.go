@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"weir/internal/net/loop"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/exchange"
 )
 

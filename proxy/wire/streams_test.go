@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // raceDetector is set when the tests run with it: everything is slower then.

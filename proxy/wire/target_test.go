@@ -13,7 +13,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/http1/http1test"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A fakeTarget plays the protected service: on each connection its script runs.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop/looptest"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/roster"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // websockets runs a proxy before a WebSocket server that does serve with each

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 // Bounds of a Config. They keep every sum of times far from overflow and the

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 )
 
 func TestValidate(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A run is a long seeded run of a service in virtual time, and what was seen.

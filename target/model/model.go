@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"weir/internal/agenda"
+	"weir/internal/timing/agenda"
 )
 
 // An Outcome is the state or the end of a request.

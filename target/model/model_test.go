@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
-	"weir/internal/strict"
-	"weir/internal/testkit"
+	"weir/internal/data/strict"
+	"weir/internal/test/testkit"
 )
 
 const ms = time.Millisecond

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A stretch is a rate of Poisson arrivals for a time.

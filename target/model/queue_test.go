@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // meanWait is the mean time that so many Poisson arrivals wait in the queue of a

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/target/model"
 )
 

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/internal/service"
+	"weir/internal/program/service"
 	"weir/target/model"
 	"weir/target/session"
 )

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/target/model"
 )
 

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"weir/internal/service"
-	"weir/internal/strict"
+	"weir/internal/data/strict"
+	"weir/internal/program/service"
 	"weir/target/model"
 )
 

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"testing"
 
-	"weir/internal/metric"
-	"weir/internal/service"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
 	"weir/target/model"
 )
 

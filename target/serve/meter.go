@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"sync"
 
-	"weir/internal/metric"
 	"weir/internal/net/http1"
+	"weir/internal/program/metric"
 	"weir/target/session"
 )
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/metric"
 	"weir/internal/net/http1"
+	"weir/internal/program/metric"
 	"weir/target/model"
 	"weir/target/session"
 )

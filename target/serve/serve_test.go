@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/metric"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/test/testkit"
 	"weir/target/model"
 )
 

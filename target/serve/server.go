@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/metric"
 	"weir/internal/net/admit"
 	"weir/internal/net/loop"
-	"weir/internal/service"
+	"weir/internal/program/metric"
+	"weir/internal/program/service"
 	"weir/target/model"
 )
 

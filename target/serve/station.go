@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/metric"
 	"weir/internal/net/loop"
+	"weir/internal/program/metric"
 	"weir/target/model"
 	"weir/target/session"
 )

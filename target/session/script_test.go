@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/net/cycle"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // epoch is when every test begins.

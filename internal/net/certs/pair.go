@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/watch"
+	"weir/internal/program/watch"
 )
 
 // fileBytesMax bounds a file: a chain of certificates has a few thousand bytes, a file of

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // shake has a client and a server shake hands and returns what the client got

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 const chainLength = 20

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 var unique atomic.Int64

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // The messages of the protocol, one packet each. The successor gets the sockets, may request

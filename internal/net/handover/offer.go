@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/service"
+	"weir/internal/program/service"
 )
 
 // acceptPause is the wait after a failed accept, usually for lack of descriptors.

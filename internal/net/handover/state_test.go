@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // The state arrives whole, up to its bound; beyond there is none, and the sockets

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // inUserNamespace runs the child of TestMain in a user namespace that maps no user, where every

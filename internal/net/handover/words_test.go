@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 func rightsOf(fds ...int) []byte { return unix.UnixRights(fds...) }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"weir/internal/net/http1/http1test"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 func TestChunkSizes(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/http1/http1test"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // seedBytesMax keeps the seeds small: long ones are for TestRequestCorpus.

@@ -6,7 +6,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/http1/http1test"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // readOne reads one message in every way and returns its head.

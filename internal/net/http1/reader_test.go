@@ -7,7 +7,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/http1/http1test"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // step is one call of Next, or of EOF, and what must come of it.

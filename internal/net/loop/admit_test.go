@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // connectFrom connects from an address of the loopback network.

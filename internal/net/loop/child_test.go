@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // TestMain makes the test binary an echo server with few descriptors, as a child.

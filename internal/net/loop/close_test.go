@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // pattern is n bytes that differ from place to place.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A peer must not take a part of what was written for all of it, however the connection ends: it

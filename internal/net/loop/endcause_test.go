@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A peer that has sent all and closed has ended properly, also when it refuses what we

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // script is a Handler made of functions; those left out do nothing.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // pumping is how many goroutines are inside pumps.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // What a TLS connection costs above crypto/tls is the way through the pair.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop/pump"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // trust is a server's certificate for "localhost", signed by itself, and a

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // successor is another Listener over the socket of ln, as another process

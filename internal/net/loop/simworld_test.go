@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"weir/internal/agenda"
+	"weir/internal/timing/agenda"
 )
 
 var (

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // streamer is a script that hears of ends and of relief.

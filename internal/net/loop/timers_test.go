@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop/looptest"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // gnet: no timers on the loop.

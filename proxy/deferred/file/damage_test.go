@@ -15,7 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
 )

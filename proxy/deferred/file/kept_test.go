@@ -7,7 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
 )

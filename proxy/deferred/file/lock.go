@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/ownfile"
+	"weir/internal/program/ownfile"
 	"weir/proxy/deferred"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // A lock ends although a child that is being started still has a copy of its descriptor.

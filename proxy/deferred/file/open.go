@@ -17,7 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/ownfile"
+	"weir/internal/program/ownfile"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/inbox"
 	"weir/proxy/deferred/lines"

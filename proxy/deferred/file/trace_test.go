@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
 )

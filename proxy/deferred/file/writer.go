@@ -10,7 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"weir/internal/ownfile"
+	"weir/internal/program/ownfile"
 	"weir/proxy/deferred"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/relay"
-	"weir/internal/testkit"
+	"weir/internal/test/relay"
+	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/deferred/seal"

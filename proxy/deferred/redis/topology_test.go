@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
 	"weir/proxy/store/redis"

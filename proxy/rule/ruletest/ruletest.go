@@ -4,7 +4,7 @@ package ruletest
 import (
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/rule"
 )
 

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/store"
 )
 

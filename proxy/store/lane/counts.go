@@ -1,7 +1,7 @@
 package lane
 
 import (
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/store"
 )
 

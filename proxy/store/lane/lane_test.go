@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/every"
-	"weir/internal/metric"
+	"weir/internal/program/metric"
+	"weir/internal/timing/every"
 	"weir/proxy/store"
 )
 

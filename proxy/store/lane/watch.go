@@ -3,7 +3,7 @@ package lane
 import (
 	"time"
 
-	"weir/internal/every"
+	"weir/internal/timing/every"
 	"weir/proxy/store"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"

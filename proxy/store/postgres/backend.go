@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/every"
+	"weir/internal/timing/every"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"weir/internal/strict"
+	"weir/internal/data/strict"
 	"weir/proxy/store/lane"
 )
 

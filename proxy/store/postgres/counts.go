@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 )
 
 // counts are the counts of a backend.

@@ -4,7 +4,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/store/postgres/postgrestest"
 )
 

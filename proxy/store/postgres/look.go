@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"weir/internal/metric"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/test/testkit"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/postgres/postgrestest"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"weir/internal/every"
+	"weir/internal/timing/every"
 )
 
 const (

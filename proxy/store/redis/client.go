@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"weir/internal/metric"
+	"weir/internal/program/metric"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"weir/internal/data/strict"
 	"weir/internal/net/certs"
-	"weir/internal/strict"
 	"weir/proxy/store/lane"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/metric"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/test/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"

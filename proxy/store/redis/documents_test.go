@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/redis/redistest"
 	"weir/proxy/store/storetest"

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/relay"
-	"weir/internal/testkit"
+	"weir/internal/test/relay"
+	"weir/internal/test/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/redis/redistest"
 )

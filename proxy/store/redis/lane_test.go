@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/redis/redistest"

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/relay"
-	"weir/internal/testkit"
+	"weir/internal/test/relay"
+	"weir/internal/test/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/redis/redistest"
 )

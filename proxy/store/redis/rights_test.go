@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"

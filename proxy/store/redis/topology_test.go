@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/redis/redistest"

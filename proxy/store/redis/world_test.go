@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"weir/internal/metric"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/test/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"

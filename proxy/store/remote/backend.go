@@ -21,8 +21,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/metric"
 	"weir/internal/net/certs"
+	"weir/internal/program/metric"
 	"weir/proxy/asks"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/metric"
-	"weir/internal/testkit"
+	"weir/internal/program/metric"
+	"weir/internal/test/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/store"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/limit"
 	"weir/proxy/store"

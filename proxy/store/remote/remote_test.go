@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/relay"
-	"weir/internal/testkit"
+	"weir/internal/test/relay"
+	"weir/internal/test/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/check"
 	"weir/proxy/decision"
 	"weir/proxy/limit"

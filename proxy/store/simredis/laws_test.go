@@ -3,7 +3,7 @@ package simredis
 import (
 	"testing"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 	"weir/proxy/store/storetest"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"weir/internal/agenda"
+	"weir/internal/timing/agenda"
 )
 
 // Epoch is the time at which every World begins.

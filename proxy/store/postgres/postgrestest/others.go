@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // Pooler starts a PgBouncer in transaction mode in front of the server's database weir, with

@@ -15,7 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"weir/internal/testkit"
+	"weir/internal/test/testkit"
 )
 
 // program returns the path of a program that one of the patterns finds, the latest. Without

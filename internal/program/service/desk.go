@@ -1,0 +1,160 @@
+package service
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"sync"
+
+	"weir/internal/net/share"
+	"weir/internal/program/journal"
+)
+
+// A Desk answers requests to a program's own endpoints outside its event loops. A loop
+// passes on the bytes of a request and continues; a few workers run the net/http
+// handlers, which may be slow; and the answer comes back as a value. The numbers of
+// workers and of waiting requests are bounded, also for each client; see [room]. Health is
+// answered at once, without a worker.
+//
+// Safe for concurrent use: it is immutable after Apart, and rooms are safe.
+type Desk struct {
+	own     *Endpoints
+	all     *room
+	apart   *room // for requests whose paths have the given prefix; see Apart
+	prefix  string
+	workers sync.WaitGroup
+}
+
+// An ask is a request that waits for a worker.
+type ask struct {
+	raw  []byte
+	from Link
+	done func(Reply)
+}
+
+// A Link has the two ends of the connection that a request came over.
+type Link struct {
+	Remote netip.AddrPort // the client's
+	Local  netip.AddrPort // ours
+	// Client is who has sent the request, if a trusted proxy has passed it on.
+	Client netip.Addr
+}
+
+// client returns whose share of the room the request takes.
+func (l Link) client() share.Client {
+	if l.Client.IsValid() {
+		return share.Of(l.Client)
+	}
+	return share.Of(l.Remote.Addr())
+}
+
+// NewDesk starts a Desk with the given number of workers and room for the given number of
+// waiting requests, both at least 1.
+func NewDesk(own *Endpoints, workers, waiting int) *Desk {
+	d := &Desk{own: own, all: newRoom(workers + waiting)}
+	for range workers {
+		d.workers.Go(func() { d.work(d.all) })
+	}
+	return d
+}
+
+// Apart gives paths with the prefix a worker and waiting room of their own. Call it
+// before Ask.
+func (d *Desk) Apart(prefix string, waiting int) *Desk {
+	d.prefix, d.apart = prefix, newRoom(1+waiting)
+	d.workers.Go(func() { d.work(d.apart) })
+	return d
+}
+
+// Ask accepts one request. raw is its head and its body according to Content-Length; it
+// is copied. done is called exactly once: for health by Ask itself, otherwise on a
+// worker's goroutine. Ask returns false, and done is never called, if there is no room, the
+// client has its share of it, or the Desk is closed. It does not block and may be called from a loop.
+func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
+	path := pathOf(raw)
+	if bytes.HasPrefix(raw, []byte("GET ")) || bytes.HasPrefix(raw, []byte("HEAD ")) {
+		switch string(path) {
+		case livenessPath:
+			done(d.own.health.liveness())
+			return true
+		case readinessPath:
+			done(d.own.health.readiness())
+			return true
+		}
+	}
+	to := d.all
+	if d.apart != nil && bytes.HasPrefix(path, []byte(d.prefix)) {
+		to = d.apart
+	}
+	return to.enter(ask{raw, from, done})
+}
+
+// Refused returns how many requests were refused because there was no room for them.
+func (d *Desk) Refused() uint64 {
+	n := d.all.refusals()
+	if d.apart != nil {
+		n += d.apart.refusals()
+	}
+	return n
+}
+
+func pathOf(raw []byte) []byte {
+	_, rest, _ := bytes.Cut(raw, []byte(" "))
+	target, _, _ := bytes.Cut(rest, []byte(" "))
+	path, _, _ := bytes.Cut(target, []byte("?"))
+	return path
+}
+
+// Close accepts no more requests, answers those that wait, and returns when the last
+// worker is done.
+func (d *Desk) Close() {
+	d.all.close()
+	if d.apart != nil {
+		d.apart.close()
+	}
+	d.workers.Wait()
+}
+
+func (d *Desk) work(from *room) {
+	for a, ok := from.next(); ok; a, ok = from.next() {
+		reply := d.answer(a)
+		from.leave(a) // first, so that a client that sends its next request then has its place
+		a.done(reply)
+	}
+}
+
+// answer runs the handler for one request.
+func (d *Desk) answer(a ask) (reply Reply) {
+	defer func() {
+		if v := recover(); v != nil {
+			log := slog.Default().With(journal.ComponentKey, "Desk")
+			log.Error("Panic while answering", "value", v, "stack", string(debug.Stack()))
+			reply = refuse(http.StatusInternalServerError, errors.New("internal error"))
+		}
+	}()
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(a.raw)))
+	if err != nil {
+		return refuse(http.StatusBadRequest, errors.New("the request cannot be read"))
+	}
+	r.RemoteAddr = a.from.Remote.String()
+	ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(a.from.Local))
+	return replyOf(func(w http.ResponseWriter) { d.own.ServeHTTP(w, r.WithContext(ctx)) })
+}
+
+// Full returns the answer to a request that Ask has not accepted.
+func Full() Reply {
+	return replyOf(func(w http.ResponseWriter) {
+		w.Header().Set("Retry-After", "1")
+		WriteError(w, http.StatusServiceUnavailable, errors.New("too many concurrent requests to the own endpoints"))
+	})
+}
+
+func refuse(status int, err error) Reply {
+	return replyOf(func(w http.ResponseWriter) { WriteError(w, status, err) })
+}

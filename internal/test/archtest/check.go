@@ -1,0 +1,69 @@
+package archtest
+
+import (
+	"cmp"
+	"fmt"
+	"go/token"
+	"slices"
+)
+
+// A finding is one place where a rule is violated, with a sentence about it.
+type finding struct {
+	place    string // "file:line", "file" or a package's folder
+	sentence string
+}
+
+// String returns the finding in the form of compiler errors.
+func (f finding) String() string { return f.place + ": " + f.sentence }
+
+// findings collects the results of the checks.
+type findings struct {
+	repository *repository
+	list       []finding
+}
+
+// at adds a finding at a position.
+func (f *findings) at(pos token.Pos, format string, args ...any) {
+	p := f.repository.positions.Position(pos)
+	f.list = append(f.list, finding{fmt.Sprintf("%s:%d", p.Filename, p.Line), fmt.Sprintf(format, args...)})
+}
+
+// of adds a finding about a file or a package as a whole.
+func (f *findings) of(place, format string, args ...any) {
+	f.list = append(f.list, finding{place, fmt.Sprintf(format, args...)})
+}
+
+// check runs all checks. places are paths on this machine that no file may contain; shrinking
+// lists what may exceed a bound. The findings are sorted by place.
+func check(r *repository, places []string, shrinking map[string]int) []finding {
+	f := &findings{repository: r}
+	for _, p := range r.packages {
+		f.checkPackage(p)
+	}
+	f.checkShape(shrinking)
+	f.checkReferences()
+	f.checkDocument()
+	f.checkTexts(places)
+	slices.SortStableFunc(f.list, func(a, b finding) int { return cmp.Compare(a.place, b.place) })
+	return f.list
+}
+
+// checkPackage runs the checks of one package.
+func (f *findings) checkPackage(p *pkg) {
+	if len(p.code()) == 0 {
+		return // tests in a folder without a package
+	}
+	f.checkComment(p)
+	own, known := layerOf(p.dir)
+	if !known {
+		f.of(p.dir, "the package is not in the table of layers: add it to internal/test/archtest/layers.go")
+		return
+	}
+	f.checkImports(p, own)
+	info := f.resolve(p)
+	f.checkFiles(p, info)
+	if own <= machines {
+		f.checkPurity(p, own, info)
+		f.checkVariables(p, own, info)
+	}
+}

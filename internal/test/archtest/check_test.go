@@ -1,0 +1,278 @@
+package archtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"weir/internal/test/testkit"
+)
+
+// find checks a repository of the given files, written "name: content".
+func find(t *testing.T, sources ...string) []string {
+	t.Helper()
+	root := fstest.MapFS{}
+	for _, source := range sources {
+		name, content, _ := strings.Cut(source, ": ")
+		root[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	r := testkit.Must(read(root))(t)
+	var found []string
+	for _, f := range check(r, []string{"/here/weir"}, nil) {
+		found = append(found, f.String())
+	}
+	return found
+}
+
+// code is a file of the package in dir.
+func code(dir, body string) string {
+	name := dir[strings.LastIndexByte(dir, '/')+1:]
+	return fmt.Sprintf("%s/x.go: // Package %s is a test.\npackage %s\n%s\n", dir, name, name, body)
+}
+
+// expect checks that a repository is found to be right (want is empty), or
+// wrong once, in the words of want.
+func expect(t *testing.T, want string, sources ...string) {
+	t.Helper()
+	found := find(t, sources...)
+	if want == "" && len(found) > 0 || want != "" && (len(found) != 1 || !strings.Contains(found[0], want)) {
+		t.Errorf("%q:\nhave %q\nwant %q", sources, found, want)
+	}
+}
+
+func TestImports(t *testing.T) {
+	f := func(dir, path, want string) {
+		t.Helper()
+		expect(t, want, code(dir, fmt.Sprintf("import _ %q", path)))
+	}
+	f("proxy/session", "weir/proxy/limit", "")
+	f("proxy/session", "weir/proxy/upstream", "")
+	f("proxy/wire", "weir/proxy/session", "")
+	f("proxy/wire", "weir/internal/program/service", "")
+	f("proxy/store/simredis", "weir/proxy/store", "")
+	f("proxy/store", "weir/proxy/limit", "")
+	f("proxy/limit", "math/bits", "")
+	f("proxy/rule", "net/netip", "")
+	f("internal/net/loop", "github.com/panjf2000/gnet/v2", "")
+	f("internal/data/strict", "reflect", "")
+	f("internal/program/metric", "time", "")
+	f("internal/net/http1/http1test", "weir/internal/net/http1", "")
+
+	f("proxy/store/redis", "github.com/redis/rueidis", "")
+	f("proxy/limit", "weir/proxy/session", "proxy/limit/x.go:3: layer 0 (pure) must not import layer 1 (machines)")
+	f("proxy/session", "weir/internal/net/loop", "layer 1 (machines) must not import layer 2 (rim)")
+	f("internal/program/service", "weir/proxy", "the program proxy must not be imported by other programs")
+	f("internal/net/loop", "weir/proxy/limit", "the program proxy must not be imported by other programs")
+	f("loadgen/drive", "weir/target/model", "the program target must not be imported by other programs")
+	f("proxy/wire", "weir/proxy", "layer 2 (rim) must not import layer 3 (mains)")
+	f("proxy/limit", "weir/internal/net/http1", "must not import sideways")
+	f("proxy/wire", "weir/proxy/shop", "proxy/shop is not in the table of layers")
+	f("proxy/session", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
+	f("proxy/wire", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
+	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x", "github.com/panjf2000/gnet is imported by internal/net/loop only")
+	f("proxy/store/simredis", "github.com/redis/rueidis", "rueidis is imported by proxy/store/redis only")
+	f("internal/net/http1", "unsafe", "unsafe is imported by internal/net/loop only")
+	f("proxy/limit", "reflect", "reflect is imported by internal/data/strict, internal/test/testkit, proxy/store/storetest only")
+	for _, path := range notBelowRim {
+		f("proxy/limit", path, "layer 0 (pure) must not import "+path)
+		f("proxy/session", path, "layer 1 (machines) must not import "+path)
+		f("proxy/wire", path, "")
+	}
+	f("proxy/limit", "golang.org/x/sys/unix", "must not import golang.org/x/sys/unix")
+}
+
+// Tests may import what they need, whatever the layer.
+func TestImportsOfTests(t *testing.T) {
+	expect(t, "", code("proxy/limit", ""),
+		"proxy/limit/x_test.go: package limit\nimport (\n_ \"os\"\n_ \"weir/internal/net/loop\"\n_ \"weir/proxy/limit/limittest\"\n)\n")
+}
+
+func TestUnknownPackage(t *testing.T) {
+	expect(t, "proxy/shop: the package is not in the table of layers: add it", code("proxy/shop", ""))
+	expect(t, "", "proxy/shop/x_test.go: package shop\n")
+}
+
+func TestPurity(t *testing.T) {
+	f := func(body, want string) {
+		t.Helper()
+		expect(t, want, code("proxy/limit", body))
+		expect(t, strings.Replace(want, "layer 0 (pure)", "layer 1 (machines)", 1), code("proxy/session", body))
+		expect(t, "", code("proxy/wire", body))
+	}
+	f("import \"time\"\nfunc f(now time.Time) time.Time { return now.Add(time.Second) }", "")
+	f("import \"time\"\nfunc f() time.Time { return time.Now() }", "layer 0 (pure) must not use the clock: time.Now")
+	f("import \"time\"\nvar f = time.Sleep", "the clock: time.Sleep")
+	f("import clock \"time\"\nfunc f() { clock.Sleep(1) }", "the clock: time.Sleep")
+	f("type c struct{}\nfunc (c) Now() {}\nfunc f(time c) { time.Now() }", "")
+	f("func f() { go f() }", "layer 0 (pure) must not start goroutines")
+	f("import \"sync\"\nfunc f(w *sync.WaitGroup) { w.Go(nil) }", "layer 0 (pure) must not start goroutines")
+	f("func init() {}", "layer 0 (pure) has no init functions")
+	f("type t struct{}\nfunc (t) init() {}", "")
+	for _, name := range clock {
+		f("import \"time\"\nvar _ = time."+name, "the clock: time."+name)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	f := func(dir, body, want string) {
+		t.Helper()
+		expect(t, want, code(dir, body))
+	}
+	f("proxy/wire", "import \"os\"\nvar _, _ = os.Open(\"\")", "")
+	f("proxy/wire", "import system \"os\"\nvar _ = system.Chmod(\"\", 0)", "os.Chmod follows the links of other users: use internal/program/ownfile")
+	for _, name := range creating {
+		body := "import \"os\"\nvar _ = os." + name
+		f("proxy/wire", body, "os."+name+" follows the links")
+		f("internal/program/journal", body, "os."+name+" follows the links")
+		f(fileOpener, body, "")
+		f("bench/rig", body, "")
+		f("internal/test/testkit", body, "")
+	}
+}
+
+func TestVariables(t *testing.T) {
+	f := func(body, want string) {
+		t.Helper()
+		if want != "" {
+			want = "layer 0 (pure) keeps nothing in package-level variables: " + want
+		}
+		expect(t, want, code("proxy/limit", body))
+	}
+	f("import \"errors\"\nvar errFull = errors.New(\"full\")", "")
+	f("type e struct{ n int }\nvar errFull = &e{5}", "")
+	f("var table = [3]int{1, 2, 3}\nfunc f() int { return table[1] }", "")
+	f("var table = build()\nfunc build() (t [3]int) { t[1] = 5; return t }", "")
+	f("var names = map[string]int{\"a\": 1}", "")
+	f("var a, b = 1, 2", "")
+	f("var _ = new(int)", "")
+	f("var a, b = f()\nfunc f() (int, int) { return 1, 2 }", "")
+	f("var n = 5\nfunc f() { n := 1; n++; _ = n }", "")
+	f("var n = 5\nfunc f(n int) { n = 1 }", "")
+
+	f("var n int", "n has no value yet")
+	f("var n = 5\nfunc f() { n = 1 }", "n is changed here")
+	f("var n = 5\nfunc f() { n++ }", "n is changed here")
+	f("var n = 5\nfunc f() { for n = range 3 {} }", "n is changed here")
+	f("var table = [3]int{}\nfunc f() { table[1] = 5 }", "table is changed here")
+	f("var t = struct{ a []int }{}\nfunc f() { (t.a)[1] += 5 }", "t is changed here")
+	f("var p = &struct{ a int }{}\nfunc f() { (*p).a = 5 }", "p is changed here")
+	f("var names = map[string]int{}\nfunc f() { delete(names, \"a\") }", "names is changed here")
+	f("var names = map[string]int{}\nfunc f() { clear(names) }", "names is changed here")
+	f("var list = []int{1}\nfunc f() { copy(list[1:], list) }", "list is changed here")
+	f("var names = make(map[string]int)", "names is there to be filled")
+	f("var p = new(int)", "p is there to be filled")
+	f("var now = func() int { return 1 }", "now is a hook")
+	f("import \"sync\"\nvar mu sync.Mutex", "mu is there to be changed")
+	f("import \"sync\"\nvar pool = sync.Pool{}", "pool is there to be changed")
+	f("import \"sync\"\nvar pool = &sync.Pool{}", "pool is there to be changed")
+	f("import \"sync/atomic\"\nvar p atomic.Pointer[int]", "p is there to be changed")
+	// A variable of one file, changed in another.
+	expect(t, "proxy/limit/y.go:2: layer 0 (pure) keeps nothing in package-level variables: n is changed here",
+		code("proxy/limit", "var n = 5"), "proxy/limit/y.go: package limit\nfunc f() { n = 1 }\n")
+	expect(t, "", code("proxy/wire", "var n int\nfunc f() { n = 1 }"))
+}
+
+func TestComment(t *testing.T) {
+	const wrong = `the package comment does not begin with "Package limit"`
+	expect(t, "proxy/limit: the package has no comment", "proxy/limit/x.go: package limit\n")
+	expect(t, "proxy/limit/x.go: "+wrong, "proxy/limit/x.go: // The package limit is a test.\npackage limit\n")
+	expect(t, "proxy: the package has no comment", "proxy/main.go: package main\n")
+	expect(t, "", "proxy/main.go: // Proxy limits rates.\npackage main\n")
+}
+
+func TestTexts(t *testing.T) {
+	todo := "TO" + "DO"
+	expect(t, "README.md:2: "+todo+": finish it or leave it out", "README.md: # Weir\n"+todo+": write\n")
+	expect(t, "proxy/limit/x.go:3: "+todo, code("proxy/limit", "// ("+todo+") later"))
+	expect(t, "", "README.md: TODOS and a Toronto\n")
+	expect(t, ".ci/run:1: /here/weir is a place on one machine", ".ci/run: cd /here/weir/proxy\n")
+	expect(t, "", ".git/config: /here/weir\n", "bin/x.sh: /here/weir\n", "proxy/testdata/x.go: not Go\n", "logo.bin: /here/weir\n")
+}
+
+// A folder within a package parts its files in the order of the walk.
+func TestFilesOfOnePackageBelongTogether(t *testing.T) {
+	expect(t, "", code("proxy/limit", ""), "proxy/limit/a.go: package limit\n", code("proxy/limit/limittest", ""), "proxy/limit/z.go: package limit\n")
+}
+
+func TestBrokenSource(t *testing.T) {
+	if _, err := read(fstest.MapFS{"proxy/x.go": {Data: []byte("package")}}); err == nil {
+		t.Error("a file that cannot be parsed is accepted")
+	}
+}
+
+// The table itself: no package twice, and exceptions between known packages.
+func TestTable(t *testing.T) {
+	seen := map[string]bool{}
+	for _, row := range layers {
+		for dir := range strings.FieldsSeq(row.dirs) {
+			if seen[dir] {
+				t.Errorf("%s is in the table twice", dir)
+			}
+			seen[dir] = true
+		}
+	}
+	for from, to := range sideways {
+		for _, dir := range append(to, from) {
+			if l, known := layerOf(dir); !known || l != pure {
+				t.Errorf("%s is among the exceptions of layer 0 but not in it", dir)
+			}
+		}
+	}
+}
+
+func TestShape(t *testing.T) {
+	f := func(want, source string, allowed map[string]int) {
+		t.Helper()
+		r := testkit.Must(read(fstest.MapFS{"proxy/limit/x.go": {Data: []byte("package limit\n" + source + "\n")}}))(t)
+		found := &findings{repository: r}
+		found.checkShape(allowed)
+		if have := fmt.Sprint(found.list); have != "["+want+"]" {
+			t.Errorf("%s: have %s, want %s", source, have, want)
+		}
+	}
+	f("", "func (t *T) f(a, b int, c, d string, _ bool) {}", nil)
+	f("proxy/limit.T.f: 6 parameters, at most 5 are allowed", "func (t *T) f(a, b int, c, d string, _, _ bool) {}", nil)
+	f("", "func f(int, int, int, int, int, int) {}", map[string]int{"parameters proxy/limit.f": 6})
+	f(`internal/test/archtest/shrinking.go: "parameters proxy/limit.f" has shrunk to 6: lower its number or take it off the list`,
+		"func f(int, int, int, int, int, int) {}", map[string]int{"parameters proxy/limit.f": 7})
+	f(`internal/test/archtest/shrinking.go: "parameters proxy/limit.f" has shrunk to 5: lower its number or take it off the list`,
+		"func f(int, int, int, int, int) {}", map[string]int{"parameters proxy/limit.f": 5})
+	f(`internal/test/archtest/shrinking.go: "nesting proxy/limit.g" has shrunk to 0: lower its number or take it off the list`,
+		"func f() {}", map[string]int{"nesting proxy/limit.g": 4})
+	three := "func f() { for { switch { case true: if true { %s } else if false { %[1]s } else { g() } } } }"
+	f("", fmt.Sprintf(three, "g()"), nil)
+	f("proxy/limit.f: 4 levels of nesting, at most 3 are allowed", fmt.Sprintf(three, "for range 3 {}"), nil)
+	f("", fmt.Sprintf(three, "h := func() { for { if true { select {} } } }; h()"), nil)
+	const head = 2 // lines of a file around source
+	f("", strings.Repeat("\n", 400-head), nil)
+	f("proxy/limit/x.go: 401 lines in a file, at most 400 are allowed", strings.Repeat("\n", 401-head), nil)
+	function := func(lines int) string { return "func f() {" + strings.Repeat("\n", lines-1) + "}" }
+	f("", function(60), nil)
+	f("proxy/limit.f: 61 lines in a function, at most 60 are allowed", function(61), nil)
+}
+
+func TestSizes(t *testing.T) {
+	lines := func(n int) string { return strings.Repeat("\n", n) }
+	main := func(n int) string { return "proxy/main.go: // Proxy.\npackage main\n" + lines(n-2) }
+	expect(t, "", main(150))
+	expect(t, "proxy/main.go: 151 lines in main.go, at most 150 are allowed", main(151))
+	expect(t, "", code("proxy/limit", ""), "proxy/limit/x_test.go: package limit\nfunc f() {"+lines(61)+"}"+lines(400))
+}
+
+func TestReferences(t *testing.T) {
+	expect(t, `proxy/limit/x.go:3: the comment refers to "goal 4"`, code("proxy/limit", "// latency: goal 4.\nvar n = 5"))
+	expect(t, `proxy/limit/x.go:3: the comment refers to "The issue"`, code("proxy/limit", "// The issue asks for it.\nvar n = 5"))
+	expect(t, "", code("proxy/limit", "// The contract of a Reader: its goal.\nvar n = \"goal 4\""))
+}
+
+func TestDocument(t *testing.T) {
+	f := func(want, cell string) {
+		t.Helper()
+		expect(t, want, "ARCHITECTURE.md: # A\n\n## Folders\n\n| folder | idea |\n| --- | --- |\n| "+cell+" | x `proxy/none` |\n\n## B\n",
+			code("proxy/limit", ""), code("proxy/rule", ""))
+	}
+	f("", "`proxy/limit`, `rule`")
+	f("ARCHITECTURE.md: the table of folders has proxy/gone, which does not exist", "`proxy/limit`, `gone`")
+	f("ARCHITECTURE.md: the table of folders has loadgen, which does not exist", "`loadgen`")
+}

@@ -1,0 +1,99 @@
+package archtest
+
+import (
+	"go/ast"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// checkShape checks the bounds in shapeBounds; allowed lists what may exceed them.
+func (f *findings) checkShape(allowed map[string]int) {
+	have := f.shapes()
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		kind, place, _ := strings.Cut(name, " ")
+		bound := max(shapeBounds[kind], allowed[name])
+		if have[name] > bound {
+			f.of(place, "%d %s, at most %d are allowed", have[name], kindNames[kind], bound)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(allowed)) {
+		kind, _, _ := strings.Cut(name, " ")
+		if allowed[name] > have[name] || have[name] <= shapeBounds[kind] {
+			f.of("internal/test/archtest/shrinking.go", "%q has shrunk to %d: lower its number or take it off the list", name, have[name])
+		}
+	}
+}
+
+// shapes returns everything that has a bound, by kind and name as in shrinking.
+func (f *findings) shapes() map[string]int {
+	have := make(map[string]int)
+	for _, p := range f.repository.packages {
+		for _, source := range p.code() {
+			kind := "file "
+			if source.syntax.Name.Name == "main" && source.name == "main.go" {
+				kind = "main "
+			}
+			have[kind+p.dir+"/"+source.name] = source.lines
+			for _, function := range source.functions() {
+				name := functionName(p.dir, function)
+				have["function "+name] = f.lines(function)
+				have["parameters "+name] = function.Type.Params.NumFields()
+				have["nesting "+name] = nesting(function)
+			}
+		}
+	}
+	return have
+}
+
+// lines returns the number of lines of a function, from func to the last brace.
+func (f *findings) lines(function *ast.FuncDecl) int {
+	first := f.repository.positions.Position(function.Pos()).Line
+	return f.repository.positions.Position(function.End()).Line - first + 1
+}
+
+// functionName returns the name of a function in the form of shrinking.
+func functionName(dir string, function *ast.FuncDecl) string {
+	if function.Recv == nil || len(function.Recv.List) == 0 {
+		return dir + "." + function.Name.Name
+	}
+	receiver := function.Recv.List[0].Type
+	if id := base(receiver); id != nil {
+		return dir + "." + id.Name + "." + function.Name.Name
+	}
+	return dir + "." + function.Name.Name
+}
+
+// nesting returns how many control statements enclose the innermost one, itself included. An else
+// if is not deeper than its if, and a function literal begins at 0.
+func nesting(function *ast.FuncDecl) (deepest int) {
+	ast.PreorderStack(function, nil, func(n ast.Node, enclosing []ast.Node) bool {
+		if !controls(n) {
+			return true
+		}
+		depth := 0
+		var parent ast.Node
+		for _, n := range append(enclosing, n) {
+			outer, inIf := parent.(*ast.IfStmt)
+			switch _, literal := n.(*ast.FuncLit); {
+			case literal:
+				depth = 0
+			case controls(n) && !(inIf && outer.Else == n):
+				depth++
+			}
+			parent = n
+		}
+		deepest = max(deepest, depth)
+		return true
+	})
+	return deepest
+}
+
+// controls reports whether n is a control statement.
+func controls(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
+		return true
+	}
+	return false
+}
