@@ -7,8 +7,8 @@ import (
 
 	"weir/internal/timing/agenda"
 	"weir/proxy/gate"
-	"weir/proxy/guard"
 	"weir/proxy/limit"
+	"weir/proxy/limit/rails"
 )
 
 const (
@@ -59,7 +59,7 @@ type run struct {
 	state   limit.State
 	config  limit.Config // in force
 	rate    float64      // of config
-	rails   guard.Rails
+	rails   rails.Rails
 	born    float64 // when the proxy was started
 	origin  int64   // start in microseconds since the epoch
 	promise float64
@@ -81,7 +81,7 @@ const railStep = 4
 func Run(s *Scenario, c Control) (*Result, error) {
 	least, most := s.Bounds()
 	r := &run{s: s, c: c, crowd: newCrowd(s), queue: newQueue(&s.Target, s.Seed), origin: s.Demand.Start.UnixMicro(),
-		rails:   guard.Rails{Min: least, Max: most, Step: railStep},
+		rails:   rails.Rails{Min: least, Max: most, Step: railStep},
 		promise: s.Promise(), applyAt: math.Inf(1), snaps: newSnapshots(s), meter: newMeter(s)}
 	if c.Gate {
 		r.door = newDoor(s.Demand.Start, 0)
@@ -180,7 +180,7 @@ func (r *run) advise() error {
 	if !changed {
 		return nil
 	}
-	v, err := r.rails.Judge(n.At, guard.Position{Config: r.config}, wanted)
+	v, err := r.rails.Judge(n.At, rails.Position{Config: r.config}, wanted)
 	if err != nil {
 		return fmt.Errorf("recommended at %.0f s: %w", n.Elapsed, err)
 	}

@@ -26,8 +26,8 @@ import (
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/gate"
-	"weir/proxy/guard"
 	"weir/proxy/limit"
+	"weir/proxy/limit/rails"
 	"weir/proxy/store"
 	"weir/proxy/tally"
 	"weir/proxy/traffic"
@@ -238,10 +238,10 @@ func (a *Adaptive) open(now time.Time) *update {
 // conclude handles an answer, and records the result.
 func (a *Adaptive) conclude(now time.Time, u *update) {
 	line := Line{At: now.UTC(), Snapshot: u.snapshot, Recommendation: u.recommendation, Candidate: a.tried()}
-	var v guard.Verdict
+	var v rails.Verdict
 	err := u.err
 	if err == nil {
-		v, err = a.cfg.Settings.Judge(u.snapshot.Timestamp, guard.Position{Config: u.inForce.Policy.Limit.Config(), Switched: a.switched}, u.recommendation.Config)
+		v, err = a.cfg.Settings.Judge(u.snapshot.Timestamp, rails.Position{Config: u.inForce.Policy.Limit.Config(), Switched: a.switched}, u.recommendation.Config)
 	}
 	_, invalid := errors.AsType[strict.Faults](err)
 	switch {
@@ -260,7 +260,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 }
 
 // follow handles a recommendation that the guard allows.
-func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line) {
+func (a *Adaptive) follow(now time.Time, u *update, v *rails.Verdict, line *Line) {
 	in := a.cfg.Limits.Active()
 	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned, mode: a.cfg.Store.Mode()}
 	line.Result, line.Reason = decide(s, v)
@@ -284,7 +284,7 @@ func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line
 
 // apply puts a recommendation in force, if the configuration under which the snapshot was
 // taken still is.
-func (a *Adaptive) apply(now time.Time, u *update, v *guard.Verdict, line *Line) {
+func (a *Adaptive) apply(now time.Time, u *update, v *rails.Verdict, line *Line) {
 	next, err := a.cfg.Limits.Apply(now, admin.Change{Config: v.Config, Source: admin.SourceAdvisor, IfMatch: u.inForce.Version, Basis: u.inForce, StoredOnly: true})
 	switch {
 	case errors.Is(err, admin.ErrConflict):
@@ -307,7 +307,7 @@ func (a *Adaptive) apply(now time.Time, u *update, v *guard.Verdict, line *Line)
 }
 
 // try puts a candidate on trial beside the limit in force.
-func (a *Adaptive) try(v *guard.Verdict, reason string) {
+func (a *Adaptive) try(v *rails.Verdict, reason string) {
 	if v.Config == a.candidate {
 		return
 	}
@@ -322,13 +322,13 @@ func (a *Adaptive) try(v *guard.Verdict, reason string) {
 
 // warnCap warns once about a recommendation out of range, and again when the cap differs
 // or there was none in between.
-func (a *Adaptive) warnCap(v *guard.Verdict) {
+func (a *Adaptive) warnCap(v *rails.Verdict) {
 	if v.Cap != a.warnedCap && v.Cap != 0 {
 		unit := "/s"
-		if !v.Has(guard.Bounds) {
+		if !v.Has(rails.Bounds) {
 			unit = " at once"
 		}
-		a.cfg.Log.Warn("AI provided out-of-range value, using cap "+decimal(v.Cap)+unit, "recommended", guard.Number(v.Asked)+"/s")
+		a.cfg.Log.Warn("AI provided out-of-range value, using cap "+decimal(v.Cap)+unit, "recommended", rails.Number(v.Asked)+"/s")
 	}
 	a.warnedCap = v.Cap
 }

@@ -7,8 +7,8 @@ import (
 
 	"weir/internal/program/metric"
 	"weir/internal/program/service"
-	"weir/proxy/guard"
 	"weir/proxy/limit"
+	"weir/proxy/limit/rails"
 )
 
 // linesMax bounds the remembered updates.
@@ -21,7 +21,7 @@ type Line struct {
 	At             time.Time       `json:"at"` // by the real clock
 	Result         Result          `json:"result"`
 	Reason         string          `json:"reason,omitempty"` // why it was not applied, or not unchanged
-	Crossed        []guard.Rail    `json:"crossed,omitempty"`
+	Crossed        []rails.Rail    `json:"crossed,omitempty"`
 	Config         *limit.Config   `json:"config,omitempty"`  // put in force, or in mode shadow what would be
 	Version        int64           `json:"version,omitempty"` // of the configuration put in force
 	Snapshot       *Snapshot       `json:"snapshot"`

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/proxy/guard"
+	"weir/proxy/limit/rails"
 	"weir/proxy/store"
 )
 
@@ -44,7 +44,7 @@ type situation struct {
 
 // decide determines what to do with a recommendation that the guard allows, and the reason if it
 // is not applied. Applied means that it must be put in force.
-func decide(s situation, v *guard.Verdict) (Result, string) {
+func decide(s situation, v *rails.Verdict) (Result, string) {
 	switch {
 	case s.shadow:
 		return Shadowed, "ADAPTIVE_MODE is shadow"
@@ -63,9 +63,9 @@ func decide(s situation, v *guard.Verdict) (Result, string) {
 }
 
 // describe formats an update for the log.
-func describe(v *guard.Verdict, reason string) string {
+func describe(v *rails.Verdict, reason string) string {
 	algorithm, numbers, _ := strings.Cut(v.Config.String(), ", ")
-	text := fmt.Sprintf("%s, limit from %s/s to %s/s", algorithm, guard.Number(v.From), guard.Number(v.To))
+	text := fmt.Sprintf("%s, limit from %s/s to %s/s", algorithm, rails.Number(v.From), rails.Number(v.To))
 	if numbers != "" {
 		text += ", " + numbers
 	}

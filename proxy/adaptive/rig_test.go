@@ -16,8 +16,8 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/admin"
 	"weir/proxy/config"
-	"weir/proxy/guard"
 	"weir/proxy/limit"
+	"weir/proxy/limit/rails"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
 	"weir/proxy/tally"
@@ -131,7 +131,7 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 	}
 	c := Config{
 		Settings: config.Adaptive{Mode: "true", URL: r.oracle.URL, Interval: 30 * time.Second, Timeout: 20 * time.Second, Stale: 3, Scale: 1,
-			Rails: guard.Rails{Min: 5, Max: 100_000, Step: 4, Dwell: 3 * time.Minute}},
+			Rails: rails.Rails{Min: 5, Max: 100_000, Step: 4, Dwell: 3 * time.Minute}},
 		Instance: "one", Limits: r.limits, Store: new(shared), Log: r.log.Logger("Adaptive"),
 		Traffic:      func() *traffic.Sum { now := r.traffic; return &now },
 		Bound:        func(most int) { r.bounds = append(r.bounds, most) },

@@ -7,9 +7,9 @@ import (
 	"weir/internal/data/strict"
 	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
-	"weir/proxy/asks"
 	"weir/proxy/decide"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 )
 
 // Documents are what a master provides to its sidecars.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/asks"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 )
 
 // A route is what a path is for.

@@ -15,11 +15,11 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
-	"weir/proxy/asks"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 )
 
 // A connection keeps little memory after a question of many asks, and that of usual ones.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/program/service"
-	"weir/proxy/guard"
+	"weir/proxy/limit/rails"
 )
 
 // Adaptive has the settings of following the advisor.
@@ -21,7 +21,7 @@ type Adaptive struct {
 	Timeout  time.Duration
 	Stale    int     // failed updates until a warning
 	Scale    float64 // factor by which the snapshots' clock runs fast
-	guard.Rails
+	rails.Rails
 }
 
 // adaptivePauseMin is the shortest real time between two snapshots.

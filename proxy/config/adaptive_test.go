@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"weir/internal/program/service"
-	"weir/proxy/guard"
+	"weir/proxy/limit/rails"
 )
 
 func TestAdaptive(t *testing.T) {
 	want := Adaptive{Mode: "false", URL: "http://127.0.0.1:8084", Interval: 30 * time.Second, Timeout: 2 * time.Second,
-		Rails: guard.Rails{Min: 5, Max: 100_000, Step: 4, Dwell: 3 * time.Minute}, Stale: 3, Scale: 1}
+		Rails: rails.Rails{Min: 5, Max: 100_000, Step: 4, Dwell: 3 * time.Minute}, Stale: 3, Scale: 1}
 	if got := must(t).Adaptive; got != want {
 		t.Errorf("by default %+v", got)
 	}
 	want = Adaptive{Mode: "shadow", URL: "https://advisor:9000/weir", Interval: time.Minute, Timeout: time.Second,
-		Rails: guard.Rails{Min: 1, Max: 10, Step: 1.5, Dwell: 0}, Stale: 5, Scale: 60}
+		Rails: rails.Rails{Min: 1, Max: 10, Step: 1.5, Dwell: 0}, Stale: 5, Scale: 60}
 	got := must(t, "ADAPTIVE_MODE", "shadow", "ADVISOR_URL", "https://advisor:9000/weir/", "ADAPTIVE_UPDATE_INTERVAL", "1m", "ADAPTIVE_TIMEOUT", "1s",
 		"LIMIT_MIN_RPS", "1", "LIMIT_MAX_RPS", "10", "LIMIT_MAX_STEP", "1.5", "ALGORITHM_MIN_DWELL", "0s", "ADAPTIVE_STALE_AFTER", "5",
 		"ADAPTIVE_TIME_SCALE", "60").Adaptive

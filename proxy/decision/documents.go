@@ -12,9 +12,9 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/proxy/asks"
 	"weir/proxy/check"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 )
 
 // showPause is the interval for checking documents and edits: a change must be in force

@@ -10,10 +10,10 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
-	"weir/proxy/asks"
 	"weir/proxy/envoy"
 	"weir/proxy/limit"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 	"weir/proxy/store/simredis"
 )
 

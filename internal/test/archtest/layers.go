@@ -43,17 +43,17 @@ var layers = []struct {
 	{rim, "deploy deploy/*"},
 	{machines, "advisor/core internal/net/cycle proxy/abandon proxy/check proxy/exchange proxy/gate proxy/route proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/timing/agenda internal/data/chart internal/net/loop/deadline internal/net/http1 internal/data/mask internal/net/share internal/data/strict"},
-	{pure, "proxy/asks proxy/callback proxy/claims proxy/decide proxy/deferred proxy/deferred/inbox proxy/deferred/lines proxy/deferred/seal proxy/keys proxy/limit proxy/overlap proxy/pattern proxy/refusal proxy/rule proxy/sketch proxy/store proxy/terms"},
+	{pure, "proxy/store/asks proxy/callback proxy/claims proxy/decide proxy/deferred proxy/deferred/inbox proxy/deferred/lines proxy/deferred/seal proxy/keys proxy/limit proxy/overlap proxy/pattern proxy/refusal proxy/rule proxy/sketch proxy/store proxy/terms"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
 	{pure, "advisor/codec advisor/forecast advisor/policy advisor/series"},
-	{pure, "proxy/guard"},
+	{pure, "proxy/limit/rails"},
 	{pure, "proxy/descriptor proxy/envoy proxy/rls"},
 }
 
 // sideways are the imports allowed within layer 0.
 var sideways = map[string][]string{
-	"proxy/asks":           {"proxy/limit", "proxy/store"},
+	"proxy/store/asks":           {"proxy/limit", "proxy/store"},
 	"proxy/callback":       {"internal/net/share"},
 	"proxy/claims":         {"proxy/terms"},
 	"proxy/decide":         {"internal/net/http1", "internal/net/share", "proxy/deferred", "proxy/keys", "proxy/limit", "proxy/refusal", "proxy/rule", "proxy/store"},
@@ -72,7 +72,7 @@ var sideways = map[string][]string{
 	"target/model":         {"internal/timing/agenda", "internal/data/strict"},
 	"loadgen/pace":         {"loadgen/profile"},
 	"loadgen/profile":      {"internal/data/strict"},
-	"proxy/guard":          {"proxy/limit"},
+	"proxy/limit/rails":          {"proxy/limit"},
 	"proxy/descriptor":     {"internal/data/strict", "proxy/limit", "proxy/rls"},
 	"proxy/envoy":          {"internal/net/http1", "internal/data/strict", "proxy/decide", "proxy/descriptor", "proxy/limit", "proxy/rls", "proxy/rule", "proxy/store"},
 	"proxy/rls":            {"internal/data/strict"},

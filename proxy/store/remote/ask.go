@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"weir/proxy/asks"
 	"weir/proxy/limit"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 )
 
 // Decide lets a master carry out the releases and decide the groups; see [store.Backend].

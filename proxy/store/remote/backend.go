@@ -23,8 +23,8 @@ import (
 
 	"weir/internal/net/certs"
 	"weir/internal/program/metric"
-	"weir/proxy/asks"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 	"weir/proxy/store/lane"
 )
 

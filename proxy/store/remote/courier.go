@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/proxy/asks"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 	"weir/proxy/store/lane"
 )
 

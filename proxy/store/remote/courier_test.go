@@ -12,8 +12,8 @@ import (
 
 	"weir/internal/program/metric"
 	"weir/internal/test/testkit"
-	"weir/proxy/asks"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 )
 
 // A master that says nothing is waited for until the deadline, and the next one is asked then;

@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"weir/proxy/asks"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 )
 
 // errTooLarge is the error of a group that does not fit a question.

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/net/http1"
-	"weir/proxy/asks"
+	"weir/proxy/store/asks"
 )
 
 const (

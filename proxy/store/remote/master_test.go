@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/asks"
 	"weir/proxy/limit"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 )
 
 // listen serves every connection with serve, one at a time.

@@ -13,10 +13,10 @@ import (
 
 	"weir/internal/test/relay"
 	"weir/internal/test/testkit"
-	"weir/proxy/asks"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/simredis"
 	"weir/proxy/store/storetest"

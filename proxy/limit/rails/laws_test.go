@@ -1,4 +1,4 @@
-package guard_test
+package rails_test
 
 import (
 	"math"
@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/guard"
 	"weir/proxy/limit"
+	"weir/proxy/limit/rails"
 )
 
 // A walk puts in force whatever the guard lets through, and holds each step
 // against the laws.
 type walk struct {
 	t     testing.TB
-	rails guard.Rails
+	rails rails.Rails
 	now   time.Time
-	at    guard.Position
+	at    rails.Position
 	steps int // changes
 }
 
@@ -86,9 +86,9 @@ func TestLaws(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 17))
 		low := math.Exp(3 * rng.NormFloat64())
-		w := &walk{t: t, now: epoch, rails: guard.Rails{Min: low, Max: low * math.Exp(8*rng.Float64()), Step: 1 + 5*rng.Float64()*rng.Float64(),
+		w := &walk{t: t, now: epoch, rails: rails.Rails{Min: low, Max: low * math.Exp(8*rng.Float64()), Step: 1 + 5*rng.Float64()*rng.Float64(),
 			Dwell: time.Duration(rng.IntN(10)) * time.Minute}}
-		w.at = guard.Position{Config: limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1}, Switched: epoch}
+		w.at = rails.Position{Config: limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1}, Switched: epoch}
 		if rng.IntN(10) == 0 {
 			w.at.Config = limit.Config{Algorithm: limit.Off}
 		}
@@ -108,7 +108,7 @@ func FuzzJudge(f *testing.F) {
 	f.Add(0.001, 0.002, 1.0, byte(3), int64(7), 0.0015, byte(5), int64(1), 1e-6, int64(1<<52), int64(0))
 	f.Add(5.0, 5.0, 1.0, byte(7), int64(1), 1.0, byte(2), int64(1)<<60, 1e300, int64(-1), int64(1e9))
 	f.Fuzz(func(t *testing.T, low, high, step float64, from byte, permits int64, seconds float64, to byte, many int64, number float64, burst, after int64) {
-		rails := guard.Rails{Min: low, Max: high, Step: step, Dwell: time.Minute}
+		r := rails.Rails{Min: low, Max: high, Step: step, Dwell: time.Minute}
 		if !(low > 0 && high >= low && high <= 1e9 && step >= 1 && step <= 1e6) {
 			return
 		}
@@ -116,7 +116,7 @@ func FuzzJudge(f *testing.F) {
 		if inForce.Validate() != nil {
 			return
 		}
-		w := &walk{t: t, rails: rails, now: epoch, at: guard.Position{Config: inForce, Switched: epoch}}
+		w := &walk{t: t, rails: r, now: epoch, at: rails.Position{Config: inForce, Switched: epoch}}
 		for range 3 { // the second time from within the bounds
 			w.advise(time.Duration(min(max(after, 0), 1e6))*time.Second,
 				limit.Config{Algorithm: limit.Algorithm(to), Limit: many, Window: number, Capacity: many, FillRate: number, Burst: burst})

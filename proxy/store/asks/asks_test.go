@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/asks"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/asks"
 	"weir/proxy/store/simredis"
 )
 

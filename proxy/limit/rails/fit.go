@@ -1,4 +1,4 @@
-package guard
+package rails
 
 import (
 	"math"

@@ -13,4 +13,4 @@
 // Bounds take precedence over steps: from outside the bounds the limit returns in one
 // step. If a recommendation crosses a rail, the nearest allowed limit is put in force. It
 // is refused completely only if there is none.
-package guard
+package rails

@@ -1,4 +1,4 @@
-package guard_test
+package rails_test
 
 import (
 	"encoding/json"
@@ -10,15 +10,15 @@ import (
 	"weir/internal/data/strict"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/guard"
 	"weir/proxy/limit"
+	"weir/proxy/limit/rails"
 )
 
 // epoch is when every test begins.
 var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 
-// rails are those of the settings' defaults.
-var rails = guard.Rails{Min: 5, Max: 100_000, Step: 4, Dwell: 3 * time.Minute}
+// usual are those of the settings' defaults.
+var usual = rails.Rails{Min: 5, Max: 100_000, Step: 4, Dwell: 3 * time.Minute}
 
 // read is a limit as JSON has it, with quotes left out.
 func read(t testing.TB, text string) (c limit.Config) {
@@ -74,7 +74,7 @@ func TestJudge(t *testing.T) {
 		{"from below", "algorithm=fixed limit=1 window=1", fixed100, "algorithm=fixed limit=20 window=1", "too large a step from 1/s"},
 	} {
 		inForce, wanted := read(t, test.inForce), read(t, test.wanted)
-		v, err := rails.Judge(epoch, guard.Position{Config: inForce}, wanted)
+		v, err := usual.Judge(epoch, rails.Position{Config: inForce}, wanted)
 		if got := write(t, v.Config); err != nil || got != test.want || v.String() != test.why || v.Same != (test.want == test.inForce) {
 			t.Errorf("%s: from %s to %s: %s (%q, same %t) %v, want %s (%q)", test.name, test.inForce, test.wanted, got, &v, v.Same, err, test.want, test.why)
 		}
@@ -89,13 +89,13 @@ func TestRefused(t *testing.T) {
 		{"algorithm=fixed limit=100 window=1", "limit=5", "algorithm: is missing"},
 		{"algorithm=off", "algorithm=fixed limit=100 window=1", "too recently"},
 	} {
-		at := guard.Position{Config: read(t, test.inForce), Switched: epoch}
-		if v, err := rails.Judge(epoch, at, read(t, test.wanted)); err == nil || !strings.Contains(err.Error(), test.want) || v.Config != (limit.Config{}) {
+		at := rails.Position{Config: read(t, test.inForce), Switched: epoch}
+		if v, err := usual.Judge(epoch, at, read(t, test.wanted)); err == nil || !strings.Contains(err.Error(), test.want) || v.Config != (limit.Config{}) {
 			t.Errorf("%s: %+v, %v, want %q", test.wanted, v, err, test.want)
 		}
 	}
 	for _, rate := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -5} {
-		_, err := rails.Judge(epoch, guard.Position{Config: read(t, "algorithm=off")}, limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: rate})
+		_, err := usual.Judge(epoch, rails.Position{Config: read(t, "algorithm=off")}, limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: rate})
 		if _, ok := errors.AsType[strict.Faults](err); !ok {
 			t.Errorf("a rate of %v: %v", rate, err)
 		}
@@ -104,17 +104,17 @@ func TestRefused(t *testing.T) {
 
 // Another algorithm waits until the dwell is over; its rate does not.
 func TestDwell(t *testing.T) {
-	at := guard.Position{Config: read(t, "algorithm=sliding limit=600 window=60"), Switched: epoch}
+	at := rails.Position{Config: read(t, "algorithm=sliding limit=600 window=60"), Switched: epoch}
 	wanted := read(t, "algorithm=token capacity=40 fillRate=20")
 	for _, test := range []struct {
 		after     time.Duration
 		want, why string
 	}{
 		{0, "algorithm=sliding limit=1200 window=60", "too soon for another algorithm than sliding"},
-		{rails.Dwell - 1, "algorithm=sliding limit=1200 window=60", "too soon for another algorithm than sliding"},
-		{rails.Dwell, "algorithm=token capacity=40 fillRate=20", ""},
+		{usual.Dwell - 1, "algorithm=sliding limit=1200 window=60", "too soon for another algorithm than sliding"},
+		{usual.Dwell, "algorithm=token capacity=40 fillRate=20", ""},
 	} {
-		v, err := rails.Judge(epoch.Add(test.after), at, wanted)
+		v, err := usual.Judge(epoch.Add(test.after), at, wanted)
 		if got := write(t, v.Config); err != nil || got != test.want || v.String() != test.why {
 			t.Errorf("after %v: %s (%q) %v, want %s (%q)", test.after, got, &v, err, test.want, test.why)
 		}
