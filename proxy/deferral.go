@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"weir/proxy/callback/post"
 	"weir/proxy/deferred"
 	"weir/proxy/delivery"
 )
@@ -21,9 +20,9 @@ func (p *proxy) openDeferral(takeover bool) (err error) {
 		return nil
 	}
 	log, session := p.Logger("Deferred"), c.Session()
-	var client *post.Poster
+	var client *delivery.Poster
 	if c.Defer.Callbacks != nil {
-		client = post.NewPoster(post.PostConfig{Hosts: c.Defer.Callbacks, Secret: c.Defer.Secret})
+		client = delivery.NewPoster(delivery.PostConfig{Hosts: c.Defer.Callbacks, Secret: c.Defer.Secret})
 	}
 	p.deferral, err = delivery.New(delivery.Config{
 		Open:     func() (deferred.Queue, error) { return c.Defer.Open(log) },

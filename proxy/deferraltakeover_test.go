@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/callback"
+	"weir/proxy/deferred/callback"
 )
 
 // holding is a shop that answers no delivery until release is called. Each one that arrives is

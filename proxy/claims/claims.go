@@ -7,7 +7,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"weir/proxy/terms"
+	"weir/proxy/deferred"
 )
 
 // usual are the fields that targets and frameworks commonly trust.
@@ -22,7 +22,7 @@ var usual = [...]string{
 	// certificate of the client (RFC 9440 section 4)
 	"Client-Cert", "Client-Cert-Chain", "X-Client-Cert", "SSL-Client-*", "X-SSL-Client-*",
 	// number of the delivery of a stored request
-	terms.AttemptField,
+	deferred.AttemptField,
 	// becomes HTTP_PROXY in CGI programs
 	"Proxy",
 }

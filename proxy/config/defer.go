@@ -12,10 +12,9 @@ import (
 
 	"weir/internal/program/service"
 	"weir/internal/program/watch"
-	"weir/proxy/callback"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/callback"
 	"weir/proxy/deferred/file"
-	"weir/proxy/deferred/seal"
 	"weir/proxy/store/redis"
 )
 
@@ -132,8 +131,8 @@ func (d *Defer) readKey() error {
 		return nil
 	}
 	const allowed = "a regular file of 32 bytes, as written by head -c 32 /dev/urandom"
-	key, err := watch.ReadFile(d.keyFile, seal.KeyBytes)
-	if err == nil && len(key) != seal.KeyBytes {
+	key, err := watch.ReadFile(d.keyFile, deferred.KeyBytes)
+	if err == nil && len(key) != deferred.KeyBytes {
 		err = fmt.Errorf("has %d bytes", len(key))
 	}
 	if err != nil {

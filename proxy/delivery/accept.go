@@ -11,7 +11,6 @@ import (
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 	"weir/proxy/keys"
-	"weir/proxy/terms"
 )
 
 // Accept stores a refused request and calls done with the result. It is a [wire.Defer].
@@ -34,7 +33,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 	e := &p.Entry
 	_, _ = rand.Read(e.ID[:]) // never fails
 	d.cfg.Sites.Mark(&e.ID)
-	if t.Order == terms.Unordered {
+	if t.Order == deferred.Unordered {
 		e.Order, e.Parallel = deferred.OrderNone, t.Parallel
 	}
 	if k.Key != nil {
@@ -58,8 +57,8 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 }
 
 // requestOf returns the parts of a request that identify a repetition. They are borrowed.
-func requestOf(k *exchange.Kept) *terms.Request {
-	r := &terms.Request{Body: k.Body, Wishes: k.Wishes}
+func requestOf(k *exchange.Kept) *deferred.Request {
+	r := &deferred.Request{Body: k.Body, Wishes: k.Wishes}
 	if !keys.Identifies(k.Rule.Key, k.Line) {
 		r.Sender = share.Of(k.Client).String()
 	}

@@ -11,10 +11,8 @@ import (
 	json "github.com/goccy/go-json"
 
 	"weir/internal/timing/every"
-	"weir/proxy/callback"
-	"weir/proxy/callback/post"
 	"weir/proxy/deferred"
-	"weir/proxy/terms"
+	"weir/proxy/deferred/callback"
 )
 
 // A callback is an entry of the same queue. It is stored before the request that it reports is
@@ -156,12 +154,12 @@ func (d *Dispatcher) beginCall(p *parcel) {
 
 // call attempts to send a callback.
 func (p *parcel) call() {
-	r := post.Reply{Err: errors.New("DEFER_CALLBACK_HOSTS is not set")}
+	r := Reply{Err: errors.New("DEFER_CALLBACK_HOSTS is not set")}
 	if client := p.d.cfg.Post; client != nil {
-		r = client.Send(p.d.life, time.Now(), &post.Message{ID: p.e.ID.String(), URL: p.e.Callback, Body: p.e.Body})
+		r = client.Send(p.d.life, time.Now(), &Message{ID: p.e.ID.String(), URL: p.e.Callback, Body: p.e.Body})
 	}
 	now := time.Now()
-	a := terms.Attempt{N: p.e.Attempts + 1, Status: r.Status, RetryAfter: terms.RetryAfter(now, r.RetryAfter)}
+	a := deferred.Attempt{N: p.e.Attempts + 1, Status: r.Status, RetryAfter: deferred.RetryAfter(now, r.RetryAfter)}
 	to, after := p.terms.JudgeCallback(&a, rand.Float64())
 	s := &deferred.Settlement{To: to, Last: deferred.Last{At: now, Status: r.Status}}
 	if r.Err != nil {

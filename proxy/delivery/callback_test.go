@@ -21,12 +21,10 @@ import (
 	"unicode/utf8"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/callback"
-	"weir/proxy/callback/post"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/callback"
 	"weir/proxy/deferred/file"
-	"weir/proxy/terms"
 	"weir/proxy/wire"
 )
 
@@ -104,12 +102,12 @@ func (c *calling) starts(status int, receivers ...*receiver) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	quick := terms.Callbacks()
-	quick.Backoff = terms.Backoff{First: 0.01, Factor: 1, Max: 0.01}
+	quick := deferred.Callbacks()
+	quick.Backoff = deferred.Backoff{First: 0.01, Factor: 1, Max: 0.01}
 	quick.Attempts = cmp.Or(c.tries, quick.Attempts)
 	p := policy(c.t, "rules: []\n")
 	c.d, err = New(Config{Rate: 1000, Policy: func() *decide.Policy { return p }, Log: c.log.Logger("Deferred"), DeadKeep: time.Hour, Hosts: hosts, callbacks: &quick, Limits: c.limit,
-		Post: post.NewPoster(post.PostConfig{Hosts: hosts, Secret: secret, Roots: roots}),
+		Post: NewPoster(PostConfig{Hosts: hosts, Secret: secret, Roots: roots}),
 		Open: func() (deferred.Queue, error) {
 			return file.Open(time.Now(), file.Config{Path: c.path, Limits: c.limit})
 		}})

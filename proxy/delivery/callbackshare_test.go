@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/callback"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/callback"
 )
 
 // A client has a part of the queue for callbacks to a receiver, and what is beyond is counted;

@@ -10,7 +10,6 @@ import (
 
 	"weir/internal/program/metric"
 	"weir/internal/test/testkit"
-	"weir/proxy/callback/post"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/wire"
@@ -72,7 +71,7 @@ func (q *lossy) Stats() deferred.Stats {
 func lossyDispatcher(t *testing.T, q *lossy) *Dispatcher {
 	q.claims = 1
 	p := policy(t, "rules: []\n")
-	return testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }, Post: new(post.Poster)}))(t)
+	return testkit.Must(New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }, Post: new(Poster)}))(t)
 }
 
 // Requests that the queue gave up count as those that a delivery has settled.

@@ -18,13 +18,11 @@ import (
 	"weir/internal/net/share"
 	"weir/internal/program/metric"
 	"weir/internal/timing/every"
-	"weir/proxy/callback"
-	"weir/proxy/callback/post"
 	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/callback"
 	"weir/proxy/rule"
-	"weir/proxy/terms"
 	"weir/proxy/wire"
 )
 
@@ -54,11 +52,11 @@ type Config struct {
 	Path       string          // prefix of the status URLs for clients
 	Sites      deferred.Sites  // the proxies with queues of their own; nil: there is only one
 	Hosts      *callback.Hosts // hosts that may be called back; nil: none
-	Post       *post.Poster    // sends callbacks
+	Post       *Poster         // sends callbacks
 	Limits     deferred.Limits // those of the queue, which bound the callbacks that wait, too
 	Log        *slog.Logger
 
-	callbacks *terms.Defer // replaced by tests
+	callbacks *deferred.Defer // replaced by tests
 }
 
 // A Dispatcher stores refused requests and delivers them.
@@ -105,7 +103,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, intake: newIntake(cfg.Rate), counts: newCounts(), wake: make(chan struct{}, 1),
 		underWay: make(map[deferred.Lease]*parcel), places: places{by: make(map[string]*share.Held)}, calls: callback.NewPlaces(cfg.Hosts.Parallel())}
 	if d.cfg.callbacks == nil {
-		usual := terms.Callbacks()
+		usual := deferred.Callbacks()
 		d.cfg.callbacks = &usual
 	}
 	d.life, d.end = context.WithCancel(context.Background())
@@ -321,14 +319,14 @@ func (d *Dispatcher) ruleOf(id string) *rule.Rule {
 
 // termsOf returns the terms of a rule. Requests of a rule that no longer exists are delivered on the
 // default terms.
-func (d *Dispatcher) termsOf(id string) *terms.Defer {
+func (d *Dispatcher) termsOf(id string) *deferred.Defer {
 	if id == CallbackRule {
 		return d.cfg.callbacks
 	}
 	if r := d.ruleOf(id); r != nil && r.Defer != nil {
 		return r.Defer
 	}
-	usual := terms.Usual()
+	usual := deferred.Usual()
 	return &usual
 }
 

@@ -9,7 +9,6 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
-	"weir/proxy/terms"
 )
 
 // A silent is a queue that answers no question before its caller gives up.
@@ -36,7 +35,7 @@ func TestLookUp(t *testing.T) {
 	results := make(chan bool, 2*lookUpsMax)
 	look := func(addr string, key []byte) {
 		d.LookUp(time.Now(), &exchange.Kept{Rule: orders, Client: netip.MustParseAddr(addr), Head: []byte("POST / HTTP/1.1\r\n"),
-			Wishes: terms.Wishes{Key: key}}, func(known bool) { results <- known })
+			Wishes: deferred.Wishes{Key: key}}, func(known bool) { results <- known })
 	}
 	look("10.0.0.1", nil)
 	if testkit.Receive(t, results, "the answer without a key") {

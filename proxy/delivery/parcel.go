@@ -8,7 +8,6 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/proxy/deferred"
-	"weir/proxy/terms"
 	"weir/proxy/wire"
 )
 
@@ -18,7 +17,7 @@ type parcel struct {
 	queue deferred.Queue
 	lease deferred.Lease
 	e     *deferred.Entry
-	terms *terms.Defer
+	terms *deferred.Defer
 
 	placed   bool           // it has one of the Dispatcher's places; immutable after begin
 	delivery *wire.Delivery // set before Close may read it; nil: the entry has expired
@@ -48,9 +47,9 @@ func (p *parcel) request() (request, added []byte) {
 	request = append(request, e.Head...)
 	request = http1.AppendHeadEnd(http1.AppendFieldInt(request, "Content-Length", int64(len(e.Body))))
 	request = append(request, e.Body...)
-	added = fmt.Appendf(nil, "%s: %s;attempt=%d;accepted=%d\r\n", terms.AttemptField, e.ID, e.Attempts+1, e.Accepted.Unix())
+	added = fmt.Appendf(nil, "%s: %s;attempt=%d;accepted=%d\r\n", deferred.AttemptField, e.ID, e.Attempts+1, e.Accepted.Unix())
 	if !e.Keyed() {
-		added = fmt.Appendf(added, "%s: weir-%s\r\n", terms.KeyField, e.ID)
+		added = fmt.Appendf(added, "%s: weir-%s\r\n", deferred.KeyField, e.ID)
 	}
 	return request, added
 }
@@ -61,7 +60,7 @@ func (p *parcel) done(now time.Time, w *wire.Delivered) {
 		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(w.After)})
 		return
 	}
-	a := terms.Attempt{N: p.e.Attempts + 1, Sent: w.Sent, Status: w.Result.Status, RetryAfter: w.After, Keyed: p.e.Keyed()}
+	a := deferred.Attempt{N: p.e.Attempts + 1, Sent: w.Sent, Status: w.Result.Status, RetryAfter: w.After, Keyed: p.e.Keyed()}
 	to, after := p.terms.Judge(&a, rand.Float64())
 	s := &deferred.Settlement{To: to, Last: deferred.Last{At: now, Status: a.Status, Error: w.Fault}}
 	if a.Status > 0 && to.Final() { // before, it would take room that its client may not have

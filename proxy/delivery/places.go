@@ -2,8 +2,8 @@ package delivery
 
 import (
 	"weir/internal/net/share"
-	"weir/proxy/callback"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/callback"
 )
 
 // places are the places of the deliveries in progress. A rule has at most as many as are free, and

@@ -11,7 +11,6 @@ import (
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 	"weir/proxy/rule"
-	"weir/proxy/terms"
 	"weir/proxy/wire"
 )
 
@@ -165,7 +164,7 @@ func TestRepeat(t *testing.T) {
 	send := func() deferred.Stored {
 		t.Helper()
 		return d.accepts(t, time.Now(), &exchange.Kept{Rule: orders, Line: []byte("a"), Client: netip.MustParseAddr("10.0.0.1"),
-			Wishes: terms.Wishes{Key: []byte("k")}})
+			Wishes: deferred.Wishes{Key: []byte("k")}})
 	}
 	d.Start(func(w *wire.Delivery) {
 		w.Fate.GoesOn()

@@ -10,7 +10,6 @@ import (
 	"weir/proxy/deferred"
 	"weir/proxy/rule"
 	"weir/proxy/store"
-	"weir/proxy/terms"
 )
 
 // A refused request that a rule with defer covers is collected, stored and answered 202.
@@ -24,7 +23,7 @@ type Kept struct {
 	RetryAfter time.Duration // for the client, if it is not stored
 	Head       []byte        // request line and fields as received, except Connection, X-Request-Id and the length of the body
 	Body       []byte
-	terms.Wishes
+	deferred.Wishes
 }
 
 // A deferral says whether a request may be delivered later if it is refused.
@@ -52,7 +51,7 @@ func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
 	if h.Upgrade || h.Length > x.env.Settings.DeferBodyMax || len(h.Host) == 0 {
 		return
 	}
-	may, wanted := deferralAllowed, terms.Prefers(h)
+	may, wanted := deferralAllowed, deferred.Prefers(h)
 	if wanted {
 		may = deferralWanted
 	}
@@ -125,7 +124,7 @@ func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 // keepHead keeps the head of a request that may be stored. A trusted proxy that sent the request
 // is added to X-Forwarded-For, since the delivery's Remote is the client.
 func (x *Exchange) keepHead(h *http1.Head) {
-	x.kept = terms.AppendConnection(x.appendReceived(x.env.take(), h), h, forOwn)
+	x.kept = deferred.AppendConnection(x.appendReceived(x.env.take(), h), h, forOwn)
 	if x.Trusted {
 		x.kept = append(x.appendSender(append(x.kept, "X-Forwarded-For: "...)), "\r\n"...)
 	}
@@ -148,10 +147,10 @@ func (x *Exchange) beginDeferring(now time.Time) {
 func (x *Exchange) keptHead() int { return len(x.kept) - int(x.collected) }
 
 // wishes returns what the client wants for the stored request, and what is wrong with it.
-func (x *Exchange) wishes() (terms.Wishes, string) { return x.wishesOf(x.verdict.Rule) }
+func (x *Exchange) wishes() (deferred.Wishes, string) { return x.wishesOf(x.verdict.Rule) }
 
 // wishesOf is wishes, for storing the request by a rule.
-func (x *Exchange) wishesOf(r *rule.Rule) (terms.Wishes, string) {
+func (x *Exchange) wishesOf(r *rule.Rule) (deferred.Wishes, string) {
 	head := x.kept[:x.keptHead()]
 	return r.Defer.Wishes(x.env.Settings.Callbacks, func(name string) iter.Seq[[]byte] { return http1.Values(head, name) })
 }

@@ -8,9 +8,9 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/proxy/abandon"
-	"weir/proxy/callback"
 	"weir/proxy/claims"
 	"weir/proxy/decide"
+	"weir/proxy/deferred/callback"
 	"weir/proxy/limit"
 	"weir/proxy/pattern"
 	"weir/proxy/refusal"

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"weir/internal/data/strict"
+	"weir/proxy/deferred"
 	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/overlap"
 	"weir/proxy/pattern"
-	"weir/proxy/terms"
 )
 
 // A Rule is one rule in the form of the file.
@@ -31,8 +31,8 @@ type Rule struct {
 	Missing  Missing      `json:"missing,omitzero"`
 
 	// Refusal says what refusals of the rule look like.
-	Refusal Refusal      `json:"refusal,omitzero"`
-	Defer   *terms.Defer `json:"defer,omitempty"` // which refused requests are stored and delivered later; nil: none
+	Refusal Refusal         `json:"refusal,omitzero"`
+	Defer   *deferred.Defer `json:"defer,omitempty"` // which refused requests are stored and delivered later; nil: none
 
 	preflights string
 }

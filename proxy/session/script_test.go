@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/callback"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/callback"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/pattern"

@@ -13,7 +13,6 @@ import (
 	"weir/proxy/gate"
 	"weir/proxy/session"
 	"weir/proxy/store"
-	"weir/proxy/terms"
 )
 
 // A stored request is delivered by a client without a connection. Its session reads the
@@ -148,13 +147,13 @@ type carried struct {
 	over   bool
 	result Delivered
 	denied time.Duration // how long the limits that refuse it will keep refusing
-	answer terms.Answer
+	answer deferred.Answer
 }
 
 // deliver starts a delivery.
 func (s *side) deliver(now time.Time, d *Delivery) {
 	c := &client{side: s, s: session.New(now, &s.deliveries, d.Remote, d.Secure)}
-	k := &carried{Delivery: d, c: c, in: d.Request, unread: true, answer: terms.NewAnswer(&s.front.cfg.Session.ResponseHead, d.BytesMax)}
+	k := &carried{Delivery: d, c: c, in: d.Request, unread: true, answer: deferred.NewAnswer(&s.front.cfg.Session.ResponseHead, d.BytesMax)}
 	k.alarm = s.loop.NewAlarm(func(now time.Time) {
 		if !c.closed {
 			c.Expired(now)

@@ -54,16 +54,15 @@ func (f *findings) checkPackage(p *pkg) {
 		return // tests in a folder without a package
 	}
 	f.checkComment(p)
-	own, known := layerOf(p.dir)
-	if !known {
-		f.of(p.dir, "the package is not in the table of layers: add it to internal/test/archtest/layers.go")
+	if folder(p.dir) < 0 {
+		f.of(p.dir, "the package is in none of the folders: add its folder to internal/test/archtest/layers.go")
 		return
 	}
-	f.checkImports(p, own)
+	f.checkImports(p)
 	info := f.resolve(p)
 	f.checkFiles(p, info)
-	if own <= machines {
-		f.checkPurity(p, own, info)
-		f.checkVariables(p, own, info)
+	if pure(p.dir) {
+		f.checkPurity(p, info)
+		f.checkVariables(p, info)
 	}
 }

@@ -46,68 +46,69 @@ func TestImports(t *testing.T) {
 		t.Helper()
 		expect(t, want, code(dir, fmt.Sprintf("import _ %q", path)))
 	}
-	f("proxy/session", "weir/proxy/limit", "")
-	f("proxy/session", "weir/proxy/upstream", "")
-	f("proxy/wire", "weir/proxy/session", "")
+	f("proxy/http/session", "weir/proxy/limit", "")
+	f("proxy/http/session", "weir/proxy/http/exchange", "")
+	f("proxy/wire", "weir/proxy/http/session", "")
 	f("proxy/wire", "weir/internal/program/service", "")
 	f("proxy/store/simredis", "weir/proxy/store", "")
-	f("proxy/store", "weir/proxy/limit", "")
 	f("proxy/limit", "math/bits", "")
-	f("proxy/rule", "net/netip", "")
+	f("proxy/limit", "weir/internal/net/http1", "")
+	f("proxy/rules/rule", "net/netip", "")
 	f("internal/net/loop", "github.com/panjf2000/gnet/v2", "")
 	f("internal/data/strict", "reflect", "")
 	f("internal/program/metric", "time", "")
 	f("internal/net/http1/http1test", "weir/internal/net/http1", "")
+	f("bench/limits/speed", "weir/proxy/limit", "")
 
 	f("proxy/store/redis", "github.com/redis/rueidis", "")
-	f("proxy/limit", "weir/proxy/session", "proxy/limit/x.go:3: layer 0 (pure) must not import layer 1 (machines)")
-	f("proxy/session", "weir/internal/net/loop", "layer 1 (machines) must not import layer 2 (rim)")
+	f("proxy/limit", "weir/proxy/http/session", "proxy/limit/x.go:3: proxy/limit must not import proxy/http, which is above it")
+	f("proxy/wire", "weir/proxy/control/admin", "proxy/wire must not import proxy/control, which is above it")
+	f("internal/net/loop", "weir/internal/program/service", "internal/net must not import internal/program, which is above it")
+	f("proxy/http/session", "weir/internal/net/loop", "a pure package must not import internal/net/loop, which is in the rim")
 	f("internal/program/service", "weir/proxy", "the program proxy must not be imported by other programs")
 	f("internal/net/loop", "weir/proxy/limit", "the program proxy must not be imported by other programs")
+	f("bench/limits/speed", "weir/proxy/wire", "the program proxy must not be imported by other programs")
 	f("loadgen/drive", "weir/target/model", "the program target must not be imported by other programs")
-	f("proxy/wire", "weir/proxy", "layer 2 (rim) must not import layer 3 (mains)")
-	f("proxy/limit", "weir/internal/net/http1", "must not import sideways")
-	f("proxy/wire", "weir/proxy/shop", "proxy/shop is not in the table of layers")
-	f("proxy/session", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
+	f("proxy/wire", "weir/proxy", "proxy/wire must not import proxy, which is above it")
+	f("proxy/wire", "weir/shop", "shop is in none of the folders")
+	f("proxy/http/session", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
 	f("proxy/wire", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
 	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x", "github.com/panjf2000/gnet is imported by internal/net/loop only")
 	f("proxy/store/simredis", "github.com/redis/rueidis", "rueidis is imported by proxy/store/redis only")
 	f("internal/net/http1", "unsafe", "unsafe is imported by internal/net/loop only")
 	f("proxy/limit", "reflect", "reflect is imported by internal/data/strict, internal/test/testkit, proxy/store/storetest only")
-	for _, path := range notBelowRim {
-		f("proxy/limit", path, "layer 0 (pure) must not import "+path)
-		f("proxy/session", path, "layer 1 (machines) must not import "+path)
+	for _, path := range notPure {
+		f("proxy/limit", path, "a pure package must not import "+path)
 		f("proxy/wire", path, "")
 	}
 	f("proxy/limit", "golang.org/x/sys/unix", "must not import golang.org/x/sys/unix")
 }
 
-// Tests may import what they need, whatever the layer.
+// Tests may import what they need, whatever their package may.
 func TestImportsOfTests(t *testing.T) {
 	expect(t, "", code("proxy/limit", ""),
 		"proxy/limit/x_test.go: package limit\nimport (\n_ \"os\"\n_ \"weir/internal/net/loop\"\n_ \"weir/proxy/limit/limittest\"\n)\n")
 }
 
 func TestUnknownPackage(t *testing.T) {
-	expect(t, "proxy/shop: the package is not in the table of layers: add it", code("proxy/shop", ""))
-	expect(t, "", "proxy/shop/x_test.go: package shop\n")
+	expect(t, "shop: the package is in none of the folders: add its folder", code("shop", ""))
+	expect(t, "", "shop/x_test.go: package shop\n")
 }
 
 func TestPurity(t *testing.T) {
 	f := func(body, want string) {
 		t.Helper()
 		expect(t, want, code("proxy/limit", body))
-		expect(t, strings.Replace(want, "layer 0 (pure)", "layer 1 (machines)", 1), code("proxy/session", body))
 		expect(t, "", code("proxy/wire", body))
 	}
 	f("import \"time\"\nfunc f(now time.Time) time.Time { return now.Add(time.Second) }", "")
-	f("import \"time\"\nfunc f() time.Time { return time.Now() }", "layer 0 (pure) must not use the clock: time.Now")
+	f("import \"time\"\nfunc f() time.Time { return time.Now() }", "a pure package must not use the clock: time.Now")
 	f("import \"time\"\nvar f = time.Sleep", "the clock: time.Sleep")
 	f("import clock \"time\"\nfunc f() { clock.Sleep(1) }", "the clock: time.Sleep")
 	f("type c struct{}\nfunc (c) Now() {}\nfunc f(time c) { time.Now() }", "")
-	f("func f() { go f() }", "layer 0 (pure) must not start goroutines")
-	f("import \"sync\"\nfunc f(w *sync.WaitGroup) { w.Go(nil) }", "layer 0 (pure) must not start goroutines")
-	f("func init() {}", "layer 0 (pure) has no init functions")
+	f("func f() { go f() }", "a pure package must not start goroutines")
+	f("import \"sync\"\nfunc f(w *sync.WaitGroup) { w.Go(nil) }", "a pure package must not start goroutines")
+	f("func init() {}", "a pure package has no init functions")
 	f("type t struct{}\nfunc (t) init() {}", "")
 	for _, name := range clock {
 		f("import \"time\"\nvar _ = time."+name, "the clock: time."+name)
@@ -126,7 +127,7 @@ func TestFiles(t *testing.T) {
 		f("proxy/wire", body, "os."+name+" follows the links")
 		f("internal/program/journal", body, "os."+name+" follows the links")
 		f(fileOpener, body, "")
-		f("bench/rig", body, "")
+		f("bench/lab/rig", body, "")
 		f("internal/test/testkit", body, "")
 	}
 }
@@ -135,7 +136,7 @@ func TestVariables(t *testing.T) {
 	f := func(body, want string) {
 		t.Helper()
 		if want != "" {
-			want = "layer 0 (pure) keeps nothing in package-level variables: " + want
+			want = "a pure package keeps nothing in package-level variables: " + want
 		}
 		expect(t, want, code("proxy/limit", body))
 	}
@@ -168,7 +169,7 @@ func TestVariables(t *testing.T) {
 	f("import \"sync\"\nvar pool = &sync.Pool{}", "pool is there to be changed")
 	f("import \"sync/atomic\"\nvar p atomic.Pointer[int]", "p is there to be changed")
 	// A variable of one file, changed in another.
-	expect(t, "proxy/limit/y.go:2: layer 0 (pure) keeps nothing in package-level variables: n is changed here",
+	expect(t, "proxy/limit/y.go:2: a pure package keeps nothing in package-level variables: n is changed here",
 		code("proxy/limit", "var n = 5"), "proxy/limit/y.go: package limit\nfunc f() { n = 1 }\n")
 	expect(t, "", code("proxy/wire", "var n int\nfunc f() { n = 1 }"))
 }
@@ -198,26 +199,6 @@ func TestFilesOfOnePackageBelongTogether(t *testing.T) {
 func TestBrokenSource(t *testing.T) {
 	if _, err := read(fstest.MapFS{"proxy/x.go": {Data: []byte("package")}}); err == nil {
 		t.Error("a file that cannot be parsed is accepted")
-	}
-}
-
-// The table itself: no package twice, and exceptions between known packages.
-func TestTable(t *testing.T) {
-	seen := map[string]bool{}
-	for _, row := range layers {
-		for dir := range strings.FieldsSeq(row.dirs) {
-			if seen[dir] {
-				t.Errorf("%s is in the table twice", dir)
-			}
-			seen[dir] = true
-		}
-	}
-	for from, to := range sideways {
-		for _, dir := range append(to, from) {
-			if l, known := layerOf(dir); !known || l != pure {
-				t.Errorf("%s is among the exceptions of layer 0 but not in it", dir)
-			}
-		}
 	}
 }
 
@@ -270,9 +251,9 @@ func TestDocument(t *testing.T) {
 	f := func(want, cell string) {
 		t.Helper()
 		expect(t, want, "ARCHITECTURE.md: # A\n\n## Folders\n\n| folder | idea |\n| --- | --- |\n| "+cell+" | x `proxy/none` |\n\n## B\n",
-			code("proxy/limit", ""), code("proxy/rule", ""))
+			code("proxy/limit", ""), code("proxy/rules", ""))
 	}
-	f("", "`proxy/limit`, `rule`")
+	f("", "`proxy/limit`, `rules`")
 	f("ARCHITECTURE.md: the table of folders has proxy/gone, which does not exist", "`proxy/limit`, `gone`")
 	f("ARCHITECTURE.md: the table of folders has loadgen, which does not exist", "`loadgen`")
 }

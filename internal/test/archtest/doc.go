@@ -2,13 +2,13 @@
 // and reports violations of rules that the compiler does not check. It runs as an
 // ordinary test.
 //
-// The rules, and the table of packages they are about, are in layers.go. What
+// The rules, and the order of the folders they are about, are in layers.go. What
 // is checked:
 //
-//   - every package is in the table, and its imports point down;
+//   - every package is in one of the folders, and its imports point down;
 //   - programs do not import each other, and each foreign module that shapes the
 //     architecture is imported in one place;
-//   - the layers 0 and 1 read no clock, start no goroutine, open no socket, write
+//   - packages outside the rim read no clock, start no goroutine, open no socket, write
 //     no log and keep nothing in package-level variables;
 //   - packages say what they are for;
 //   - files, mains and functions stay small, and functions have at most 5 parameters and

@@ -2,85 +2,35 @@ package archtest
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
 // modulePath is the name of this module.
 const modulePath = "weir"
 
-// A layer is a level of the architecture. A package may import only lower layers, and in the
-// layers 1 to 3 also its own.
-type layer int
+// order lists the folders from the top. A package belongs to the longest one that it is in or below,
+// and imports only packages of its own folder and of those further down.
+var order = strings.Fields(`
+	deploy
+	bench bench/limits bench/overload bench/faults bench/deferred bench/pacing bench/forecast bench/lab
+	loadgen target advisor
+	proxy proxy/control proxy/config proxy/ask proxy/wire proxy/http proxy/targets proxy/rules
+	proxy/deferred proxy/store proxy/limit
+	internal/test internal/program internal/net internal/data internal/timing`)
 
-const (
-	pure     layer = iota // layer 0: values in, values out
-	machines              // layer 1: state machines, which are given events and times
-	rim                   // layer 2: sockets, clocks, goroutines, files
-	mains                 // layer 3: wiring, no logic
-)
-
-// String returns the name of the layer, as in ARCHITECTURE.md.
-func (l layer) String() string {
-	return [...]string{"layer 0 (pure)", "layer 1 (machines)", "layer 2 (rim)", "layer 3 (mains)"}[l]
-}
-
-// layers is the table of all packages, by their folder. `*` stands for one folder name.
-// internal/test/testkit, and packages named after their parent with the suffix "test"
-// (http1/http1test), support tests: they belong to the rim, and only tests import them.
-var layers = []struct {
-	layer layer
-	dirs  string // separated by spaces
-}{
-	{mains, "proxy loadgen target advisor bench"},
-	{rim, "internal/net/admit internal/test/archtest internal/net/certs internal/timing/every internal/test/freeport internal/program/journal internal/net/loop internal/program/metric internal/program/ownfile internal/net/loop/pump internal/test/relay internal/program/service internal/program/watch"},
-	{rim, "proxy/accesslog proxy/admin proxy/adaptive proxy/budget proxy/callback/post proxy/config proxy/counts proxy/decision proxy/delivery proxy/deferred/file proxy/deferred/postgres proxy/deferred/redis proxy/gates internal/net/handover proxy/recall proxy/roster proxy/store/* proxy/tally proxy/traffic proxy/wire"},
-	{rim, "loadgen/control loadgen/drive loadgen/plan loadgen/report"},
-	{rim, "target/serve"},
-	{rim, "advisor/config advisor/history advisor/serve advisor/state"},
-	{machines, "bench/closedloop"},
-	{pure, "bench/backtest"},
-	{rim, "bench/* bench/protect/failsafe"},
-	{rim, "deploy deploy/*"},
-	{machines, "advisor/core internal/net/cycle proxy/abandon proxy/check proxy/exchange proxy/gate proxy/route proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
-	{pure, "internal/timing/agenda internal/data/chart internal/net/loop/deadline internal/net/http1 internal/data/mask internal/net/share internal/data/strict"},
-	{pure, "proxy/store/asks proxy/callback proxy/claims proxy/decide proxy/deferred proxy/deferred/inbox proxy/deferred/lines proxy/deferred/seal proxy/keys proxy/limit proxy/overlap proxy/pattern proxy/refusal proxy/rule proxy/sketch proxy/store proxy/terms"},
-	{pure, "loadgen/pace loadgen/profile"},
-	{pure, "target/model"},
-	{pure, "advisor/codec advisor/forecast advisor/policy advisor/series"},
-	{pure, "proxy/limit/rails"},
-	{pure, "proxy/descriptor proxy/envoy proxy/rls"},
-}
-
-// sideways are the imports allowed within layer 0.
-var sideways = map[string][]string{
-	"proxy/store/asks":           {"proxy/limit", "proxy/store"},
-	"proxy/callback":       {"internal/net/share"},
-	"proxy/claims":         {"proxy/terms"},
-	"proxy/decide":         {"internal/net/http1", "internal/net/share", "proxy/deferred", "proxy/keys", "proxy/limit", "proxy/refusal", "proxy/rule", "proxy/store"},
-	"proxy/deferred":       {"internal/net/share"},
-	"proxy/deferred/inbox": {"internal/net/share", "proxy/deferred"},
-	"proxy/deferred/lines": {"internal/net/share", "proxy/deferred"},
-	"proxy/deferred/seal":  {"internal/net/share", "proxy/deferred"},
-	"proxy/keys":           {"internal/net/http1", "internal/net/share", "proxy/claims", "proxy/pattern"},
-	"proxy/limit":          {"internal/data/strict"},
-	"proxy/overlap":        {"proxy/pattern"},
-	"proxy/pattern":        {"internal/net/http1"},
-	"proxy/refusal":        {"internal/net/http1"},
-	"proxy/rule":           {"internal/net/share", "internal/data/strict", "proxy/descriptor", "proxy/keys", "proxy/limit", "proxy/overlap", "proxy/pattern", "proxy/refusal", "proxy/terms"},
-	"proxy/store":          {"proxy/limit"},
-	"proxy/terms":          {"internal/net/http1", "internal/net/share", "internal/data/strict", "proxy/callback", "proxy/deferred"},
-	"target/model":         {"internal/timing/agenda", "internal/data/strict"},
-	"loadgen/pace":         {"loadgen/profile"},
-	"loadgen/profile":      {"internal/data/strict"},
-	"proxy/limit/rails":          {"proxy/limit"},
-	"proxy/descriptor":     {"internal/data/strict", "proxy/limit", "proxy/rls"},
-	"proxy/envoy":          {"internal/net/http1", "internal/data/strict", "proxy/decide", "proxy/descriptor", "proxy/limit", "proxy/rls", "proxy/rule", "proxy/store"},
-	"proxy/rls":            {"internal/data/strict"},
-	"advisor/forecast":     {"advisor/codec", "advisor/series"},
-	"advisor/policy":       {"advisor/forecast"},
-	"advisor/series":       {"advisor/codec"},
-	"bench/backtest":       {"advisor/forecast"},
-}
+// rim are the packages that use sockets, clocks, goroutines and files. All others are pure: values
+// in, values out. They import only pure packages. `*` stands for one folder name.
+var rim = strings.Fields(`
+	internal/test/* internal/program/* internal/timing/every
+	internal/net/admit internal/net/certs internal/net/handover internal/net/loop internal/net/loop/pump
+	proxy proxy/control/* proxy/config proxy/ask/port proxy/wire proxy/wire/* proxy/rules/tally
+	proxy/targets/gates proxy/targets/roster proxy/deferred/file proxy/deferred/postgres proxy/deferred/redis
+	proxy/store/lane proxy/store/simredis proxy/store/redis proxy/store/postgres proxy/store/remote
+	loadgen loadgen/control loadgen/drive loadgen/plan loadgen/report target target/serve
+	advisor advisor/config advisor/history advisor/serve advisor/state
+	bench bench/lab/* bench/limits/* bench/overload/* bench/overload/protect/failsafe bench/faults/*
+	bench/deferred bench/pacing bench/forecast/advisor deploy deploy/*`)
 
 // onlyIn lists the packages that may import something that no other package may. A foreign path
 // includes everything below it.
@@ -88,37 +38,41 @@ var onlyIn = map[string][]string{
 	"github.com/panjf2000/gnet": {"internal/net/loop"},
 	"github.com/redis/rueidis":  {"proxy/store/redis"},
 	"go.etcd.io/bbolt":          {"proxy/deferred/file"},
-	"github.com/jackc/pgx":      {"bench/postgres", "proxy/store/postgres", "proxy/store/postgres/postgrestest"},
+	"github.com/jackc/pgx":      {"bench/limits/postgres", "proxy/store/postgres", "proxy/store/postgres/postgrestest"},
 	"gonum.org/v1/plot":         {"internal/data/chart"},
 	"go.yaml.in/yaml":           {"internal/data/strict"},
 	"unsafe":                    {"internal/net/loop"},
 	"reflect":                   {"internal/data/strict", "internal/test/testkit", "proxy/store/storetest"},
 }
 
-// notBelowRim are imports that the layers 0 and 1 must not have: sockets, logs, files, processes.
-var notBelowRim = []string{
+// notPure are imports that pure packages must not have: sockets, logs, files, processes.
+var notPure = []string{
 	"net", "net/http", "log", "log/slog", "os", "os/exec", "os/signal", "syscall", "golang.org/x/sys",
 }
 
 // clock are the functions of package time that read the clock or wait.
 var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
-// layerOf returns the layer of the package in dir.
-func layerOf(dir string) (layer, bool) {
-	if testSupport(dir) {
-		return rim, true
-	}
-	for _, row := range layers {
-		for pattern := range strings.FieldsSeq(row.dirs) {
-			if ok, _ := path.Match(pattern, dir); ok {
-				return row.layer, true
-			}
+// folder returns the place in order of the folder that the package in dir belongs to; -1: there is none.
+func folder(dir string) int {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if i := slices.Index(order, dir); i >= 0 {
+			return i
 		}
 	}
-	return 0, false
+	return -1
 }
 
-// testSupport reports whether the package in dir exists only for tests.
+// pure reports whether the package in dir is not in the rim.
+func pure(dir string) bool {
+	return !testSupport(dir) && !slices.ContainsFunc(rim, func(pattern string) bool {
+		ok, _ := path.Match(pattern, dir)
+		return ok
+	})
+}
+
+// testSupport reports whether the package in dir exists only for tests: testkit, or a package named
+// after its parent with the suffix "test" (http1/http1test).
 func testSupport(dir string) bool {
 	parent := path.Base(path.Dir(dir))
 	return dir == "internal/test/testkit" || path.Base(dir) == parent+"test"

@@ -8,20 +8,20 @@ import (
 	"slices"
 )
 
-// checkPurity checks that the code of a package below the rim reads no clock,
+// checkPurity checks that the code of a pure package reads no clock,
 // starts no goroutine and has no init.
-func (f *findings) checkPurity(p *pkg, own layer, info *types.Info) {
+func (f *findings) checkPurity(p *pkg, info *types.Info) {
 	for _, source := range p.code() {
 		ast.Inspect(source.syntax, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.GoStmt:
-				f.at(n.Pos(), "%s must not start goroutines", own)
+				f.at(n.Pos(), "a pure package must not start goroutines")
 			case *ast.FuncDecl:
 				if n.Recv == nil && n.Name.Name == "init" {
-					f.at(n.Pos(), "%s has no init functions", own)
+					f.at(n.Pos(), "a pure package has no init functions")
 				}
 			case *ast.SelectorExpr:
-				f.checkSelector(n, info.Uses, own)
+				f.checkSelector(n, info.Uses)
 			}
 			return true
 		})
@@ -30,9 +30,9 @@ func (f *findings) checkPurity(p *pkg, own layer, info *types.Info) {
 
 // checkSelector checks one x.Name: functions that read the clock, and methods named Go, by which
 // sync.WaitGroup and similar types start goroutines.
-func (f *findings) checkSelector(n *ast.SelectorExpr, uses map[*ast.Ident]types.Object, own layer) {
+func (f *findings) checkSelector(n *ast.SelectorExpr, uses map[*ast.Ident]types.Object) {
 	if n.Sel.Name == "Go" {
-		f.at(n.Pos(), "%s must not start goroutines", own)
+		f.at(n.Pos(), "a pure package must not start goroutines")
 	}
 	x, ok := n.X.(*ast.Ident)
 	if !ok {
@@ -40,7 +40,7 @@ func (f *findings) checkSelector(n *ast.SelectorExpr, uses map[*ast.Ident]types.
 	}
 	name, ok := uses[x].(*types.PkgName)
 	if ok && name.Imported().Path() == "time" && slices.Contains(clock, n.Sel.Name) {
-		f.at(n.Pos(), "%s must not use the clock: time.%s", own, n.Sel.Name)
+		f.at(n.Pos(), "a pure package must not use the clock: time.%s", n.Sel.Name)
 	}
 }
 
@@ -67,9 +67,9 @@ type noImporter struct{}
 // Import implements types.Importer.
 func (noImporter) Import(string) (*types.Package, error) { return nil, errors.New("not loaded") }
 
-// checkVariables checks that the package-level variables of a package below the rim are tables
+// checkVariables checks that the package-level variables of a pure package are tables
 // and errors that are never changed.
-func (f *findings) checkVariables(p *pkg, own layer, info *types.Info) {
+func (f *findings) checkVariables(p *pkg, info *types.Info) {
 	changed := changes(p, info)
 	for _, source := range p.code() {
 		for _, declared := range source.syntax.Decls {
@@ -78,23 +78,23 @@ func (f *findings) checkVariables(p *pkg, own layer, info *types.Info) {
 				continue
 			}
 			for _, spec := range group.Specs {
-				f.checkVariable(spec.(*ast.ValueSpec), info, changed, own)
+				f.checkVariable(spec.(*ast.ValueSpec), info, changed)
 			}
 		}
 	}
 }
 
 // checkVariable checks the variables of one declaration.
-func (f *findings) checkVariable(spec *ast.ValueSpec, info *types.Info, changed map[types.Object]token.Pos, own layer) {
+func (f *findings) checkVariable(spec *ast.ValueSpec, info *types.Info, changed map[types.Object]token.Pos) {
 	for i, name := range spec.Names {
 		if name.Name == "_" {
 			continue
 		}
 		if why := mutable(spec.Type, valueOf(spec, i), info); why != "" {
-			f.at(name.Pos(), "%s keeps nothing in package-level variables: %s %s", own, name.Name, why)
+			f.at(name.Pos(), "a pure package keeps nothing in package-level variables: %s %s", name.Name, why)
 		}
 		if pos, ok := changed[info.Defs[name]]; ok {
-			f.at(pos, "%s keeps nothing in package-level variables: %s is changed here", own, name.Name)
+			f.at(pos, "a pure package keeps nothing in package-level variables: %s is changed here", name.Name)
 		}
 	}
 }

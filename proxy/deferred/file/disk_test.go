@@ -18,7 +18,6 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
-	"weir/proxy/deferred/seal"
 )
 
 // A full disk and one that is read-only refuse, and lose nothing; the queue goes on by itself when
@@ -236,7 +235,7 @@ func TestInUse(t *testing.T) {
 func TestKey(t *testing.T) {
 	t.Parallel()
 	path := queuePath(t)
-	key := bytes.Repeat([]byte{1}, seal.KeyBytes)
+	key := bytes.Repeat([]byte{1}, deferred.KeyBytes)
 	q := opened(t, Config{Path: path})
 	e := order("a", []byte("Authorization"))
 	deferredtest.PutAccepted(t, q, e)
@@ -250,7 +249,7 @@ func TestKey(t *testing.T) {
 	if err != nil || bytes.Contains(before, e.Body) {
 		t.Fatalf("what is in the file can be read: %v", err)
 	}
-	for _, bad := range [][]byte{nil, key[:31], bytes.Repeat([]byte{2}, seal.KeyBytes)} {
+	for _, bad := range [][]byte{nil, key[:31], bytes.Repeat([]byte{2}, deferred.KeyBytes)} {
 		if _, err := Open(time.Now(), Config{Path: path, Limits: deferredtest.Roomy, Key: bad}); err == nil || !strings.Contains(err.Error(), "key") || !strings.Contains(err.Error(), path) {
 			t.Errorf("a key of %d bytes: %v", len(bad), err)
 		}

@@ -3,7 +3,8 @@
 //
 // One goroutine writes. It commits everything that has arrived meanwhile in one transaction, with
 // two fdatasyncs, and only then calls Done. Memory has the part of each entry in a line that is
-// needed to order the lines; requests and answers stay on disk, and so do final entries.
+// needed to order the lines, about 200 bytes: one line for each key of a rule, and for each rule a
+// heap of the lines that are due. Requests and answers stay on disk, and so do final entries.
 //
 // After a failed write it is unknown whether the last group was written, so the file is opened
 // again, once a second, until a transaction succeeds. Then puts that were answered Unstored are

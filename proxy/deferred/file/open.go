@@ -19,9 +19,6 @@ import (
 
 	"weir/internal/program/ownfile"
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/inbox"
-	"weir/proxy/deferred/lines"
-	"weir/proxy/deferred/seal"
 )
 
 // fileMode is the mode of the file, which is private because entries contain credentials.
@@ -56,11 +53,11 @@ func Open(now time.Time, cfg Config) (*Queue, error) {
 func open(now time.Time, cfg Config) (*Queue, error) {
 	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
 	q := &Queue{
-		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: inbox.NewInbox[*op](), ended: make(chan struct{}),
+		cfg: cfg, now: now, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), box: deferred.NewInbox[*op](), ended: make(chan struct{}),
 		leases: make(map[deferred.Lease]bool), givenUp: make(deferred.Losses),
 	}
 	var err error
-	if q.seal, err = seal.NewSealer(cfg.Key); err != nil {
+	if q.seal, err = deferred.NewSealer(cfg.Key); err != nil {
 		return nil, err
 	}
 	if q.lock, err = lockPath(cfg.Path); err != nil {
@@ -89,7 +86,7 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 
 // An index is the part of the queue that is in memory.
 type index struct {
-	*lines.Index
+	*Index
 	stamped  int64 // µs: the latest time written to the file
 	forgetAt int64 // µs: when the first final entry must be deleted
 	damaged  int   // number of entries that were set aside
@@ -124,7 +121,7 @@ func (q *Queue) reopen() error {
 		return err
 	}
 	q.db = db
-	x := &index{Index: lines.New(), forgetAt: math.MaxInt64}
+	x := &index{Index: New(), forgetAt: math.MaxInt64}
 	err = guarded(func() error {
 		return db.View(func(tx *bbolt.Tx) error { return x.load(records{tx, q.seal}) })
 	})
@@ -238,7 +235,7 @@ func notBolt(err error) bool {
 }
 
 // judge checks that the file is one of a queue, and returns the sealer with which it was written.
-func (q *Queue) judge(db *bbolt.DB) (was seal.Sealer, err error) {
+func (q *Queue) judge(db *bbolt.DB) (was deferred.Sealer, err error) {
 	err = guarded(func() error {
 		return db.View(func(tx *bbolt.Tx) error {
 			about := tx.Bucket(bucketAbout)

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/inbox"
-	"weir/proxy/deferred/lines"
 )
 
 // Put implements deferred.Queue.
@@ -13,7 +11,7 @@ func (q *Queue) Put(now time.Time, p *deferred.Put) {
 	var stored deferred.Stored
 	q.box.Put(&op{put: p, run: func(t *turn) { stored = t.store(now, p) }, done: func(err error) {
 		if err != nil {
-			stored = inbox.NotStored(err)
+			stored = deferred.NotStored(err)
 		}
 		q.box.Stored(p, stored)
 	}}, p)
@@ -24,7 +22,7 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 	t.see(now)
 	e := p.Fresh()
 	if t.index.Named(e.ID) != 0 || t.bucket(bucketIDs).Get(e.ID[:]) != nil {
-		return inbox.NotStored(deferred.ErrTaken)
+		return deferred.NotStored(deferred.ErrTaken)
 	}
 	if e.Keyed() {
 		if same, ok := t.same(&e); ok {
@@ -32,7 +30,7 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 		}
 	}
 	row := newRow(&e)
-	if b := t.index.Bound(&t.q.cfg.Limits, p, lines.Sizes{Entry: row.size(), Kept: t.kept(t.seal.Client(&e))}); b != deferred.NoBound {
+	if b := t.index.Bound(&t.q.cfg.Limits, p, Sizes{Entry: row.size(), Kept: t.kept(t.seal.Client(&e))}); b != deferred.NoBound {
 		return deferred.Stored{Outcome: deferred.Full, Bound: b, Due: t.index.Due(&e)}
 	}
 	s := storedOf(deferred.Accepted, row.Entry)

@@ -11,8 +11,6 @@ import (
 	"go.etcd.io/bbolt"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/inbox"
-	"weir/proxy/deferred/seal"
 )
 
 // Durability describes what an accepted entry survives.
@@ -43,10 +41,10 @@ type Queue struct {
 	cfg  Config
 	now  time.Time // when it was last opened
 	log  *slog.Logger
-	seal seal.Sealer
+	seal deferred.Sealer
 	lock *os.File
 
-	box *inbox.Inbox[*op]
+	box *deferred.Inbox[*op]
 
 	state   sync.Mutex
 	index   *index

@@ -7,7 +7,6 @@ import (
 	"go.etcd.io/bbolt"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/seal"
 )
 
 // The buckets of the file. Entries are stored under their sequence numbers: those in lines in
@@ -129,7 +128,7 @@ func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) 
 // Owned by the goroutine that has begun the transaction.
 type records struct {
 	tx   *bbolt.Tx
-	seal seal.Sealer
+	seal deferred.Sealer
 }
 
 func (r records) bucket(name []byte) *bbolt.Bucket { return r.tx.Bucket(name) }

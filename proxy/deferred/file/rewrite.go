@@ -9,7 +9,6 @@ import (
 	"go.etcd.io/bbolt"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/seal"
 )
 
 // suffixNew is the suffix of a file that will replace another one.
@@ -21,7 +20,7 @@ const copyBytesMax = 16 << 20
 // rewrite replaces the file by one with everything that can be read of src, which was written
 // with the sealer was. A nil src is empty. If damaged is true and nothing can be read, it
 // searches all pages for requests.
-func (q *Queue) rewrite(src *bbolt.DB, was seal.Sealer, damaged bool) error {
+func (q *Queue) rewrite(src *bbolt.DB, was deferred.Sealer, damaged bool) error {
 	path := q.cfg.Path + suffixNew
 	err := q.copyTo(path, src, was, damaged)
 	if err == nil {
@@ -59,7 +58,7 @@ func (q *Queue) replace(src *bbolt.DB, why error) error {
 const asideMax = 100
 
 // copyTo writes a copy to path.
-func (q *Queue) copyTo(path string, src *bbolt.DB, was seal.Sealer, damaged bool) error {
+func (q *Queue) copyTo(path string, src *bbolt.DB, was deferred.Sealer, damaged bool) error {
 	var opened *os.File
 	dst, err := openFile(path, &opened)
 	if err != nil {
@@ -76,7 +75,7 @@ func (q *Queue) copyTo(path string, src *bbolt.DB, was seal.Sealer, damaged bool
 	return err
 }
 
-func (q *Queue) copyAll(dst, src *bbolt.DB, was seal.Sealer, damaged bool) error {
+func (q *Queue) copyAll(dst, src *bbolt.DB, was deferred.Sealer, damaged bool) error {
 	c := &copier{dst: dst, to: q.seal, from: was, forget: q.now.Add(q.cfg.Limits.DeadKeep).UnixMicro()}
 	if err := c.begin(); err != nil {
 		return err
@@ -113,7 +112,7 @@ func (q *Queue) copyAll(dst, src *bbolt.DB, was seal.Sealer, damaged bool) error
 type copier struct {
 	dst      *bbolt.DB
 	tx       *bbolt.Tx
-	to, from seal.Sealer
+	to, from deferred.Sealer
 	bytes    int
 	copied   int    // number of values
 	last     uint64 // the largest sequence number seen

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/seal"
 	"weir/proxy/store/postgres"
 )
 
@@ -22,7 +21,7 @@ const (
 //
 // Safe for concurrent use: so is the clock, and the sealer is immutable.
 type vault struct {
-	seal  seal.Sealer
+	seal  deferred.Sealer
 	clock clock
 }
 

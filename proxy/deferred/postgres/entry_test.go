@@ -10,13 +10,12 @@ import (
 
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/seal"
 )
 
 // newVault returns one that encrypts.
 func newVault(t testing.TB) *vault {
 	t.Helper()
-	s := testkit.Must(seal.NewSealer(bytes.Repeat([]byte{7}, seal.KeyBytes)))(t)
+	s := testkit.Must(deferred.NewSealer(bytes.Repeat([]byte{7}, deferred.KeyBytes)))(t)
 	return &vault{seal: s}
 }
 

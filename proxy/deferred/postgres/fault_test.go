@@ -16,7 +16,6 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
-	"weir/proxy/deferred/seal"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -110,7 +109,7 @@ func TestSettledLater(t *testing.T) {
 func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	first := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, seal.KeyBytes)})
+	first := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, deferred.KeyBytes)})
 	deferredtest.PutAccepted(t, first, deferredtest.Order("shop"))
 	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE reads LOGIN; GRANT USAGE ON SCHEMA weir TO reads; GRANT EXECUTE ON FUNCTION weir.deferred_version() TO reads;"+
 		"CREATE SCHEMA later; CREATE FUNCTION later.deferred_version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT USAGE ON SCHEMA later TO nobody")
@@ -134,7 +133,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, "run the SQL that proxy -postgres-schema prints"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, "has version 99, and this program knows " + strconv.Itoa(schemaVersion)},
 		{Config{URL: s.URL("weir", "weir")}, "DEFER_KEY_FILE"},
-		{Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{2}, seal.KeyBytes)}, "DEFER_KEY_FILE"},
+		{Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{2}, deferred.KeyBytes)}, "DEFER_KEY_FILE"},
 		{Config{URL: "weir:s3cret@localhost"}, "does not begin with postgres://"},
 	} {
 		cfg := test.cfg

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/inbox"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres"
 )
@@ -50,7 +49,7 @@ func (q *Queue) storeAll() {
 func (q *Queue) store(group []*putting) {
 	if err := q.puts.Err(); err != nil { // also if the queue is closed
 		for _, p := range group {
-			q.puts.Stored(p.Put, inbox.NotStored(err))
+			q.puts.Stored(p.Put, deferred.NotStored(err))
 		}
 		return
 	}
@@ -70,7 +69,7 @@ func (q *Queue) store(group []*putting) {
 	if !postgres.Certain(err) {
 		q.doubt(group)
 	}
-	s := inbox.NotStored(q.failed(err, mends))
+	s := deferred.NotStored(q.failed(err, mends))
 	if postgres.Violates(err, "deferred_scope") {
 		s = deferred.Stored{Outcome: deferred.Storing} // another proxy stores the same
 	}

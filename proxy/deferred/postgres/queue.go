@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/inbox"
-	"weir/proxy/deferred/seal"
 	"weir/proxy/store/postgres"
 )
 
@@ -59,8 +57,8 @@ type Queue struct {
 	asks   *postgres.Client // for the requests of operators and clients
 	slot   int64            // of puts; the next one is for settlements, the one after that for all else
 
-	puts    *inbox.Inbox[*putting] // also records whether the server can be used
-	settles *inbox.Inbox[*settling]
+	puts    *deferred.Inbox[*putting] // also records whether the server can be used
+	settles *deferred.Inbox[*settling]
 	wakeAt  atomic.Int64 // µs: when a claim has to ask the server
 
 	mu       sync.Mutex
@@ -93,11 +91,11 @@ func Open(cfg Config) (*Queue, error) {
 func open(cfg Config) (*Queue, error) {
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)
 	q := &Queue{
-		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: inbox.NewInbox[*putting](), settles: inbox.NewInbox[*settling](),
+		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), puts: deferred.NewInbox[*putting](), settles: deferred.NewInbox[*settling](),
 		finished: make(chan struct{}), stats: deferred.Stats{GivenUp: make(deferred.Losses)},
 	}
 	var err error
-	if q.seal, err = seal.NewSealer(cfg.Key); err != nil {
+	if q.seal, err = deferred.NewSealer(cfg.Key); err != nil {
 		return nil, err
 	}
 	q.mode = []byte("plain")

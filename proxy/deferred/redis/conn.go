@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/inbox"
 	"weir/proxy/store"
 	"weir/proxy/store/redis"
 )
@@ -69,7 +68,7 @@ type Queue struct {
 	about   string // the key that is passed to scripts
 	began   time.Time
 	figures figures
-	box     *inbox.Inbox[*op]
+	box     *deferred.Inbox[*op]
 
 	ctx    context.Context // ends soon after Close
 	cancel context.CancelFunc

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/seal"
 )
 
 // errReply is the error of an answer that does not have the form of the script's.
@@ -15,7 +14,7 @@ var errReply = errors.New("the script's reply has an unexpected form")
 // A codec encodes entries for Redis, and decodes them.
 //
 // Immutable after New.
-type codec struct{ seal seal.Sealer }
+type codec struct{ seal deferred.Sealer }
 
 // A sealed part of an entry is bound to the entry's ID and to one of these words.
 const (

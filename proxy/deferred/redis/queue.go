@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/inbox"
-	"weir/proxy/deferred/seal"
 	"weir/proxy/store/redis"
 )
 
@@ -20,8 +18,8 @@ var _ deferred.Queue = (*Queue)(nil)
 // is one that only an operator can fix.
 func Open(cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, scripts: newScripts(), log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), about: cfg.Redis.KeyPrefix + namespace + "about",
-		began: time.Now(), box: inbox.NewInbox[*op](), durable: durabilityUnknown, givenUp: make(deferred.Losses)}
-	sealer, err := seal.NewSealer(cfg.Key)
+		began: time.Now(), box: deferred.NewInbox[*op](), durable: durabilityUnknown, givenUp: make(deferred.Losses)}
+	sealer, err := deferred.NewSealer(cfg.Key)
 	if err != nil {
 		return nil, fmt.Errorf("open queue in redis: %w", err)
 	}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/inbox"
-	"weir/proxy/deferred/seal"
 )
 
 // Put implements deferred.Queue.
@@ -66,7 +64,7 @@ func (q *Queue) refuse(ops []*op, why error) {
 		if o.put == nil {
 			q.box.Return(o, o.bytes)
 		} else {
-			q.box.Stored(o.put, inbox.NotStored(why))
+			q.box.Stored(o.put, deferred.NotStored(why))
 		}
 	}
 }
@@ -128,8 +126,8 @@ func (q *Queue) appendPut(args []string, o *op) []string {
 }
 
 // digest returns a name as an argument of scripts; empty if there is none.
-func digest(name seal.Digest) string {
-	if name == (seal.Digest{}) {
+func digest(name deferred.Digest) string {
+	if name == (deferred.Digest{}) {
 		return ""
 	}
 	return string(name[:])
@@ -185,7 +183,7 @@ func (q *Queue) stored(o *op, values []any) deferred.Stored {
 	}
 	s.Expires = r.time()
 	if s.Outcome == deferred.Unstored {
-		return inbox.NotStored(deferred.ErrTaken)
+		return deferred.NotStored(deferred.ErrTaken)
 	}
 	return s
 }
@@ -213,7 +211,7 @@ func (q *Queue) giveUp() {
 	for _, o := range q.box.All() {
 		switch {
 		case o.put != nil:
-			q.box.Stored(o.put, inbox.NotStored(deferred.ErrClosed))
+			q.box.Stored(o.put, deferred.NotStored(deferred.ErrClosed))
 		case o.settle.Done != nil:
 			o.settle.Done(deferred.ErrClosed)
 		}

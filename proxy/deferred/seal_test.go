@@ -1,4 +1,4 @@
-package seal_test
+package deferred_test
 
 import (
 	"bytes"
@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"testing"
 
-	"weir/proxy/deferred/seal"
+	"weir/proxy/deferred"
 )
 
 // What is sealed is read with the key it was written with, under the name it was written under.
 func ExampleSealer() {
-	s, _ := seal.NewSealer(bytes.Repeat([]byte{1}, seal.KeyBytes))
+	s, _ := deferred.NewSealer(bytes.Repeat([]byte{1}, deferred.KeyBytes))
 	sealed := s.Seal([]byte("Authorization: secret"), []byte("request 1"))
 	plain, err := s.Open(sealed, []byte("request 1"))
 	fmt.Printf("%s %v\n", plain, err)
@@ -25,15 +25,15 @@ func ExampleSealer() {
 // Keys have one length, and values and digests of one say nothing to who has another.
 func TestKeys(t *testing.T) {
 	for n, ok := range map[int]bool{0: true, 31: false, 32: true, 33: false} {
-		if s, err := seal.NewSealer(make([]byte, n)); (err == nil) != ok || s.Encrypts() != (n == 32) {
+		if s, err := deferred.NewSealer(make([]byte, n)); (err == nil) != ok || s.Encrypts() != (n == 32) {
 			t.Errorf("of %d bytes: %v, encrypts %v", n, err, s.Encrypts())
 		}
 	}
-	plain, _ := seal.NewSealer(nil)
-	one, _ := seal.NewSealer(make([]byte, 32))
-	other, _ := seal.NewSealer(bytes.Repeat([]byte{1}, 32))
+	plain, _ := deferred.NewSealer(nil)
+	one, _ := deferred.NewSealer(make([]byte, 32))
+	other, _ := deferred.NewSealer(bytes.Repeat([]byte{1}, 32))
 	for _, value := range [][]byte{nil, []byte("short"), other.Seal([]byte("text"), nil)} {
-		if _, err := one.Open(value, nil); !errors.Is(err, seal.ErrSealed) {
+		if _, err := one.Open(value, nil); !errors.Is(err, deferred.ErrSealed) {
 			t.Errorf("%q is opened: %v", value, err)
 		}
 	}

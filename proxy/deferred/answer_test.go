@@ -1,4 +1,4 @@
-package terms_test
+package deferred_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/terms"
+	"weir/proxy/deferred"
 )
 
 // An answer is kept up to a bound, however it is cut, without the fields of its connection.
@@ -23,7 +23,7 @@ func TestAnswer(t *testing.T) {
 		"Monday, 19-Jan-76 16:30:00 GMT": 18262 * 24 * time.Hour, "Monday, 19-Jan-76 16:30:01 GMT": 0, "Monday, 19-Jan-99 16:30:00 GMT": 0,
 		"Mon Jan 19 16:31:00 26": 0} {
 		for _, piece := range []int{1, 7, len(text)} {
-			a := terms.NewAnswer(&http1.Limits{}, 8)
+			a := deferred.NewAnswer(&http1.Limits{}, 8)
 			for in := []byte(strings.Replace(text, "WHEN", when, 1)); len(in) > 0; {
 				n := min(piece, len(in))
 				a.Write(now, in[:n])

@@ -1,6 +1,4 @@
-// Package seal encrypts what queues store of deferred requests, which contain credentials of
-// clients.
-package seal
+package deferred
 
 import (
 	"crypto/aes"
@@ -13,7 +11,6 @@ import (
 	"fmt"
 
 	"weir/internal/net/share"
-	"weir/proxy/deferred"
 )
 
 // KeyBytes is the length of a key.
@@ -79,17 +76,17 @@ func (s Sealer) Open(value []byte, name []byte) ([]byte, error) {
 
 // SealPart returns a part of an entry in the form in which it is stored: some of the entry's
 // fields, bound to its ID and to the name of the part.
-func (s Sealer) SealPart(name string, id deferred.ID, part *deferred.Entry) []byte {
-	return s.Seal(deferred.AppendEntry(nil, part), append([]byte(name), id[:]...))
+func (s Sealer) SealPart(name string, id ID, part *Entry) []byte {
+	return s.Seal(AppendEntry(nil, part), append([]byte(name), id[:]...))
 }
 
 // OpenPart is the inverse of SealPart.
-func (s Sealer) OpenPart(name string, id deferred.ID, value []byte) (*deferred.Entry, error) {
+func (s Sealer) OpenPart(name string, id ID, value []byte) (*Entry, error) {
 	plain, err := s.Open(value, append([]byte(name), id[:]...))
 	if err != nil {
 		return nil, err
 	}
-	return deferred.ParseEntry(plain)
+	return ParseEntry(plain)
 }
 
 // A Digest represents a text in tables and indexes. The zero Digest means that there is none.
@@ -104,7 +101,7 @@ type Digests struct {
 }
 
 // Client returns the name of an entry's client.
-func (s Sealer) Client(e *deferred.Entry) Digest {
+func (s Sealer) Client(e *Entry) Digest {
 	c := e.Client()
 	if c == (share.Client{}) {
 		return Digest{}
@@ -114,10 +111,10 @@ func (s Sealer) Client(e *deferred.Entry) Digest {
 }
 
 // Scope returns the name of an entry's Scope.
-func (s Sealer) Scope(scope deferred.Hash) Digest { return s.Digest("scope", string(scope[:])) }
+func (s Sealer) Scope(scope Hash) Digest { return s.Digest("scope", string(scope[:])) }
 
 // Names returns the digests of an entry.
-func (s Sealer) Names(e *deferred.Entry) (n Digests) {
+func (s Sealer) Names(e *Entry) (n Digests) {
 	n.Line = s.Digest("line", e.Rule, e.Line)
 	n.Client = s.Client(e)
 	if e.Keyed() {

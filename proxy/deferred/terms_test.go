@@ -1,4 +1,4 @@
-package terms_test
+package deferred_test
 
 import (
 	"errors"
@@ -13,16 +13,15 @@ import (
 	"weir/internal/data/strict"
 	"weir/internal/net/http1"
 	"weir/internal/test/testkit"
-	"weir/proxy/callback"
 	"weir/proxy/deferred"
-	"weir/proxy/terms"
+	"weir/proxy/deferred/callback"
 )
 
 // read reads a document whose member defer is that part of a rule.
-func read(text string) (terms.Defer, error) {
+func read(text string) (deferred.Defer, error) {
 	r := strict.Reader{}
 	var file struct {
-		Defer terms.Defer `json:"defer"`
+		Defer deferred.Defer `json:"defer"`
 	}
 	if r.File([]byte("defer: "+text+"\n"), 1<<20) {
 		r.Decode(r.Root, "", &file)
@@ -32,21 +31,21 @@ func read(text string) (terms.Defer, error) {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	f := func(text string, want func(d *terms.Defer)) {
+	f := func(text string, want func(d *deferred.Defer)) {
 		t.Helper()
-		d := terms.Usual()
+		d := deferred.Usual()
 		want(&d)
 		if got, err := read(text); err != nil || !reflect.DeepEqual(got, d) {
 			t.Errorf("%s is read as %+v, %v; want %+v", text, got, err, d)
 		}
 	}
-	f("{}", func(*terms.Defer) {})
-	f("{when: always, for: 0.5, perKey: 1}", func(d *terms.Defer) { d.When, d.For, d.PerKey = terms.Always, 0.5, 1 })
-	f("{order: none}", func(d *terms.Defer) { d.Order, d.Parallel = terms.Unordered, 8 })
-	f("{order: none, parallel: 2}", func(d *terms.Defer) { d.Order, d.Parallel = terms.Unordered, 2 })
-	f("{reserve: 0, attempts: 1, retryOn: []}", func(d *terms.Defer) { d.Reserve, d.Attempts, d.RetryOn = 0, 1, []int{} })
-	f("{backoff: {first: 2}}", func(d *terms.Defer) { d.Backoff.First = 2 })
-	f("{idempotency: required, result: {bytes: 0}}", func(d *terms.Defer) { d.Idempotency, d.Result.Bytes = terms.Required, 0 })
+	f("{}", func(*deferred.Defer) {})
+	f("{when: always, for: 0.5, perKey: 1}", func(d *deferred.Defer) { d.When, d.For, d.PerKey = deferred.Always, 0.5, 1 })
+	f("{order: none}", func(d *deferred.Defer) { d.Order, d.Parallel = deferred.Unordered, 8 })
+	f("{order: none, parallel: 2}", func(d *deferred.Defer) { d.Order, d.Parallel = deferred.Unordered, 2 })
+	f("{reserve: 0, attempts: 1, retryOn: []}", func(d *deferred.Defer) { d.Reserve, d.Attempts, d.RetryOn = 0, 1, []int{} })
+	f("{backoff: {first: 2}}", func(d *deferred.Defer) { d.Backoff.First = 2 })
+	f("{idempotency: required, result: {bytes: 0}}", func(d *deferred.Defer) { d.Idempotency, d.Result.Bytes = deferred.Required, 0 })
 }
 
 func TestFaults(t *testing.T) {
@@ -82,31 +81,31 @@ func TestFaults(t *testing.T) {
 // target.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	d := terms.Usual()
+	d := deferred.Usual()
 	d.Attempts = 3
-	f := func(a terms.Attempt, to deferred.State, after time.Duration) {
+	f := func(a deferred.Attempt, to deferred.State, after time.Duration) {
 		t.Helper()
 		if got, pause := d.Judge(&a, 0.5); got != to || pause != after {
 			t.Errorf("%+v leads to %v after %v, want %v after %v", a, got, pause, to, after)
 		}
 	}
-	f(terms.Attempt{N: 1, Sent: true, Status: 201}, deferred.Done, 0)
-	f(terms.Attempt{N: 1, Sent: true, Status: 303}, deferred.Done, 0)
-	f(terms.Attempt{N: 1, Sent: true, Status: 401, Keyed: true}, deferred.Failed, 0)
-	f(terms.Attempt{N: 1, Sent: true, Status: 503, Keyed: true}, deferred.Waiting, time.Second)
-	f(terms.Attempt{N: 2, Sent: true, Status: 503, Keyed: true}, deferred.Waiting, 2*time.Second)
-	f(terms.Attempt{N: 2, Sent: true, Status: 429, Keyed: true, RetryAfter: time.Minute}, deferred.Waiting, time.Minute)
-	f(terms.Attempt{N: 3, Sent: true, Status: 503, Keyed: true}, deferred.Failed, 0)
-	f(terms.Attempt{N: 1, Sent: true, Status: 503}, deferred.Failed, 0)
-	f(terms.Attempt{N: 1, Sent: true}, deferred.Unknown, 0)
-	f(terms.Attempt{N: 1, Sent: true, Keyed: true}, deferred.Waiting, time.Second)
-	f(terms.Attempt{N: 2}, deferred.Waiting, 2*time.Second)
-	f(terms.Attempt{N: 3}, deferred.Failed, 0)
+	f(deferred.Attempt{N: 1, Sent: true, Status: 201}, deferred.Done, 0)
+	f(deferred.Attempt{N: 1, Sent: true, Status: 303}, deferred.Done, 0)
+	f(deferred.Attempt{N: 1, Sent: true, Status: 401, Keyed: true}, deferred.Failed, 0)
+	f(deferred.Attempt{N: 1, Sent: true, Status: 503, Keyed: true}, deferred.Waiting, time.Second)
+	f(deferred.Attempt{N: 2, Sent: true, Status: 503, Keyed: true}, deferred.Waiting, 2*time.Second)
+	f(deferred.Attempt{N: 2, Sent: true, Status: 429, Keyed: true, RetryAfter: time.Minute}, deferred.Waiting, time.Minute)
+	f(deferred.Attempt{N: 3, Sent: true, Status: 503, Keyed: true}, deferred.Failed, 0)
+	f(deferred.Attempt{N: 1, Sent: true, Status: 503}, deferred.Failed, 0)
+	f(deferred.Attempt{N: 1, Sent: true}, deferred.Unknown, 0)
+	f(deferred.Attempt{N: 1, Sent: true, Keyed: true}, deferred.Waiting, time.Second)
+	f(deferred.Attempt{N: 2}, deferred.Waiting, 2*time.Second)
+	f(deferred.Attempt{N: 3}, deferred.Failed, 0)
 
 	d.Attempts = 100
 	for n, most := range map[int]time.Duration{1: time.Second, 9: 256 * time.Second, 10: 300 * time.Second, 99: 300 * time.Second} {
 		for _, chance := range []float64{0, 0.5, 1} {
-			_, pause := d.Judge(&terms.Attempt{N: n}, chance)
+			_, pause := d.Judge(&deferred.Attempt{N: n}, chance)
 			if want := time.Duration(float64(most) * (0.8 + 0.4*chance)); pause < want-time.Millisecond || pause > want+time.Millisecond {
 				t.Errorf("after attempt %d, by chance %v, it pauses %v, want %v", n, chance, pause, want)
 			}
@@ -123,7 +122,7 @@ func TestPrefers(t *testing.T) {
 		if _, err := r.Next([]byte("POST / HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"), &h); err != nil {
 			t.Fatal(err)
 		}
-		if terms.Prefers(&h) != want {
+		if deferred.Prefers(&h) != want {
 			t.Errorf("%q: prefers %v", fields, !want)
 		}
 	}
@@ -135,11 +134,11 @@ func TestPrefers(t *testing.T) {
 	f("Prefer: x=\"respond-async, respond-async\"\r\n", false)
 	f("Prefer: x=\"\\\", respond-async\r\n", false)
 	f("Prefer: x=\"\\\"\", respond-async\r\n", true)
-	d := terms.Usual()
+	d := deferred.Usual()
 	if d.Wants(false) || !d.Wants(true) {
 		t.Error("with prefer it does not matter what the client prefers")
 	}
-	if d.When = terms.Always; !d.Wants(false) {
+	if d.When = deferred.Always; !d.Wants(false) {
 		t.Error("with always the client has to ask")
 	}
 }
@@ -162,7 +161,7 @@ func fields(of map[string][]string) func(string) iter.Seq[[]byte] {
 func TestCallback(t *testing.T) {
 	t.Parallel()
 	hosts := testkit.Must(callback.ParseHosts("a.example"))(t)
-	with := terms.Usual()
+	with := deferred.Usual()
 	with.Callback = true
 	f := func(want, fault string, values ...string) {
 		t.Helper()
@@ -187,7 +186,7 @@ func TestCallback(t *testing.T) {
 	f("", "weir-callback is not https", `weir-callback="http://a.example"`)
 	f("", "weir-callback has a host that is not listed", `weir-callback="https://b.example"`, `weir-callback="https://a.example"`)
 
-	without := terms.Usual()
+	without := deferred.Usual()
 	values := fields(map[string][]string{"Prefer": {`weir-callback="http://x"`}})
 	if w, fault := without.Wishes(hosts, values); w.Callback != "" || fault != "" {
 		t.Errorf("a rule without callbacks: %+v, %q", w, fault)
@@ -200,7 +199,7 @@ func TestCallback(t *testing.T) {
 		async    bool
 		want     string
 	}{{"", false, ""}, {"", true, "respond-async"}, {url, false, "weir-callback"}, {url, true, "respond-async, weir-callback"}} {
-		w := terms.Wishes{Callback: applied.callback}
+		w := deferred.Wishes{Callback: applied.callback}
 		if got := w.Applied(applied.async); got != applied.want {
 			t.Errorf("%+v: applied %q", applied, got)
 		}
@@ -209,9 +208,9 @@ func TestCallback(t *testing.T) {
 
 func TestCheckKey(t *testing.T) {
 	t.Parallel()
-	optional, required := terms.Usual(), terms.Usual()
-	required.Idempotency = terms.Required
-	f := func(d *terms.Defer, want string, values ...string) {
+	optional, required := deferred.Usual(), deferred.Usual()
+	required.Idempotency = deferred.Required
+	f := func(d *deferred.Defer, want string, values ...string) {
 		t.Helper()
 		if w, got := d.Wishes(nil, fields(map[string][]string{"Idempotency-Key": values})); got != want || got == "" && len(values) == 1 && string(w.Key) != values[0] {
 			t.Errorf("%q: %q, the key %q, want %q", values, got, w.Key, want)
@@ -233,8 +232,8 @@ func TestCheckKey(t *testing.T) {
 // others.
 func TestDigests(t *testing.T) {
 	t.Parallel()
-	request := func(method, target, body string) *terms.Request {
-		return &terms.Request{Method: []byte(method), Target: []byte(target), Body: []byte(body), Wishes: terms.Wishes{Key: []byte("k")}}
+	request := func(method, target, body string) *deferred.Request {
+		return &deferred.Request{Method: []byte(method), Target: []byte(target), Body: []byte(body), Wishes: deferred.Wishes{Key: []byte("k")}}
 	}
 	one := request("POST", "/a?b", "c")
 	if request("POST", "/a?d", "e").Scope("r", "l") != one.Scope("r", "l") {
@@ -253,7 +252,7 @@ func TestDigests(t *testing.T) {
 	if told.Callback = "https://a.example"; told.Fingerprint() == one.Fingerprint() {
 		t.Error("the same request with a callback is the same")
 	}
-	for i, other := range []*terms.Request{request("POST", "/a?bc", ""), request("POST", "/a?", "bc"), request("PUT", "/a?b", "c")} {
+	for i, other := range []*deferred.Request{request("POST", "/a?bc", ""), request("POST", "/a?", "bc"), request("PUT", "/a?b", "c")} {
 		if other.Fingerprint() == one.Fingerprint() {
 			t.Errorf("fingerprint %d is the same", i)
 		}
@@ -263,7 +262,7 @@ func TestDigests(t *testing.T) {
 // The scope of a key holds for the same credentials only, and does not depend on other fields.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
-	d := terms.Usual()
+	d := deferred.Usual()
 	f := func(more map[string][]string) deferred.Hash {
 		t.Helper()
 		all := map[string][]string{"Idempotency-Key": {"k"}}
@@ -272,7 +271,7 @@ func TestCredentials(t *testing.T) {
 		if fault != "" {
 			t.Fatal(fault)
 		}
-		return (&terms.Request{Method: []byte("POST"), Target: []byte("/"), Wishes: w}).Scope("r", "l")
+		return (&deferred.Request{Method: []byte("POST"), Target: []byte("/"), Wishes: w}).Scope("r", "l")
 	}
 	none := f(nil)
 	if f(map[string][]string{"Accept": {"a"}}) != none || f(map[string][]string{"Cookie": {"a"}}) != f(map[string][]string{"Cookie": {"a"}}) {
@@ -293,10 +292,10 @@ func TestCredentials(t *testing.T) {
 // A callback is sent five times within an hour and a quarter, until its receiver takes it or is gone.
 func TestJudgeCallback(t *testing.T) {
 	t.Parallel()
-	d := terms.Callbacks()
+	d := deferred.Callbacks()
 	f := func(n, status int, says time.Duration, to deferred.State, after time.Duration) {
 		t.Helper()
-		if got, pause := d.JudgeCallback(&terms.Attempt{N: n, Status: status, RetryAfter: says}, 0.5); got != to || pause != after {
+		if got, pause := d.JudgeCallback(&deferred.Attempt{N: n, Status: status, RetryAfter: says}, 0.5); got != to || pause != after {
 			t.Errorf("attempt %d with %d leads to %v after %v, want %v after %v", n, status, got, pause, to, after)
 		}
 	}
@@ -320,7 +319,7 @@ func FuzzWishes(f *testing.F) {
 		f.Add(list)
 	}
 	hosts := testkit.Must(callback.ParseHosts("a.example"))(f)
-	d := terms.Usual()
+	d := deferred.Usual()
 	d.Callback = true
 	f.Fuzz(func(t *testing.T, list string) {
 		w, fault := d.Wishes(hosts, fields(map[string][]string{"Prefer": {list}}))

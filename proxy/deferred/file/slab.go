@@ -1,4 +1,4 @@
-package lines
+package file
 
 // slabChunk is how many values of a slab are allocated together, so that a slab grows without
 // copying.

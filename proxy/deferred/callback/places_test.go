@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"weir/internal/net/share"
-	"weir/proxy/callback"
+	"weir/proxy/deferred/callback"
 )
 
 func TestLines(t *testing.T) {

@@ -1,5 +1,4 @@
-// Package post sends callbacks over HTTPS.
-package post
+package delivery
 
 import (
 	"bytes"
@@ -19,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"weir/proxy/callback"
+	"weir/proxy/deferred/callback"
 )
 
 // Bounds of one attempt.

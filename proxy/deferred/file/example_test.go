@@ -1,16 +1,16 @@
-package lines_test
+package file_test
 
 import (
 	"fmt"
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/deferred/lines"
+	"weir/proxy/deferred/file"
 )
 
 // Of each line one entry is picked at a time, the first accepted first.
 func Example() {
-	x := lines.New()
+	x := file.New()
 	at := time.Date(2026, 11, 23, 6, 0, 0, 0, time.UTC)
 	for seq, shop := range []string{"a", "a", "b"} {
 		e := &deferred.Entry{ID: deferred.ID{byte(seq)}, Rule: "orders", Line: shop, Accepted: at, Due: at, Expires: at.Add(time.Hour)}

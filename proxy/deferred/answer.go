@@ -1,4 +1,4 @@
-package terms
+package deferred
 
 import (
 	"errors"
@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/deferred"
 )
 
 // An Answer reads the target's answer to a delivery and keeps the result.
 type Answer struct {
-	deferred.Result
+	Result
 	RetryAfter time.Duration // from Retry-After; 0: there is none
 	BytesMax   int           // bytes of the body that are kept
 

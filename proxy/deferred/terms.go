@@ -1,6 +1,4 @@
-// Package terms defines which refused requests rules store for later delivery, how long
-// they may wait, and the outcome of each attempt to deliver one.
-package terms
+package deferred
 
 import (
 	"fmt"
@@ -10,7 +8,8 @@ import (
 	"weir/internal/data/strict"
 )
 
-// A Defer is the member defer of a rule. Omitted members have the values of [Usual].
+// A Defer is the member defer of a rule: which refused requests are stored for later delivery, how
+// long they may wait, and the outcome of each attempt to deliver one. Omitted members have the values of [Usual].
 //
 // Immutable after New.
 type Defer struct {

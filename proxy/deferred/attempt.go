@@ -1,10 +1,8 @@
-package terms
+package deferred
 
 import (
 	"slices"
 	"time"
-
-	"weir/proxy/deferred"
 )
 
 // An Attempt is the result of an attempt to deliver a request.
@@ -25,31 +23,31 @@ const spread = 0.2
 //
 // A request without an Idempotency-Key is not sent again if part of it may have reached the
 // target.
-func (d *Defer) Judge(a *Attempt, chance float64) (to deferred.State, after time.Duration) {
+func (d *Defer) Judge(a *Attempt, chance float64) (to State, after time.Duration) {
 	again := a.Status == 0 || slices.Contains(d.RetryOn, a.Status)
 	switch {
 	case !again && a.Status < 400:
-		return deferred.Done, 0
+		return Done, 0
 	case !again:
-		return deferred.Failed, 0
+		return Failed, 0
 	case a.Sent && a.Status == 0 && !a.Keyed:
-		return deferred.Unknown, 0
+		return Unknown, 0
 	case a.Sent && !a.Keyed, a.N >= d.Attempts:
-		return deferred.Failed, 0
+		return Failed, 0
 	case a.RetryAfter > 0:
-		return deferred.Waiting, a.RetryAfter
+		return Waiting, a.RetryAfter
 	}
-	return deferred.Waiting, d.backoff(a.N, chance)
+	return Waiting, d.backoff(a.N, chance)
 }
 
 // JudgeCallback is Judge for an attempt to send a callback: 2xx means done, 410 means that the
 // receiver no longer exists, and after anything else it is sent again.
-func (d *Defer) JudgeCallback(a *Attempt, chance float64) (to deferred.State, after time.Duration) {
+func (d *Defer) JudgeCallback(a *Attempt, chance float64) (to State, after time.Duration) {
 	switch {
 	case a.Status >= 200 && a.Status < 300:
-		return deferred.Done, 0
+		return Done, 0
 	case a.Status == 410:
-		return deferred.Failed, 0
+		return Failed, 0
 	}
 	return d.Judge(&Attempt{N: a.N, Keyed: true, RetryAfter: min(a.RetryAfter, span(d.Backoff.Max))}, chance)
 }

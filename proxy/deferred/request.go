@@ -1,4 +1,4 @@
-package terms
+package deferred
 
 import (
 	"bytes"
@@ -8,8 +8,7 @@ import (
 	"slices"
 
 	"weir/internal/net/http1"
-	"weir/proxy/callback"
-	"weir/proxy/deferred"
+	"weir/proxy/deferred/callback"
 )
 
 // The fields that matter to deferral.
@@ -97,9 +96,9 @@ func unquoted(b []byte) []byte {
 
 // Wishes are what a client specifies for a stored request.
 type Wishes struct {
-	Key         []byte        // the Idempotency-Key; nil: there is none
-	Credentials deferred.Hash // of Authorization and Cookie, if there is a Key
-	Callback    string        // the URL to which the outcome is reported; empty: none
+	Key         []byte // the Idempotency-Key; nil: there is none
+	Credentials Hash   // of Authorization and Cookie, if there is a Key
+	Callback    string // the URL to which the outcome is reported; empty: none
 }
 
 // Wishes parses the fields of a request. Only hosts may be called back; nil means none. fault
@@ -131,7 +130,7 @@ func (d *Defer) Wishes(hosts *callback.Hosts, values func(name string) iter.Seq[
 }
 
 // credentials returns the hash of what authenticates a request at the target.
-func credentials(values func(name string) iter.Seq[[]byte]) deferred.Hash {
+func credentials(values func(name string) iter.Seq[[]byte]) Hash {
 	authorization := digest(slices.Collect(values("Authorization"))...)
 	cookies := digest(slices.Collect(values("Cookie"))...)
 	return digest(authorization[:], cookies[:])
@@ -176,13 +175,13 @@ type Request struct {
 // Scope returns the scope of the Idempotency-Key: rule, client, method, path and credentials. The
 // client is the rule's key, which is that of the line, and Sender. With other credentials a request is
 // another one: the target may reject these, and one client must not see the result of another.
-func (r *Request) Scope(rule, line string) deferred.Hash {
+func (r *Request) Scope(rule, line string) Hash {
 	path, _, _ := bytes.Cut(r.Target, []byte("?"))
 	return digest([]byte(rule), []byte(line), []byte(r.Sender), r.Method, path, r.Key, r.Credentials[:])
 }
 
 // Fingerprint differs between different requests with the same Idempotency-Key.
-func (r *Request) Fingerprint() deferred.Hash {
+func (r *Request) Fingerprint() Hash {
 	if r.Callback != "" {
 		return digest(r.Method, r.Target, r.Body, []byte(r.Callback))
 	}
@@ -190,7 +189,7 @@ func (r *Request) Fingerprint() deferred.Hash {
 }
 
 // digest hashes parts, each with its length.
-func digest(parts ...[]byte) (sum deferred.Hash) {
+func digest(parts ...[]byte) (sum Hash) {
 	h := sha256.New()
 	for _, p := range parts {
 		var n [8]byte

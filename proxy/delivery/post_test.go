@@ -1,4 +1,4 @@
-package post
+package delivery
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/callback"
+	"weir/proxy/deferred/callback"
 )
 
 var postSecret = callback.Secret("a secret of at least 24 bytes")

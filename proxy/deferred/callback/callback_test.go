@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/callback"
+	"weir/proxy/deferred/callback"
 )
 
 func TestParseHosts(t *testing.T) {

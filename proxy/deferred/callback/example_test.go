@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"weir/proxy/callback"
+	"weir/proxy/deferred/callback"
 )
 
 // A listed host is called back over https only, and where it is.

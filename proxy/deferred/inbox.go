@@ -1,6 +1,4 @@
-// Package inbox is a bounded list of the ops that wait to be written to a queue of deferred
-// requests. It also records whether the queue can be written.
-package inbox
+package deferred
 
 import (
 	"fmt"
@@ -10,7 +8,6 @@ import (
 	"time"
 
 	"weir/internal/net/share"
-	"weir/proxy/deferred"
 )
 
 // Bounds of the list. A put beyond them is answered NotStored. One client has a share of both, see
@@ -20,7 +17,8 @@ const (
 	inboxBytesMost = 64 << 20
 )
 
-// An Inbox keeps ops until the writer takes them.
+// An Inbox is a bounded list of the operations that wait to be written to a queue, until the writer
+// takes them. It also records whether the queue can be written.
 //
 // Safe for concurrent use: mu guards all fields except wake.
 type Inbox[T any] struct {
@@ -31,7 +29,7 @@ type Inbox[T any] struct {
 	bytes   int
 	puts    share.Held // waiting puts of clients
 	sizes   share.Held // their bytes
-	storing map[deferred.Hash]struct{}
+	storing map[Hash]struct{}
 	broken  error
 	closed  bool
 }
@@ -44,7 +42,7 @@ type item[T any] struct {
 
 // NewInbox returns an empty inbox.
 func NewInbox[T any]() *Inbox[T] {
-	return &Inbox[T]{wake: make(chan struct{}, 1), storing: make(map[deferred.Hash]struct{})}
+	return &Inbox[T]{wake: make(chan struct{}, 1), storing: make(map[Hash]struct{})}
 }
 
 // Wake returns a channel that receives after something was added, and after Ring.
@@ -61,7 +59,7 @@ func (b *Inbox[T]) Ring() {
 // Put adds a put. If there is no room, or the queue cannot be written, it is answered NotStored;
 // until Stored is called for it, other puts with the same Scope are answered Storing. ok is false
 // if the put was answered.
-func (b *Inbox[T]) Put(op T, p *deferred.Put) (ok bool) {
+func (b *Inbox[T]) Put(op T, p *Put) (ok bool) {
 	refused, ok := b.offer(op, p)
 	if !ok {
 		p.Done(refused)
@@ -69,7 +67,7 @@ func (b *Inbox[T]) Put(op T, p *deferred.Put) (ok bool) {
 	return ok
 }
 
-func (b *Inbox[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok bool) {
+func (b *Inbox[T]) offer(op T, p *Put) (refused Stored, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, storing := b.storing[p.Entry.Scope]
@@ -78,11 +76,11 @@ func (b *Inbox[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok boo
 	case b.err() != nil:
 		return NotStored(b.err()), false
 	case storing:
-		return deferred.Stored{Outcome: deferred.Storing}, false
+		return Stored{Outcome: Storing}, false
 	case len(b.waiting) >= inboxMost || b.bytes+size > inboxBytesMost:
 		return NotStored(fmt.Errorf("%d entries are already waiting to be written", len(b.waiting))), false
 	case client != (share.Client{}) && !(b.puts.Admits(client, 1, inboxMost) && b.sizes.Admits(client, int64(size), inboxBytesMost)):
-		return deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundShare}, false
+		return Stored{Outcome: Full, Bound: BoundShare}, false
 	}
 	if p.Entry.Keyed() {
 		b.storing[p.Entry.Scope] = struct{}{}
@@ -92,12 +90,12 @@ func (b *Inbox[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok boo
 }
 
 // NotStored returns the result of a put that could not be written because of why.
-func NotStored(why error) deferred.Stored {
-	return deferred.Stored{Outcome: deferred.Unstored, Err: why}
+func NotStored(why error) Stored {
+	return Stored{Outcome: Unstored, Err: why}
 }
 
 // Stored answers a put that was added.
-func (b *Inbox[T]) Stored(p *deferred.Put, s deferred.Stored) {
+func (b *Inbox[T]) Stored(p *Put, s Stored) {
 	b.mu.Lock()
 	delete(b.storing, p.Entry.Scope)
 	b.mu.Unlock()
@@ -109,7 +107,7 @@ func (b *Inbox[T]) Add(op T, bytes int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return deferred.ErrClosed
+		return ErrClosed
 	}
 	b.add(item[T]{op: op, bytes: bytes})
 	return nil
@@ -200,7 +198,7 @@ func (b *Inbox[T]) Close() (first bool) {
 }
 
 // Closed reports whether the box is closed.
-func (b *Inbox[T]) Closed() bool { return b.Err() == deferred.ErrClosed }
+func (b *Inbox[T]) Closed() bool { return b.Err() == ErrClosed }
 
 // Broken returns why the queue cannot be written, even if the box is closed, or nil.
 func (b *Inbox[T]) Broken() error {
@@ -218,7 +216,7 @@ func (b *Inbox[T]) Err() error {
 
 func (b *Inbox[T]) err() error {
 	if b.closed {
-		return deferred.ErrClosed
+		return ErrClosed
 	}
 	return b.broken
 }

@@ -1,4 +1,4 @@
-package inbox
+package deferred
 
 import (
 	"errors"
@@ -6,25 +6,23 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-
-	"weir/proxy/deferred"
 )
 
 // A box gives out what was added, in order and in bounded groups.
 func TestTake(t *testing.T) {
 	b := NewInbox[int]()
-	put := func(op, size int, scope byte) deferred.Outcome {
-		s := deferred.Stored{Outcome: deferred.Accepted} // by whoever takes it
-		p := &deferred.Put{Entry: deferred.Entry{Body: make([]byte, size), Scope: deferred.Hash{scope}}, Done: func(told deferred.Stored) { s = told }}
+	put := func(op, size int, scope byte) Outcome {
+		s := Stored{Outcome: Accepted} // by whoever takes it
+		p := &Put{Entry: Entry{Body: make([]byte, size), Scope: Hash{scope}}, Done: func(told Stored) { s = told }}
 		b.Put(op, p)
 		return s.Outcome
 	}
 	for i, size := range []int{1000, 1000, 5000, 10} {
-		if got := put(i, size, byte(i)); got != deferred.Accepted {
+		if got := put(i, size, byte(i)); got != Accepted {
 			t.Errorf("put %d: %s", i, got)
 		}
 	}
-	if got := put(9, 1, 1); got != deferred.Storing {
+	if got := put(9, 1, 1); got != Storing {
 		t.Errorf("the same scope: %s", got)
 	}
 	b.Return(7, 0)
@@ -33,8 +31,8 @@ func TestTake(t *testing.T) {
 			t.Errorf("took %v, want %v", got, want)
 		}
 	}
-	b.Stored(&deferred.Put{Entry: deferred.Entry{Scope: deferred.Hash{1}}, Done: func(deferred.Stored) {}}, deferred.Stored{})
-	if got := put(9, 1, 1); got != deferred.Accepted {
+	b.Stored(&Put{Entry: Entry{Scope: Hash{1}}, Done: func(Stored) {}}, Stored{})
+	if got := put(9, 1, 1); got != Accepted {
 		t.Errorf("the same scope when it is stored: %s", got)
 	}
 	select {
@@ -50,14 +48,14 @@ func TestBounds(t *testing.T) {
 		"entries": {1, inboxMost}, "bytes": {1 << 20, 63},
 	} {
 		b := NewInbox[int]()
-		var told deferred.Stored
-		p := &deferred.Put{Entry: deferred.Entry{Body: make([]byte, c.size)}, Done: func(s deferred.Stored) { told = s }}
+		var told Stored
+		p := &Put{Entry: Entry{Body: make([]byte, c.size)}, Done: func(s Stored) { told = s }}
 		for i := range c.fits {
 			if !b.Put(i, p) {
 				t.Fatalf("%s: put %d of %d: %v", name, i, c.fits, told.Err)
 			}
 		}
-		if b.Put(0, p) || told.Outcome != deferred.Unstored || told.Err == nil {
+		if b.Put(0, p) || told.Outcome != Unstored || told.Err == nil {
 			t.Errorf("%s: one beyond is added, %v", name, told.Err)
 		}
 		if err := b.Add(1, 0); err != nil {
@@ -70,7 +68,7 @@ func TestBounds(t *testing.T) {
 		if b.Mend(); b.Err() != nil || b.Closed() {
 			t.Errorf("%s: mended: %v", name, b.Err())
 		}
-		if !b.Close() || b.Close() || b.Add(1, 0) != deferred.ErrClosed || b.Put(0, p) || told.Err != deferred.ErrClosed {
+		if !b.Close() || b.Close() || b.Add(1, 0) != ErrClosed || b.Put(0, p) || told.Err != ErrClosed {
 			t.Errorf("%s: closed, told %v", name, told.Err)
 		}
 	}
@@ -82,17 +80,17 @@ func TestShareOfClient(t *testing.T) {
 		"entries": {1, inboxMost / 2}, "bytes": {1 << 20, 31},
 	} {
 		b := NewInbox[int]()
-		var told deferred.Stored
-		of := func(addr string) *deferred.Put {
-			return &deferred.Put{Entry: deferred.Entry{Remote: netip.MustParseAddrPort(addr), Body: make([]byte, c.size)},
-				Done: func(s deferred.Stored) { told = s }}
+		var told Stored
+		of := func(addr string) *Put {
+			return &Put{Entry: Entry{Remote: netip.MustParseAddrPort(addr), Body: make([]byte, c.size)},
+				Done: func(s Stored) { told = s }}
 		}
 		for i := range c.fits {
 			if !b.Put(i, of("[2001:db8::1]:1")) {
 				t.Fatalf("%s: put %d of %d: %s, %v", name, i, c.fits, told.Bound, told.Err)
 			}
 		}
-		if b.Put(0, of("[2001:db8::2]:1")) || told.Outcome != deferred.Full || told.Bound != deferred.BoundShare {
+		if b.Put(0, of("[2001:db8::2]:1")) || told.Outcome != Full || told.Bound != BoundShare {
 			t.Errorf("%s: one beyond is added, or refused for %s", name, told.Bound)
 		}
 		if !b.Put(0, of("10.0.0.1:1")) {
