@@ -9,8 +9,8 @@ import (
 
 	"weir/internal/program/service"
 	"weir/proxy/admin"
+	"weir/proxy/rules/tally"
 	"weir/proxy/store"
-	"weir/proxy/tally"
 	"weir/proxy/wire"
 )
 

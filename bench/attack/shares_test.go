@@ -12,7 +12,7 @@ import (
 
 	"weir/bench/rig"
 	"weir/loadgen/record"
-	"weir/proxy/rule"
+	"weir/proxy/rules/rule"
 )
 
 // beside returns the row of an attack on a share, and its baseline. statuses are those of one good

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"weir/bench/rig"
-	"weir/proxy/rule"
+	"weir/proxy/rules/rule"
 )
 
 // costs are runs whose requests took so many microseconds each.

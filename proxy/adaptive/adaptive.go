@@ -28,8 +28,8 @@ import (
 	"weir/proxy/gate"
 	"weir/proxy/limit"
 	"weir/proxy/limit/rails"
+	"weir/proxy/rules/tally"
 	"weir/proxy/store"
-	"weir/proxy/tally"
 	"weir/proxy/traffic"
 )
 

@@ -18,9 +18,9 @@ import (
 	"weir/proxy/config"
 	"weir/proxy/limit"
 	"weir/proxy/limit/rails"
+	"weir/proxy/rules/tally"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
-	"weir/proxy/tally"
 	"weir/proxy/traffic"
 )
 

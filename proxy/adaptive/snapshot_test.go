@@ -13,8 +13,8 @@ import (
 
 	"weir/internal/test/testkit"
 	"weir/proxy/admin"
-	limiter "weir/proxy/decide"
 	"weir/proxy/limit"
+	limiter "weir/proxy/rules/decide"
 	"weir/proxy/store"
 	"weir/proxy/traffic"
 )

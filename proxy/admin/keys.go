@@ -12,16 +12,16 @@ import (
 
 	"weir/internal/data/strict"
 	"weir/internal/program/service"
-	"weir/proxy/keys"
-	"weir/proxy/rule"
-	"weir/proxy/sketch"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
+	"weir/proxy/rules/tally"
 )
 
 // A KeyStore counts keys. Rules are named by id, including rule.Global, and keys have the
 // form that rules give them: see [keys.AppendPart].
 type KeyStore interface {
 	// Top returns the keys of a rule that were recently seen most, and refused most.
-	Top(rule string) (busiest, refused sketch.View)
+	Top(rule string) (busiest, refused tally.View)
 	// Forget makes a key as new, for all proxies, and reports whether that changed anything. The
 	// error means that the store is unavailable.
 	Forget(rule string, key []byte) (changed bool, err error)
@@ -115,8 +115,8 @@ func (k *Keys) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 // only returns the entry of a key, if there is one. Keys longer than the part that is
 // kept are distinguished only by length.
-func only(entries []sketch.Entry, key []byte) []sketch.Entry {
-	i := slices.IndexFunc(entries, func(e sketch.Entry) bool { return e.Bytes == len(key) && bytes.HasPrefix(key, e.Key) })
+func only(entries []tally.Entry, key []byte) []tally.Entry {
+	i := slices.IndexFunc(entries, func(e tally.Entry) bool { return e.Bytes == len(key) && bytes.HasPrefix(key, e.Key) })
 	if i < 0 {
 		return nil
 	}
@@ -124,7 +124,7 @@ func only(entries []sketch.Entry, key []byte) []sketch.Entry {
 }
 
 // listOf returns the first n keys of a view.
-func listOf(v sketch.View, n int) keyList {
+func listOf(v tally.View, n int) keyList {
 	l := keyList{Total: v.Total, Missed: v.Missed, Keys: make([]keySeen, 0, min(n, len(v.Entries)))}
 	for _, e := range v.Entries[:min(n, len(v.Entries))] {
 		l.Keys = append(l.Keys, keySeen{Key: valuesOf(e.Key), Cut: e.Bytes > len(e.Key), Count: e.Count, Error: e.Error})

@@ -18,9 +18,9 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
-	"weir/proxy/keys"
-	"weir/proxy/rule"
-	"weir/proxy/sketch"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
+	"weir/proxy/rules/tally"
 )
 
 const keyRules = `rules:
@@ -40,14 +40,14 @@ func mustRead(t testing.TB, text string) *rule.Set {
 
 // A keyLog is a KeyStore that records its calls.
 type keyLog struct {
-	board *sketch.Board
+	board *tally.Board
 	done  []string
 	away  bool
 }
 
 var errKeysAway = errors.New("redis is unavailable")
 
-func (l *keyLog) Top(rule string) (busiest, refused sketch.View) { return l.board.View(epoch, rule) }
+func (l *keyLog) Top(rule string) (busiest, refused tally.View) { return l.board.View(epoch, rule) }
 
 func (l *keyLog) Forget(rule string, key []byte) (bool, error) {
 	if l.away {
@@ -74,7 +74,7 @@ func keyHandler(t *testing.T, l *keyLog) http.Handler {
 }
 
 func TestKeysEdit(t *testing.T) {
-	l := &keyLog{board: sketch.NewBoard(time.Minute, maphash.MakeSeed())}
+	l := &keyLog{board: tally.NewBoard(time.Minute, maphash.MakeSeed())}
 	l.board.SetRules([]string{"login"})
 	secret := keys.AppendSecret(nil, []byte("bearer topsecret"))
 	l.board.Touch(epoch, 0, secret, false)
@@ -158,7 +158,7 @@ func TestKeysEdit(t *testing.T) {
 // The busiest and the most refused keys are listed, up to a bound, in a form that can be read
 // back.
 func TestKeysList(t *testing.T) {
-	l := &keyLog{board: sketch.NewBoard(time.Minute, maphash.MakeSeed())}
+	l := &keyLog{board: tally.NewBoard(time.Minute, maphash.MakeSeed())}
 	l.board.SetRules([]string{"per-partner", "both", "global", "login"})
 	touch := func(i int, key string, times int, refused bool) {
 		for range times {
@@ -174,7 +174,7 @@ func TestKeysList(t *testing.T) {
 	touch(3, string(keys.AppendSecret(nil, []byte("bearer topsecret"))), 2, true)
 	touch(3, string(keys.AppendSecret(nil, []byte("bearer other"))), 1, false)
 	h := keyHandler(t, l)
-	long := strings.Repeat("x", sketch.KeyBytesMax-len("200:"))
+	long := strings.Repeat("x", tally.KeyBytesMax-len("200:"))
 	for _, test := range []struct {
 		query  string
 		status int

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"weir/internal/data/strict"
-	"weir/proxy/keys"
+	"weir/proxy/rules/keys"
 )
 
 // readValue parses the values of a key in JSON: a list of strings and null, or one of

@@ -9,8 +9,8 @@ import (
 	"log/slog"
 	"time"
 
-	"weir/proxy/decide"
 	"weir/proxy/limit"
+	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 )
 

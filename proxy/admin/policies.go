@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"weir/proxy/decide"
+	"weir/proxy/rules/decide"
 )
 
 // Policies joins the global limit and the rules to the policy that sessions enforce.

@@ -16,7 +16,7 @@ import (
 
 	"weir/internal/data/strict"
 	"weir/internal/program/watch"
-	"weir/proxy/rule"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir/internal/program/service"
-	"weir/proxy/rule"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
 )

@@ -10,8 +10,8 @@ import (
 	"weir/internal/data/strict"
 	"weir/internal/program/service"
 	"weir/internal/program/watch"
-	"weir/proxy/keys"
-	"weir/proxy/rule"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
 )
 
 // A fileError says what is wrong with one of the files.

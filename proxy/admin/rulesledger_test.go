@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/rule"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

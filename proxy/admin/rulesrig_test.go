@@ -9,8 +9,8 @@ import (
 
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
-	"weir/proxy/keys"
-	"weir/proxy/rule"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"weir/internal/program/service"
 	"weir/internal/program/watch"
-	"weir/proxy/refusal"
+	"weir/proxy/rules/refusal"
 )
 
 // Bounds of a template file, in bytes, and of the files of the folder. Package refusal has a

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/decide"
-	"weir/proxy/keys"
-	"weir/proxy/refusal"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/refusal"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

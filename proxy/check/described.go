@@ -8,7 +8,7 @@ import (
 	"net/netip"
 
 	"weir/internal/net/http1"
-	"weir/proxy/decide"
+	"weir/proxy/rules/decide"
 )
 
 // A form says which fields of a request to /check describe the request to decide about.

@@ -10,8 +10,8 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/test/testkit"
-	"weir/proxy/decide"
 	"weir/proxy/limit"
+	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 )
 

@@ -7,7 +7,7 @@ import (
 	"weir/internal/data/strict"
 	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
-	"weir/proxy/decide"
+	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 	"weir/proxy/store/asks"
 )

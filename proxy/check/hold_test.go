@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/decide"
 	"weir/proxy/limit"
+	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 )
 

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/descriptor"
 	"weir/proxy/envoy"
-	"weir/proxy/rls"
+	"weir/proxy/rules/descriptor"
+	"weir/proxy/rules/rls"
 )
 
 // jsonBytesMax bounds a request for Envoy's rate limit service.

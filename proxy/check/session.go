@@ -10,7 +10,7 @@ import (
 	"weir/internal/data/strict"
 	"weir/internal/net/cycle"
 	"weir/internal/net/http1"
-	"weir/proxy/decide"
+	"weir/proxy/rules/decide"
 )
 
 // times are the timeouts of a Session.

@@ -15,9 +15,9 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
-	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
+	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 	"weir/proxy/store/asks"
 )

@@ -14,8 +14,8 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
-	"weir/proxy/decide"
 	"weir/proxy/limit"
+	"weir/proxy/rules/decide"
 	"weir/proxy/upstream"
 )
 

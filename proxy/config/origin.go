@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"weir/internal/program/service"
-	"weir/proxy/claims"
-	"weir/proxy/rule"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
 	"weir/proxy/session"
 )
 
@@ -18,7 +18,7 @@ func registerOrigin(s *service.Settings, d *session.Settings) {
 	s.Func("TRUSTED_PROXIES", "", "networks and addresses of proxies whose X-Forwarded-For, Forwarded, X-Real-IP and similar fields are trusted",
 		"networks and addresses, comma separated: 10.0.0.0/8,192.0.2.1,::1", parsed(&d.TrustedProxies, networks))
 	s.Func("UNTRUSTED_FIELDS", "", "request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come from TRUSTED_PROXIES",
-		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", parsed(&d.Claims, func(text string) (*claims.Set, error) { return claims.New(elements(text)) }))
+		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", parsed(&d.Claims, func(text string) (*keys.Claims, error) { return keys.NewClaims(elements(text)) }))
 }
 
 func networks(text string) (list []netip.Prefix, err error) {

@@ -2,8 +2,8 @@ package config
 
 import (
 	"weir/internal/program/service"
-	"weir/proxy/decide"
 	"weir/proxy/envoy"
+	"weir/proxy/rules/decide"
 )
 
 // RateLimit has the settings of Envoy's rate limit service. They have the names that

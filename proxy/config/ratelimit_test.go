@@ -3,8 +3,8 @@ package config
 import (
 	"testing"
 
-	"weir/proxy/decide"
 	"weir/proxy/envoy"
+	"weir/proxy/rules/decide"
 )
 
 // The settings of envoyproxy/ratelimit mean here what they mean there.

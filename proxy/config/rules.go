@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"weir/internal/program/service"
-	"weir/proxy/keys"
-	"weir/proxy/rule"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
 )
 
 // Rules has the settings that say where rules come from.

@@ -6,8 +6,8 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/proxy/check"
-	"weir/proxy/decide"
 	"weir/proxy/recall"
+	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 )

@@ -18,7 +18,7 @@ import (
 	"weir/internal/program/metric"
 	"weir/internal/program/service"
 	"weir/internal/program/watch"
-	"weir/proxy/descriptor"
+	"weir/proxy/rules/descriptor"
 )
 
 const (

@@ -23,9 +23,9 @@ import (
 	"weir/internal/net/loop"
 	"weir/internal/program/metric"
 	"weir/proxy/check"
-	"weir/proxy/decide"
 	"weir/proxy/envoy"
-	"weir/proxy/refusal"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/refusal"
 	"weir/proxy/store"
 )
 

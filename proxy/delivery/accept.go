@@ -10,7 +10,7 @@ import (
 	"weir/internal/net/share"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
-	"weir/proxy/keys"
+	"weir/proxy/rules/keys"
 )
 
 // Accept stores a refused request and calls done with the result. It is a [wire.Defer].

@@ -21,10 +21,10 @@ import (
 	"unicode/utf8"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/callback"
 	"weir/proxy/deferred/file"
+	"weir/proxy/rules/decide"
 	"weir/proxy/wire"
 )
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/claims"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/keys"
 )
 
 // A client that has cancelled a request still sees its state, and others do not. The request itself
@@ -21,7 +21,7 @@ func TestCancelledIsSeen(t *testing.T) {
 	p := policy(t, "rules:\n- {id: shops, match: {methods: [POST], path: /}, key: [\"header:X-Shop\"], "+
 		"limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
 	d.cfg.SameClient, d.cfg.Policy, d.cfg.Trusts = true, func() *decide.Policy { return p }, netip.Prefix{}.Contains
-	d.cfg.Claims = testkit.Must(claims.New(nil))(t)
+	d.cfg.Claims = testkit.Must(keys.NewClaims(nil))(t)
 	id := d.stock(t, "shops", "1:a")
 	call := func(method, shop string, want int) string {
 		t.Helper()

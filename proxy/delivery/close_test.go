@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/file"
+	"weir/proxy/rules/decide"
 	"weir/proxy/wire"
 )
 

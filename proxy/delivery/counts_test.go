@@ -10,8 +10,8 @@ import (
 
 	"weir/internal/program/metric"
 	"weir/internal/test/testkit"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
+	"weir/proxy/rules/decide"
 	"weir/proxy/wire"
 )
 

@@ -18,11 +18,11 @@ import (
 	"weir/internal/net/share"
 	"weir/internal/program/metric"
 	"weir/internal/timing/every"
-	"weir/proxy/claims"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/callback"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
 	"weir/proxy/wire"
 )
 
@@ -47,7 +47,7 @@ type Config struct {
 	// SameClient lets only requests with the same key of the rule see the state of a request.
 	SameClient bool
 	Trusts     func(netip.Addr) bool // whether an address is that of a trusted proxy, whose claims about the client count
-	Claims     *claims.Set           // the fields with such claims; nil: the usual ones
+	Claims     *keys.Claims             // the fields with such claims; nil: the usual ones
 	DeadKeep   time.Duration
 	Path       string          // prefix of the status URLs for clients
 	Sites      deferred.Sites  // the proxies with queues of their own; nil: there is only one
@@ -108,7 +108,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	if d.cfg.Claims == nil {
-		d.cfg.Claims, _ = claims.New(nil) // cannot fail without names
+		d.cfg.Claims, _ = keys.NewClaims(nil) // cannot fail without names
 	}
 	if err := d.open(); err != nil && (!cfg.Takeover || !errors.Is(err, deferred.ErrInUse)) {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
+	"weir/proxy/rules/decide"
 	"weir/proxy/wire"
 )
 

@@ -10,7 +10,7 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
-	"weir/proxy/rule"
+	"weir/proxy/rules/rule"
 	"weir/proxy/wire"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/program/service"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
-	"weir/proxy/keys"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
 	"weir/proxy/session"
 )
 

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/claims"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/limit"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
 )
 
 // policy is the policy of the rules in a file.
@@ -33,7 +33,7 @@ func TestMaySee(t *testing.T) {
 		"- {id: users, match: {path: /u}, key: [\"header:X-Client-Cert\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n"+
 		"- {id: hosts, match: {path: /h}, key: [ip, \"query:k\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
 	proxies := netip.MustParsePrefix("198.51.100.0/24")
-	known := testkit.Must(claims.New(nil))(t)
+	known := testkit.Must(keys.NewClaims(nil))(t)
 	d := &Dispatcher{cfg: Config{SameClient: true, Claims: known, Policy: func() *decide.Policy { return p }, Trusts: proxies.Contains}}
 	f := func(rule, line, head, target, remote, shop string, want bool) {
 		t.Helper()
@@ -158,7 +158,7 @@ func TestRetryAfterIsClipped(t *testing.T) {
 func TestMaySeeLarge(t *testing.T) {
 	t.Parallel()
 	p := policy(t, "rules:\n- {id: shops, key: [\"header:X-Shop\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
-	d := &Dispatcher{cfg: Config{SameClient: true, Claims: testkit.Must(claims.New(nil))(t), Policy: func() *decide.Policy { return p }, Trusts: netip.Prefix{}.Contains}}
+	d := &Dispatcher{cfg: Config{SameClient: true, Claims: testkit.Must(keys.NewClaims(nil))(t), Policy: func() *decide.Policy { return p }, Trusts: netip.Prefix{}.Contains}}
 	r := httptest.NewRequest("GET", "/deferred/1", nil)
 	r.Header.Set("X-Shop", "a")
 	r.Header.Set("Cookie", strings.Repeat("c", 15<<10))

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"weir/internal/data/strict"
-	"weir/proxy/decide"
-	"weir/proxy/descriptor"
 	"weir/proxy/limit"
-	"weir/proxy/rls"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/descriptor"
+	"weir/proxy/rules/rls"
 	"weir/proxy/store"
 )
 

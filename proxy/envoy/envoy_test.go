@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"weir/internal/data/strict"
-	"weir/proxy/decide"
-	"weir/proxy/descriptor"
-	"weir/proxy/rls"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/descriptor"
+	"weir/proxy/rules/rls"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
 )

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/decide"
 	"weir/proxy/limit"
-	"weir/proxy/rls"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/rls"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

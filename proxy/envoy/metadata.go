@@ -4,7 +4,7 @@ import (
 	"maps"
 	"strconv"
 
-	"weir/proxy/rls"
+	"weir/proxy/rules/rls"
 )
 
 // metadata returns the dynamic metadata of a response: the request, and the configured metadata

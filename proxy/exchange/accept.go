@@ -2,7 +2,7 @@ package exchange
 
 import (
 	"weir/internal/net/http1"
-	"weir/proxy/refusal"
+	"weir/proxy/rules/refusal"
 )
 
 // keepAccept keeps the form in which the client wants a refusal, for the states in which forward is

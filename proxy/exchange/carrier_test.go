@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
+	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 )
 

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/decide"
-	"weir/proxy/keys"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

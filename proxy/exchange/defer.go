@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

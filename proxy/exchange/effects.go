@@ -6,7 +6,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/proxy/abandon"
-	"weir/proxy/decide"
+	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 )
 

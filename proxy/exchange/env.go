@@ -8,12 +8,12 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/proxy/abandon"
-	"weir/proxy/claims"
-	"weir/proxy/decide"
 	"weir/proxy/deferred/callback"
 	"weir/proxy/limit"
-	"weir/proxy/pattern"
-	"weir/proxy/refusal"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/pattern"
+	"weir/proxy/rules/refusal"
 	"weir/proxy/store"
 )
 
@@ -55,7 +55,7 @@ type Settings struct {
 	// TrustedProxies are the peers whose claims about the origin of requests are
 	// believed, and Claims the names of such fields; nil: the usual ones.
 	TrustedProxies []netip.Prefix
-	Claims         *claims.Set
+	Claims         *keys.Claims
 	// Style determines the form of refusals, and the rate limit fields of answers.
 	Style decide.Style
 	// CORS lets pages of other origins read refusals.

@@ -6,8 +6,8 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/proxy/abandon"
-	"weir/proxy/decide"
-	"weir/proxy/refusal"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/refusal"
 )
 
 // A Peer is the client of exchanges, as its carrier knows it.

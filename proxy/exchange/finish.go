@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/decide"
+	"weir/proxy/rules/decide"
 )
 
 // HandleUnreadable handles bytes that are not a valid request, or not a valid rest of one.

@@ -6,18 +6,18 @@ import (
 	"slices"
 
 	"weir/internal/net/http1"
-	"weir/proxy/claims"
-	"weir/proxy/decide"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/keys"
 )
 
 // This file has everything about the origin of requests: which fields make claims about it, whose
 // claims are believed, and what the target gets. Claims of trusted proxies are kept. Those of others
 // are dropped before rules are matched, and the target gets what the proxy itself knows.
 
-var usualClaims, _ = claims.New(nil)
+var usualClaims, _ = keys.NewClaims(nil)
 
 // claims returns the names of fields that make claims.
-func (set *Settings) claims() *claims.Set {
+func (set *Settings) claims() *keys.Claims {
 	if set.Claims == nil {
 		return usualClaims
 	}
@@ -79,16 +79,16 @@ func (x *Exchange) withheld(f *http1.Field) bool {
 // mistake the field for one of the connection or for the request's id.
 func (x *Exchange) keepsOdd(name []byte) bool {
 	set := x.env.Settings
-	if !set.Underscores || set.RequestID && len(name) == len(decide.RequestIDField) && claims.Begins(name, "x-request-id") {
+	if !set.Underscores || set.RequestID && len(name) == len(decide.RequestIDField) && keys.Begins(name, "x-request-id") {
 		return false
 	}
 	for _, c := range name {
-		if c != '-' && c != '_' && claims.Fold(c) == '-' {
+		if c != '-' && c != '_' && keys.Fold(c) == '-' {
 			return false
 		}
 	}
 	for id := http1.FieldOther + 1; id.Hop(); id++ {
-		if known := id.String(); len(known) == len(name) && claims.Begins(name, known) {
+		if known := id.String(); len(known) == len(name) && keys.Begins(name, known) {
 			return false
 		}
 	}

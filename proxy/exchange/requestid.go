@@ -2,7 +2,7 @@ package exchange
 
 import (
 	"weir/internal/net/http1"
-	"weir/proxy/decide"
+	"weir/proxy/rules/decide"
 )
 
 // keepRequestID sets the id of the request in h: that of a trusted proxy or of a stored request if

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"weir/proxy/rule"
+	"weir/proxy/rules/rule"
 )
 
 // Classes are the priority classes that metrics distinguish: the first ones that were ever in

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"weir/proxy/rule"
-	"weir/proxy/rule/ruletest"
+	"weir/proxy/rules/rule"
+	"weir/proxy/rules/rule/ruletest"
 )
 
 // Classes have the names of the rules, keep their numbers when rules change, and are

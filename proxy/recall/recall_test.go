@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
 	"weir/proxy/limit"
 	"weir/proxy/roster"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/rule"
 )
 
 // A refuser remembers refusals.

@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"time"
 
-	"weir/proxy/decide"
-	"weir/proxy/keys"
 	"weir/proxy/limit"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/keys"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

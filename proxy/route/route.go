@@ -6,7 +6,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/proxy/gate"
-	"weir/proxy/rule"
+	"weir/proxy/rules/rule"
 )
 
 // A Table classifies requests by how long they are likely to take: by the matching rule

@@ -8,8 +8,8 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/proxy/gate"
-	"weir/proxy/rule"
-	"weir/proxy/rule/ruletest"
+	"weir/proxy/rules/rule"
+	"weir/proxy/rules/rule/ruletest"
 )
 
 // The rule with the longest path names the route, and keeps its number as long as there

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
-	"weir/proxy/refusal"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/refusal"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/http1/http1test"
-	"weir/proxy/claims"
-	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/keys"
 	"weir/proxy/store"
 )
 
@@ -362,7 +362,7 @@ func (p *gauntlet) oneRequest(raw []byte, tunnel bool) *http.Request {
 		// FuzzRequest of internal/net/http1.
 		return nil
 	}
-	usual, _ := claims.New(nil)
+	usual, _ := keys.NewClaims(nil)
 	for name, values := range req.Header {
 		own := name == "X-Forwarded-For" && values[0] == "192.0.2.7" || name == "X-Forwarded-Proto" && values[0] == "http" ||
 			name == "X-Forwarded-Host" && values[0] == req.Host

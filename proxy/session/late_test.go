@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

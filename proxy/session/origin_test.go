@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/proxy/claims"
+	"weir/proxy/rules/keys"
 )
 
 // Addresses of tests: a client, and a proxy of TRUSTED_PROXIES.
@@ -110,7 +110,7 @@ func TestClaims(t *testing.T) {
 func TestMoreClaims(t *testing.T) {
 	b := newBench(t, 1)
 	var err error
-	if b.env.Settings.Claims, err = claims.New([]string{"X-Remote-User", "X-Auth-*", "Connection", "Host"}); err != nil {
+	if b.env.Settings.Claims, err = keys.NewClaims([]string{"X-Remote-User", "X-Auth-*", "Connection", "Host"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"x-remote-user": true, "X_Remote_User": true, "X-Remote-Users": false, "X-Auth-Request-Email": true, "X-Auth": false,

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/callback"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
-	"weir/proxy/pattern"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/pattern"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

@@ -11,7 +11,7 @@ import (
 	"weir/internal/net/http1/http1test"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
-	"weir/proxy/rule"
+	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )
 

@@ -11,7 +11,7 @@ import (
 	"weir/internal/program/metric"
 	"weir/proxy/accesslog"
 	"weir/proxy/exchange"
-	"weir/proxy/keys"
+	"weir/proxy/rules/keys"
 )
 
 // Access configures the access log.

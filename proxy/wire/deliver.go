@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
+	"weir/proxy/rules/decide"
 	"weir/proxy/session"
 	"weir/proxy/store"
 )

@@ -8,13 +8,13 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/loop"
-	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
 	"weir/proxy/roster"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/tally"
 	"weir/proxy/store/simredis"
-	"weir/proxy/tally"
 	"weir/proxy/upstream"
 )
 

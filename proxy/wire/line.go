@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"weir/internal/net/share"
-	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
+	"weir/proxy/rules/decide"
 	"weir/proxy/upstream"
 )
 

@@ -3,8 +3,8 @@ package wire
 import (
 	"time"
 
-	"weir/proxy/decide"
 	"weir/proxy/recall"
+	"weir/proxy/rules/decide"
 )
 
 // refused remembers a refusal and returns its id. The id is valid until the next call.

@@ -7,7 +7,7 @@ import (
 
 	"weir/proxy/gates"
 	"weir/proxy/roster"
-	"weir/proxy/sketch"
+	"weir/proxy/rules/tally"
 	"weir/proxy/upstream"
 )
 
@@ -43,15 +43,15 @@ func (ls loops) each(do func(s *side, now time.Time)) {
 
 // Top returns the keys of a rule that were seen most and refused most lately, over all
 // loops.
-func (f *Front) Top(id string) (busiest, refused sketch.View) {
-	var busy, no []sketch.View
-	for _, v := range gather(f.sides, func(s *side, now time.Time) [2]sketch.View {
+func (f *Front) Top(id string) (busiest, refused tally.View) {
+	var busy, no []tally.View
+	for _, v := range gather(f.sides, func(s *side, now time.Time) [2]tally.View {
 		busiest, refused := s.tally.Keys(now, id)
-		return [2]sketch.View{busiest, refused}
+		return [2]tally.View{busiest, refused}
 	}) {
 		busy, no = append(busy, v[0]), append(no, v[1])
 	}
-	return sketch.Merge(busy...), sketch.Merge(no...)
+	return tally.Merge(busy...), tally.Merge(no...)
 }
 
 // setTargets replaces the loop's targets by list.

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
-	"weir/proxy/rule"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/rule"
 )
 
 // deferMax is the largest body of a request that is stored.

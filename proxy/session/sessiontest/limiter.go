@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"weir/internal/net/loop/looptest"
-	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
+	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/loop/looptest"
-	"weir/proxy/decide"
 	"weir/proxy/exchange"
-	"weir/proxy/pattern"
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/pattern"
 	"weir/proxy/session"
 	"weir/proxy/store/simredis"
 	"weir/proxy/upstream"

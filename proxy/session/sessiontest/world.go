@@ -8,7 +8,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/loop/looptest"
-	"weir/proxy/decide"
+	"weir/proxy/rules/decide"
 	"weir/proxy/session"
 	"weir/proxy/store/simredis"
 	"weir/proxy/upstream"

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"weir/proxy/keys"
 	"weir/proxy/limit"
+	"weir/proxy/rules/keys"
 	"weir/proxy/store"
 )
 

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
+	"weir/proxy/rules/keys"
 	"weir/proxy/store"
 	"weir/proxy/store/redis/redistest"
 )

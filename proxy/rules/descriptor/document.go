@@ -1,0 +1,177 @@
+package descriptor
+
+import (
+	"encoding/json"
+	"strings"
+
+	"weir/internal/data/strict"
+	"weir/proxy/limit"
+	"weir/proxy/rules/rls"
+)
+
+// Twice is the fault of an entry with the key and the value of one before it.
+const Twice = "is given twice: the same key and value in one list"
+
+// A Document is a file as it is written.
+type Document struct {
+	Domain      string  `json:"domain"`
+	Descriptors []Entry `json:"descriptors"`
+}
+
+// An Entry is one key of descriptors, with or without a value, and the entries below it.
+type Entry struct {
+	Key            string      `json:"key"`
+	Value          strict.Word `json:"value,omitempty"`
+	ValueToo       strict.Word `json:"Value,omitempty"` // another spelling; Decode moves it to Value
+	RateLimit      *RateLimit  `json:"rate_limit,omitempty"`
+	Descriptors    []Entry     `json:"descriptors,omitempty"`
+	ShadowMode     bool        `json:"shadow_mode,omitempty"`
+	QuotaMode      bool        `json:"quota_mode,omitempty"`
+	Unlimited      bool        `json:"unlimited,omitempty"`
+	DetailedMetric bool        `json:"detailed_metric,omitempty"`
+	ValueToMetric  bool        `json:"value_to_metric,omitempty"`
+	ShareThreshold bool        `json:"share_threshold,omitempty"`
+	Metadata       rls.Struct  `json:"metadata,omitempty"`
+
+	// Path is where the entry is in the file; empty: it is none, and a fault says so.
+	Path string `json:"-"`
+	// Limit is the entry's limit, without its rule; nil: it has none.
+	Limit *Limit `json:"-"`
+}
+
+// A RateLimit is what an entry says about its limit.
+type RateLimit struct {
+	Unit            rls.Unit   `json:"unit"`
+	RequestsPerUnit *int64     `json:"requests_per_unit"`
+	Unlimited       bool       `json:"unlimited"`
+	Name            string     `json:"name"`
+	Replaces        []replaced `json:"replaces"`
+	limit.Config
+}
+
+type replaced struct {
+	Name string `json:"name"`
+}
+
+// MarshalJSON returns what the limit allows, without its name.
+func (l *RateLimit) MarshalJSON() ([]byte, error) {
+	if l.Algorithm != 0 {
+		return json.Marshal(l.Config)
+	}
+	text := struct {
+		Unit            string `json:"unit,omitempty"`
+		RequestsPerUnit *int64 `json:"requests_per_unit,omitempty"`
+		Unlimited       bool   `json:"unlimited,omitempty"`
+	}{"", l.RequestsPerUnit, l.Unlimited}
+	if l.Unit != rls.NoUnit {
+		text.Unit = strings.ToLower(l.Unit.String())
+	}
+	return json.Marshal(text)
+}
+
+// Decode reads the root of r as a file and notes its faults.
+func Decode(r *strict.Reader) *Document {
+	f := &Document{Descriptors: []Entry{}}
+	r.Nulls = true
+	r.Decode(r.Root, "", f)
+	r.Filled(r.Root, "", "domain")
+	if r.Root.Kind != strict.Object {
+		return f
+	}
+	r.Check(r.Root.Member("domain") == nil, "domain", "is missing; must be the name of the domain")
+	j := judge{r}
+	j.list(r.Root.Member("descriptors"), "descriptors", f.Descriptors)
+	return f
+}
+
+// A judge says what is wrong with a file, whatever it is for.
+//
+// Owned by one call of Decode.
+type judge struct{ *strict.Reader }
+
+func (r *judge) list(n *strict.Node, path string, entries []Entry) {
+	for i := range entries {
+		if kid := &n.Kids[i]; kid.Kind == strict.Object {
+			e := &entries[i]
+			e.Path = strict.Element(path, i)
+			r.entry(kid, e)
+			r.list(kid.Member("descriptors"), e.Path+".descriptors", e.Descriptors)
+		}
+	}
+}
+
+// entry judges an entry without those below it.
+func (r *judge) entry(n *strict.Node, e *Entry) {
+	r.Filled(n, e.Path, "key")
+	r.Check(n.Member("key") == nil, e.Path+".key", "is missing")
+	if n.Member("Value") != nil {
+		r.Check(n.Member("value") != nil, e.Path+".Value", "given twice, as value too")
+		e.Value, e.ValueToo = e.ValueToo, ""
+	}
+	r.Check(wildcardOf(e.Key) != nil, e.Path+".key", "must be one key without *, which only values may have, is %q", e.Key)
+	r.Check(e.ShareThreshold && wildcardOf(string(e.Value)) == nil, e.Path+".share_threshold", "must be false without a value that has a *")
+	switch l := n.Member("rate_limit"); {
+	case l != nil && e.RateLimit != nil:
+		e.Limit = r.limit(l, e.Path+".rate_limit", e.RateLimit)
+	case e.Unlimited:
+		e.Limit = new(Limit)
+	default:
+		return
+	}
+	l := e.Limit
+	l.Metadata, l.Unlimited = e.Metadata, l.Unlimited || e.Unlimited
+	l.Shadow, l.Quota, l.Detailed = e.ShadowMode, e.QuotaMode, e.DetailedMetric
+}
+
+func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
+	made := &Limit{Unlimited: l.Unlimited, Shown: rls.Limit{Given: true, Name: l.Name}}
+	r.Filled(n, path, "name")
+	for i, one := range l.Replaces {
+		at := strict.Element(path+".replaces", i) + ".name"
+		switch one.Name {
+		case "":
+			r.Fault(at, "must be the name of another limit")
+		case l.Name:
+			r.Fault(at, "must be the name of another limit, is the limit's own")
+		}
+		made.Replaces = append(made.Replaces, one.Name)
+	}
+	var err error
+	switch {
+	case l.Unlimited:
+		r.without(n, path, "with unlimited", "unit", "algorithm")
+		return made
+	case n.Member("algorithm") != nil:
+		r.without(n, path, "with algorithm", "unit", "requests_per_unit")
+		made.Limit, err = limit.New(l.Config)
+		r.Under(path, err)
+		r.Check(l.Algorithm == limit.Leaky, path+".algorithm", "must be another one: leaky lets requests wait, and Envoy does not")
+		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.Count(made.Limit.Permits()), rls.UnitOf(made.Limit.Window())
+		return made
+	}
+	r.theirs(n, path, l)
+	if l.Unit != rls.NoUnit && l.RequestsPerUnit != nil {
+		made.Limit, err = limit.NewFixed(*l.RequestsPerUnit, l.Unit.Window())
+		r.Under(path, err)
+		made.Shown.RequestsPerUnit, made.Shown.Unit = rls.Count(*l.RequestsPerUnit), l.Unit
+	}
+	return made
+}
+
+// theirs judges the form of envoyproxy/ratelimit.
+func (r *judge) theirs(n *strict.Node, path string, l *RateLimit) {
+	r.without(n, path, "without algorithm", limit.Fields()...)
+	r.Check(n.Member("unit") == nil, path+".unit", "is missing; must be one of %s", rls.UnitNames)
+	if l.RequestsPerUnit == nil {
+		r.Fault(path+".requests_per_unit", "is missing; must be a whole number, 0 refuses all")
+	} else {
+		r.Range(path+".requests_per_unit", *l.RequestsPerUnit, 0, 1<<32-1)
+	}
+}
+
+// without reports the members of n that are not allowed, and when they are not.
+func (r *judge) without(n *strict.Node, path, when string, names ...string) {
+	for _, name := range names {
+		r.Check(n.Member(name) != nil, strict.Member(path, name), "is not allowed %s", when)
+	}
+}

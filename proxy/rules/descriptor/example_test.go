@@ -1,0 +1,33 @@
+package descriptor_test
+
+import (
+	"fmt"
+
+	"weir/proxy/rules/descriptor"
+	"weir/proxy/rules/rls"
+)
+
+func Example() {
+	domains, err := descriptor.Read([]descriptor.File{{Name: "shop.yaml", Text: []byte(`
+domain: shop
+descriptors:
+  - key: plan
+    rate_limit: {unit: minute, requests_per_unit: 9}
+  - key: plan
+    value: g*
+    rate_limit: {unit: second, requests_per_unit: 50}
+`)}}, false)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var found descriptor.Found
+	for _, plan := range []string{"free", "gold"} {
+		entries := []rls.Entry{{Key: []byte("plan"), Value: []byte(plan)}}
+		domains.Domain([]byte("shop")).Walk(entries, &found)
+		fmt.Printf("%s: %d per %v, counted as %s\n", plan, found.Limit.Shown.RequestsPerUnit, found.Limit.Shown.Unit, found.AppendKey(nil, entries))
+	}
+	// Output:
+	// free: 9 per MINUTE, counted as 4:plan4:free
+	// gold: 50 per SECOND, counted as 4:plan4:gold
+}

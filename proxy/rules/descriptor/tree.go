@@ -1,0 +1,198 @@
+package descriptor
+
+import (
+	"bytes"
+	"strconv"
+
+	"weir/proxy/limit"
+	"weir/proxy/rules/rls"
+)
+
+// Domains are the limits of all domains.
+//
+// Immutable after New.
+type Domains struct {
+	byName map[string]*Domain
+	limits int
+}
+
+// Domain returns a domain; nil: there is none of this name.
+func (d *Domains) Domain(name []byte) *Domain { return d.byName[string(name)] }
+
+// Len returns how many domains and limits there are.
+func (d *Domains) Len() (domains, limits int) { return len(d.byName), d.limits }
+
+// A Domain is the limits of one domain.
+//
+// Immutable after New.
+type Domain struct {
+	Name string
+	// Rule is the rule of limits that descriptors bring themselves.
+	Rule string
+	root levels
+}
+
+// A Limit is what an entry of a file allows.
+//
+// Immutable after New.
+type Limit struct {
+	Rule      string // that its keys are counted under
+	Limit     limit.Limit
+	Shown     rls.Limit // in answers
+	Replaces  []string  // the names of limits that do not apply beside this one
+	Unlimited bool
+	Shadow    bool // counted, never refused
+	Quota     bool // refused only with all others of this kind
+	Detailed  bool // its series have the values of all entries
+	Metadata  rls.Struct
+}
+
+// levels are the entries of one list, by their keys.
+type levels map[string]*level
+
+// A level is the entries of one key in one list.
+type level struct {
+	bare  *node
+	exact map[string]*node // wildcards too: one matches its own text before others do
+	wild  []*node          // in the order of the file
+}
+
+// A node is an entry.
+type node struct {
+	value    string // empty: a bare key
+	parts    wildcard
+	limit    *Limit
+	below    levels
+	share    bool // all values of a wildcard are counted together
+	toMetric bool // the series has the value that came
+}
+
+// find returns the entry that a key with a value finds.
+func (l levels) find(e *rls.Entry) *node {
+	at := l[string(e.Key)]
+	if at == nil {
+		return nil
+	}
+	if n := at.exact[string(e.Value)]; n != nil {
+		return n
+	}
+	for _, n := range at.wild {
+		if n.parts.match(e.Value) {
+			return n
+		}
+	}
+	return at.bare
+}
+
+// A Found is what a descriptor has found. It is used again.
+//
+// Owned by its loop.
+type Found struct {
+	Limit *Limit // nil: none
+	steps []*node
+}
+
+// Walk finds the limit of a descriptor: that of the entry at which its last entry arrives.
+// One that is longer than the way down, or ends at an entry without a limit, finds none.
+func (d *Domain) Walk(entries []rls.Entry, f *Found) {
+	f.Limit, f.steps = nil, f.steps[:0]
+	list := d.root
+	for i := range entries {
+		n := list.find(&entries[i])
+		if n == nil {
+			return
+		}
+		f.steps = append(f.steps, n)
+		if i == len(entries)-1 {
+			f.Limit = n.limit
+			return
+		}
+		list = n.below
+	}
+}
+
+// AppendKey appends what is counted apart: the entries, each with its length, so that no
+// two descriptors share a key. In place of a value under share_threshold is its wildcard.
+func (f *Found) AppendKey(dst []byte, entries []rls.Entry) []byte {
+	for i := range entries {
+		dst = appendPart(dst, entries[i].Key)
+		if f.Limit != nil && f.steps[i].share {
+			dst = appendPart(dst, f.steps[i].value)
+		} else {
+			dst = appendPart(dst, entries[i].Value)
+		}
+	}
+	return dst
+}
+
+// seriesLevels is how many entries name a series: deeper ones are counted with those of the
+// same beginning, as the default mapping of envoyproxy/ratelimit to Prometheus does.
+const seriesLevels = 2
+
+// AppendSeries appends the name of the series that counts what was found: of each of the
+// first two entries the key, and behind _ the value where the file or a flag names one. A
+// zero byte separates the two; within them it is _, and so is what statsd does not take.
+func (f *Found) AppendSeries(dst []byte, entries []rls.Entry) []byte {
+	for i := range entries[:min(len(entries), seriesLevels)] {
+		if i > 0 {
+			dst = append(dst, 0)
+		}
+		begin := len(dst)
+		dst = append(dst, entries[i].Key...)
+		value := string(entries[i].Value)
+		if f.Limit != nil {
+			value = f.steps[i].shown(value, f.Limit.Detailed)
+		}
+		if value != "" {
+			dst = append(append(dst, '_'), value...)
+		}
+		for at := begin; at < len(dst); at++ {
+			switch dst[at] {
+			case ':', '|', 0:
+				dst[at] = '_'
+			}
+		}
+	}
+	return dst
+}
+
+// shown is the value that a series has for an entry which arrived at n.
+func (n *node) shown(value string, detailed bool) string {
+	if n.share || !detailed && !n.toMetric {
+		return n.value
+	}
+	return value
+}
+
+func appendPart[T string | []byte](dst []byte, part T) []byte {
+	return append(append(strconv.AppendInt(dst, int64(len(part)), 10), ':'), part...)
+}
+
+// A wildcard is a text with one or more *, each of which stands for any text: what is
+// between them.
+type wildcard [][]byte
+
+// match reports whether a value is one that the wildcard stands for.
+func (w wildcard) match(value []byte) bool {
+	first, last := w[0], w[len(w)-1]
+	if len(value) < len(first)+len(last) || !bytes.HasPrefix(value, first) || !bytes.HasSuffix(value, last) {
+		return false
+	}
+	rest := value[len(first) : len(value)-len(last)]
+	for _, part := range w[1 : len(w)-1] {
+		_, after, found := bytes.Cut(rest, part)
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return true
+}
+
+// wildcardOf returns the wildcard that a value is; nil: it is none.
+func wildcardOf(value string) wildcard {
+	if parts := bytes.Split([]byte(value), []byte("*")); len(parts) > 1 {
+		return parts
+	}
+	return nil
+}

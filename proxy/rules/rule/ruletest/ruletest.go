@@ -1,0 +1,31 @@
+// Package ruletest makes sets of rules for tests.
+package ruletest
+
+import (
+	"testing"
+
+	"weir/internal/test/testkit"
+	"weir/proxy/rules/rule"
+)
+
+// Set reads rules, each the inside of braces.
+func Set(t testing.TB, lines ...string) *rule.Set {
+	t.Helper()
+	text := "rules:\n"
+	for _, line := range lines {
+		text += "- {limit: {algorithm: off}, " + line + "}\n"
+	}
+	return testkit.Must(rule.Read([]byte(text), rule.Options{}))(t)
+}
+
+// Hits are the rules with those ids.
+func Hits(set *rule.Set, ids ...string) (hits []rule.Hit) {
+	for i := range set.Len() {
+		for _, id := range ids {
+			if set.Rule(i).ID == id {
+				hits = append(hits, rule.Hit{Rule: set.Rule(i), Index: i})
+			}
+		}
+	}
+	return hits
+}

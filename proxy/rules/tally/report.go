@@ -1,0 +1,90 @@
+package tally
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"weir/proxy/rules/rule"
+)
+
+// A Housekeeper logs refusals, and drops the counts of rules that are no longer in force.
+//
+// Owned by one goroutine.
+type Housekeeper struct {
+	tally   *Tally
+	logged  map[string]total // by rule, at the last call of Last
+	set     *rule.Set        // of inForce
+	inForce map[string]bool
+	since   map[string]time.Time // since when rules with counts have not been in force
+}
+
+// NewHousekeeper returns a Housekeeper that has logged nothing yet.
+func (t *Tally) NewHousekeeper() *Housekeeper { return &Housekeeper{tally: t} }
+
+// Keep must be called once a second.
+func (h *Housekeeper) Keep(now time.Time) {
+	h.Last()
+	h.drop(now)
+}
+
+// Last logs what each rule has refused since the last call, what was refused because the store
+// is unavailable, and once per rule that requests without a part of its key share a limit. It
+// is also called at the end.
+func (h *Housekeeper) Last() {
+	log, logged := h.tally.log, h.logged
+	h.logged = h.tally.totals()
+	down := uint64(0)
+	for _, id := range slices.Sorted(maps.Keys(h.logged)) {
+		was, more := logged[id], h.logged[id]
+		for k := range more {
+			more[k] -= min(more[k], was[k]) // the rule may have been dropped, and counted anew
+		}
+		down += more[unavailable]
+		if more[rejected] > 0 {
+			log.Warn("Requests rejected: limit exceeded", "rule", id, "count", more[rejected])
+		}
+		if more[shared] > 0 && was[shared] == 0 {
+			log.Warn("Requests without a part of the rule's key share one limit; missing: skip or refuse changes that", "rule", id)
+		}
+		if more[lacking] > 0 {
+			log.Warn("Requests rejected: a part of the rule's key is missing", "rule", id, "count", more[lacking])
+		}
+	}
+	if down > 0 {
+		log.Warn("Requests rejected: the store is unavailable and STORE_FAILURE_MODE is closed", "count", down)
+	}
+}
+
+// drop drops the counts of rules that have not been in force for countsKept.
+func (h *Housekeeper) drop(now time.Time) {
+	if p := h.tally.policy(); h.inForce == nil || h.set != p.Rules {
+		h.set, h.inForce = p.Rules, make(map[string]bool)
+		for _, id := range slices.Concat(idsOf(p), alwaysCounted) {
+			h.inForce[id] = true
+		}
+	}
+	gone := make(map[string]time.Time)
+	for id := range h.tally.totals() {
+		since, known := h.since[id]
+		switch {
+		case h.inForce[id]:
+		case !known:
+			gone[id] = now
+		case now.Sub(since) < countsKept:
+			gone[id] = since
+		default:
+			h.tally.drop(id)
+		}
+	}
+	h.since = gone
+}
+
+// drop drops the counts of a rule in all loops.
+func (t *Tally) drop(id string) {
+	for _, b := range t.shards {
+		b.mu.Lock()
+		delete(b.byID, id)
+		b.mu.Unlock()
+	}
+}

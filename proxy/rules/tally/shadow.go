@@ -1,0 +1,91 @@
+package tally
+
+import (
+	"time"
+
+	"weir/proxy/rules/decide"
+	"weir/proxy/rules/rule"
+	"weir/proxy/store"
+)
+
+// Matched counts a request by the rules that apply to it.
+func (b *Shard) Matched(now time.Time, m *decide.Case) {
+	switch {
+	case m.Lacks != nil:
+		b.of(m.Policy, m.Lacks.Index)[lacking].Inc()
+		return
+	case m.Exempt >= 0:
+		b.of(m.Policy, m.Exempt)[exempt].Inc()
+	}
+	for i := range m.Shadows {
+		b.shadow(now, m.Policy, &m.Shadows[i])
+	}
+}
+
+// shadow asks the store about a rule that is not enforced.
+func (b *Shard) shadow(now time.Time, p *decide.Policy, counted *decide.Counted) {
+	c := b.of(p, counted.Index)
+	if counted.Lacks {
+		if counted.Rule.Missing == rule.Refuse {
+			c[shadowRefused].Inc()
+			return
+		}
+		c[shared].Inc()
+	}
+	w := b.shadowing()
+	w.set, w.count, w.index, w.key = p.Rules, c, counted.Index, append(w.key[:0], counted.Key...)
+	b.try(now, &counted.Counter, w.done)
+}
+
+// A shadowing waits for the store's answer about a rule in shadow. It is reused, so that
+// requests do not allocate.
+//
+// Owned by its loop.
+type shadowing struct {
+	shard *Shard
+	set   *rule.Set
+	count *count
+	index int
+	key   []byte
+	done  store.Done // w.judged
+}
+
+// Bounds of the free shadowings.
+const (
+	shadowingsKept   = 1024
+	shadowingKeyKept = 1 << 10
+)
+
+// shadowing returns a free shadowing.
+func (b *Shard) shadowing() *shadowing {
+	if n := len(b.shadowings); n > 0 {
+		w := b.shadowings[n-1]
+		b.shadowings = b.shadowings[:n-1]
+		return w
+	}
+	w := &shadowing{shard: b}
+	w.done = w.judged
+	return w
+}
+
+// judged counts the decision of the rule.
+func (w *shadowing) judged(now time.Time, ans *store.Answer) {
+	b := w.shard
+	w.count.shadowed(ans)
+	if b.set == w.set && len(ans.Decisions) > 0 { // otherwise the rule may have another index now, or the store is unavailable
+		b.board.Touch(now, w.index+1, w.key, ans.Granted == 0)
+	}
+	w.set, w.count = nil, nil
+	if len(b.shadowings) < shadowingsKept && cap(w.key) <= shadowingKeyKept {
+		b.shadowings = append(b.shadowings, w)
+	}
+}
+
+// try asks the store about a counter on which no request depends. done gets the answer.
+func (b *Shard) try(now time.Time, counter *store.Counter, done store.Done) {
+	b.ask.N = 1
+	b.ask.Counters = append(b.ask.Counters[:0], *counter)
+	if b.store(now, &b.ask, &b.answer, done) {
+		done(now, &b.answer)
+	}
+}
