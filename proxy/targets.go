@@ -12,8 +12,8 @@ import (
 	"weir/internal/program/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
-	"weir/proxy/roster"
 	"weir/proxy/store/simredis"
+	"weir/proxy/targets/roster"
 	"weir/proxy/wire"
 )
 

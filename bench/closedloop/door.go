@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
-	"weir/proxy/gate"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/upstream"
 )
 
 const (

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"weir/internal/timing/agenda"
-	"weir/proxy/gate"
 	"weir/proxy/limit"
 	"weir/proxy/limit/rails"
+	"weir/proxy/targets/gate"
 )
 
 const (

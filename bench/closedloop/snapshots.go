@@ -6,8 +6,8 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/policy"
-	"weir/proxy/gate"
 	"weir/proxy/limit"
+	"weir/proxy/targets/gate"
 )
 
 const (

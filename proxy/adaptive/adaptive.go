@@ -25,11 +25,11 @@ import (
 	"weir/internal/program/metric"
 	"weir/proxy/admin"
 	"weir/proxy/config"
-	"weir/proxy/gate"
 	"weir/proxy/limit"
 	"weir/proxy/limit/rails"
 	"weir/proxy/rules/tally"
 	"weir/proxy/store"
+	"weir/proxy/targets/gate"
 	"weir/proxy/traffic"
 )
 

@@ -13,7 +13,6 @@ import (
 	"weir/internal/data/strict"
 	"weir/internal/net/loop"
 	"weir/internal/program/service"
-	"weir/proxy/gates"
 	"weir/proxy/limit"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/pattern"
@@ -21,7 +20,8 @@ import (
 	"weir/proxy/rules/rule"
 	"weir/proxy/session"
 	"weir/proxy/store/remote"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/upstream"
 )
 
 // Config has the settings as given.

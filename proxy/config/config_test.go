@@ -16,7 +16,7 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/rules/decide"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/upstream"
 )
 
 // parse reads settings as the program does: an environment of names and values

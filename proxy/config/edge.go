@@ -11,8 +11,8 @@ import (
 	"weir/internal/net/admit"
 	"weir/internal/net/loop"
 	"weir/internal/program/service"
-	"weir/proxy/roster"
 	"weir/proxy/session"
+	"weir/proxy/targets/roster"
 )
 
 // Edge has the settings of a proxy that is reachable from outside: TLS, health of the

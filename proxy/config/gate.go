@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"weir/internal/program/service"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/upstream"
 )
 
 // gateMin is the default of GATE_MIN.

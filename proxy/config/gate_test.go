@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/gate"
+	"weir/proxy/targets/gate"
 )
 
 // A request waits no longer than half of the answer time that is to be kept, unless

@@ -47,7 +47,7 @@ type Config struct {
 	// SameClient lets only requests with the same key of the rule see the state of a request.
 	SameClient bool
 	Trusts     func(netip.Addr) bool // whether an address is that of a trusted proxy, whose claims about the client count
-	Claims     *keys.Claims             // the fields with such claims; nil: the usual ones
+	Claims     *keys.Claims          // the fields with such claims; nil: the usual ones
 	DeadKeep   time.Duration
 	Path       string          // prefix of the status URLs for clients
 	Sites      deferred.Sites  // the proxies with queues of their own; nil: there is only one

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
 	"weir/proxy/limit"
-	"weir/proxy/roster"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/rule"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/roster"
 )
 
 // A refuser remembers refusals.

@@ -4,9 +4,9 @@ import (
 	"net/netip"
 	"time"
 
-	"weir/proxy/gate"
-	"weir/proxy/gates"
-	"weir/proxy/roster"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/roster"
 )
 
 // A Shed is a request that was given up because its target was overloaded.

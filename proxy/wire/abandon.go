@@ -8,8 +8,8 @@ import (
 	"weir/internal/net/share"
 	"weir/proxy/abandon"
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/upstream"
 )
 
 // A target goes on working on a request whose client has disconnected. If such a request gave up its

@@ -12,8 +12,8 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
 )
 
 // A works is a target that goes on working on a request whose connection closes, as most

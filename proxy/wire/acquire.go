@@ -5,7 +5,7 @@ import (
 
 	"weir/proxy/exchange"
 	"weir/proxy/session"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/upstream"
 )
 
 // acquire gets a connection to a target, or cancels the wait for one. A request of which the client

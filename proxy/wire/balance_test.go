@@ -9,8 +9,8 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/test/testkit"
-	"weir/proxy/roster"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/roster"
+	"weir/proxy/targets/upstream"
 )
 
 // A member is one of several targets: it answers with its name, as it is told.

@@ -6,10 +6,10 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
 	"weir/proxy/session"
 	"weir/proxy/store"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/upstream"
 )
 
 // A client carries out the effects of one session: a client connection or a delivery.

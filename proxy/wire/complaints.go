@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"weir/internal/timing/every"
-	"weir/proxy/roster"
+	"weir/proxy/targets/roster"
 )
 
 // complainEvery is the least time between two log lines about the same.

@@ -9,10 +9,10 @@ import (
 	"weir/internal/net/loop"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
 	"weir/proxy/rules/decide"
 	"weir/proxy/session"
 	"weir/proxy/store"
+	"weir/proxy/targets/gate"
 )
 
 // A stored request is delivered by a client without a connection. Its session reads the

@@ -10,9 +10,9 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/upstream"
 )
 
 // delivering is withGate for a proxy that delivers.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/roster"
+	"weir/proxy/targets/roster"
 )
 
 // The duties of an HTTP/1.1 intermediary (RFC 9110, 9112, 6585, 7239) and

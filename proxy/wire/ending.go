@@ -6,8 +6,8 @@ import (
 
 	"weir/proxy/abandon"
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
 	"weir/proxy/session"
+	"weir/proxy/targets/gate"
 )
 
 // end passes on that one side of a tunnel has finished sending.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/gate"
-	"weir/proxy/gates"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
 )
 
 // Exempt requests meet neither rules nor the global limit, also with a used up one, are

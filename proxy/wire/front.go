@@ -25,18 +25,18 @@ import (
 	"weir/proxy/budget"
 	"weir/proxy/counts"
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
 	"weir/proxy/recall"
-	"weir/proxy/roster"
-	"weir/proxy/route"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/refusal"
 	"weir/proxy/rules/tally"
 	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/roster"
+	"weir/proxy/targets/route"
+	"weir/proxy/targets/upstream"
 )
 
 // Bounds of the work done outside the loops.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/upstream"
 )
 
 // bounds returns the gate's configuration for one target.

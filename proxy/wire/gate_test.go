@@ -9,11 +9,11 @@ import (
 	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
 	"weir/proxy/recall"
-	"weir/proxy/roster"
-	"weir/proxy/route"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/roster"
+	"weir/proxy/targets/route"
 )
 
 // withGate starts a proxy with one loop and gates that let one request in.

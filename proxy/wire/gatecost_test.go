@@ -9,13 +9,13 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/net/loop"
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
-	"weir/proxy/roster"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/tally"
 	"weir/proxy/store/simredis"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/roster"
+	"weir/proxy/targets/upstream"
 )
 
 // gateRequest returns what a request costs that passes a gate and takes 10 ms: everything

@@ -16,10 +16,10 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/net/loop"
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
-	"weir/proxy/roster"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/roster"
+	"weir/proxy/targets/upstream"
 )
 
 // crowd is a front with one target, which never ran, on two loops.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
 )
 
 // A request that the gate sheds gives back what it was charged, once per key and window. So a

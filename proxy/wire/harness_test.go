@@ -17,8 +17,8 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/admin"
 	"weir/proxy/config"
-	"weir/proxy/roster"
 	"weir/proxy/store/simredis"
+	"weir/proxy/targets/roster"
 )
 
 // TestMain lets more tests run at the same time than there are cores: those that are parallel

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"weir/internal/net/share"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
 	"weir/proxy/rules/decide"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/upstream"
 )
 
 // matched counts the matching rules of a request, and notes the request's route.

@@ -10,9 +10,9 @@ import (
 	"weir/internal/net/loop/looptest"
 	"weir/internal/net/share"
 	"weir/internal/test/testkit"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
-	"weir/proxy/roster"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/roster"
 )
 
 // gated gives each target a number of places, for which requests wait for long.

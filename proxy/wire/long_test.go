@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/gate"
+	"weir/proxy/targets/gate"
 )
 
 // longKinds are requests that may hold their connections for long because of what their client sends.

@@ -3,7 +3,7 @@ package wire
 import (
 	"weir/internal/program/metric"
 	"weir/proxy/counts"
-	"weir/proxy/gate"
+	"weir/proxy/targets/gate"
 )
 
 // Register adds the proxy's metrics to set.

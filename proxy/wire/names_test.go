@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/roster"
+	"weir/proxy/targets/roster"
 )
 
 // instances starts targets on addresses of the loopback network, all on one port.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/roster"
+	"weir/proxy/targets/roster"
 )
 
 // nginx starts an nginx with these directives, of all servers and of the one

@@ -3,7 +3,7 @@ package wire
 import (
 	"time"
 
-	"weir/proxy/upstream"
+	"weir/proxy/targets/upstream"
 )
 
 // A connection that a target has authenticated is private to the client. Between the

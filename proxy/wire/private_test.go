@@ -7,7 +7,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/test/testkit"
-	"weir/proxy/roster"
+	"weir/proxy/targets/roster"
 )
 
 // loginTarget authenticates connections, as servers with NTLM and Negotiate do:

@@ -11,10 +11,10 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/proxy/exchange"
-	"weir/proxy/gate"
-	"weir/proxy/gates"
-	"weir/proxy/roster"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gate"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/roster"
+	"weir/proxy/targets/upstream"
 )
 
 // A target is one loop's view of a target.

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"weir/proxy/gates"
-	"weir/proxy/roster"
 	"weir/proxy/rules/tally"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/gates"
+	"weir/proxy/targets/roster"
+	"weir/proxy/targets/upstream"
 )
 
 // targetsWait bounds how long an own endpoint waits for the loops.

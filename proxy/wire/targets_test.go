@@ -14,7 +14,7 @@ import (
 
 	"weir/internal/net/loop/looptest"
 	"weir/internal/test/testkit"
-	"weir/proxy/roster"
+	"weir/proxy/targets/roster"
 )
 
 // pair starts two targets and a proxy before them, over one loop.

@@ -3,7 +3,7 @@ package wire
 import (
 	"time"
 
-	"weir/proxy/gate"
+	"weir/proxy/targets/gate"
 	"weir/proxy/traffic"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"weir/internal/test/testkit"
 	"weir/proxy/counts"
-	"weir/proxy/gate"
+	"weir/proxy/targets/gate"
 	"weir/proxy/traffic"
 )
 

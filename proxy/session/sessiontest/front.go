@@ -11,7 +11,7 @@ import (
 	"weir/proxy/abandon"
 	"weir/proxy/exchange"
 	"weir/proxy/session"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/upstream"
 )
 
 // A front is the rim of one session, as wire's client is, and records what the session

@@ -14,7 +14,7 @@ import (
 	"weir/proxy/rules/pattern"
 	"weir/proxy/session"
 	"weir/proxy/store/simredis"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/upstream"
 )
 
 // Bounds of the sessions, small so that they are often reached.

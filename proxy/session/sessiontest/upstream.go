@@ -9,7 +9,7 @@ import (
 	"weir/internal/net/loop/looptest"
 	"weir/proxy/abandon"
 	"weir/proxy/exchange"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/upstream"
 )
 
 const (

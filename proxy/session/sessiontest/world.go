@@ -11,7 +11,7 @@ import (
 	"weir/proxy/rules/decide"
 	"weir/proxy/session"
 	"weir/proxy/store/simredis"
-	"weir/proxy/upstream"
+	"weir/proxy/targets/upstream"
 )
 
 // Tally counts what has happened in a world.

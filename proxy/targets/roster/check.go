@@ -1,0 +1,152 @@
+package roster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/timing/every"
+	"weir/proxy/targets/upstream"
+)
+
+const (
+	probePause   = time.Second
+	probeTimeout = 500 * time.Millisecond // bounds the attempt to connect to a target that is down
+)
+
+// probe connects to the targets that are down, all at the same time. Readiness may keep
+// requests away, and then nothing else notices that they are back.
+func (l *List) probe() {
+	var anyUp atomic.Bool
+	var down []*Target
+	for _, spec := range l.All() {
+		if l.Reachable(spec) {
+			anyUp.Store(true)
+		} else if v, _ := l.verdict(spec); v != upstream.CheckedDown {
+			down = append(down, spec)
+		}
+	}
+	eachAtOnce(down, func(spec *Target) {
+		if l.connects(spec) {
+			anyUp.Store(true)
+		}
+	})
+	if l.cfg.Reachable != nil {
+		l.cfg.Reachable(anyUp.Load())
+	}
+}
+
+// atOnceMax bounds the probes, checks or lookups in progress at a time.
+const atOnceMax = 64
+
+// eachAtOnce calls do for every item, up to atOnceMax at the same time, and returns when
+// all calls have returned.
+func eachAtOnce[T any](items []T, do func(T)) {
+	var all sync.WaitGroup
+	places := make(chan struct{}, atOnceMax)
+	for _, item := range items {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			do(item)
+		})
+	}
+	all.Wait()
+}
+
+// connects reports whether a target accepts a connection. If so it notifies every loop.
+func (l *List) connects(spec *Target) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	dial := new(net.Dialer).DialContext
+	if spec.Secure != nil {
+		dial = (&tls.Dialer{Config: spec.Secure}).DialContext
+	}
+	c, err := dial(ctx, "tcp", spec.Addr)
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	l.cfg.Loops.Connected(spec)
+	return true
+}
+
+// Active health checks are a GET of one path, which must be answered with a status below 400.
+
+// checkTimeoutMax bounds one check, as does the interval.
+const checkTimeoutMax = 5 * time.Second
+
+// verdict returns the current verdict about a target, and why its last check failed.
+func (l *List) verdict(spec *Target) (v upstream.Verdict, cause string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.entries[spec]; e != nil {
+		return e.check.Verdict(), e.cause
+	}
+	return v, ""
+}
+
+// checking checks all targets, once per interval, until ctx ends.
+func (l *List) checking(ctx context.Context) {
+	l.checkAll(ctx)
+	every.Pause(ctx.Done(), l.cfg.CheckInterval, func(time.Time) { l.checkAll(ctx) })
+}
+
+// checkAll checks every target.
+func (l *List) checkAll(ctx context.Context) {
+	l.mu.Lock()
+	all := l.entries
+	l.mu.Unlock()
+	eachAtOnce(slices.Collect(maps.Keys(all)), func(spec *Target) {
+		err := l.check(ctx, spec)
+		if ctx.Err() == nil { // otherwise the drain cancelled the check
+			l.judge(spec, all[spec], err)
+		}
+	})
+}
+
+// check performs one check. The error says why it failed.
+func (l *List) check(ctx context.Context, spec *Target) error {
+	ctx, cancel := context.WithTimeout(ctx, min(l.cfg.CheckInterval, checkTimeoutMax))
+	defer cancel()
+	url := "http://" + spec.Addr + l.cfg.CheckPath
+	if spec.Secure != nil {
+		url = "https://" + spec.Addr + l.cfg.CheckPath
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	req.Host = spec.Host
+	req.Header.Set("User-Agent", "weir-check")
+	tr := &http.Transport{TLSClientConfig: spec.Secure, DisableKeepAlives: true}
+	res, err := tr.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
+	if res.StatusCode >= 400 {
+		return errors.New(Answered(res.StatusCode))
+	}
+	return nil
+}
+
+// judge passes the result of a check to every loop.
+func (l *List) judge(spec *Target, e *entry, fault error) {
+	l.mu.Lock()
+	verdict := e.check.Record(fault == nil)
+	if fault != nil {
+		e.cause = "check of " + l.cfg.CheckPath + ": " + Cause(fault)
+	}
+	l.mu.Unlock()
+	l.cfg.Loops.Checked(spec, verdict, time.Duration(e.check.Missing())*l.cfg.CheckInterval)
+}
