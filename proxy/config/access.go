@@ -3,7 +3,7 @@ package config
 import (
 	"weir/internal/program/service"
 	"weir/proxy/accesslog"
-	"weir/proxy/session"
+	"weir/proxy/http/session"
 )
 
 // Access has the settings of the access log and of request ids.

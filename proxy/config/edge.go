@@ -11,7 +11,7 @@ import (
 	"weir/internal/net/admit"
 	"weir/internal/net/loop"
 	"weir/internal/program/service"
-	"weir/proxy/session"
+	"weir/proxy/http/session"
 	"weir/proxy/targets/roster"
 )
 

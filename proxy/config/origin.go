@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"weir/internal/program/service"
+	"weir/proxy/http/session"
 	"weir/proxy/rules/keys"
 	"weir/proxy/rules/rule"
-	"weir/proxy/session"
 )
 
 // registerOrigin adds the settings about where requests come from.

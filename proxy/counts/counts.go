@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/internal/program/metric"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/traffic"
 )
 

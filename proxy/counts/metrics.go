@@ -6,7 +6,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/program/metric"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/limit"
 )
 

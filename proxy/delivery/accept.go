@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/net/share"
 	"weir/proxy/deferred"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/rules/keys"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"weir/internal/net/share"
 	"weir/proxy/deferred"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 )
 
 const (

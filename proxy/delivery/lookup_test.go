@@ -8,7 +8,7 @@ import (
 
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 )
 
 // A silent is a queue that answers no question before its caller gives up.

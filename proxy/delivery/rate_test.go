@@ -9,7 +9,7 @@ import (
 	"weir/internal/net/share"
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/rules/rule"
 	"weir/proxy/wire"
 )

@@ -13,10 +13,10 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/program/service"
 	"weir/proxy/deferred"
+	"weir/proxy/http/session"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/keys"
 	"weir/proxy/rules/rule"
-	"weir/proxy/session"
 )
 
 // askWithin bounds how long an endpoint waits for the queue.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/program/metric"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 )
 
 // A Sum has the counts of requests since the start, or between two instants; see

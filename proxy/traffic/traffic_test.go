@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 )
 
 // A quantile is the exact one but for a sixteenth, whatever the times.

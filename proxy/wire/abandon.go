@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"weir/internal/net/share"
-	"weir/proxy/abandon"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/upstream"
 )
@@ -24,7 +23,7 @@ const abandonedPart = 2
 // An abandoned is an exchange whose client has disconnected. It keeps neither the client nor its
 // session in memory.
 type abandoned struct {
-	abandon.Abandoned
+	exchange.Abandoned
 	wait   upstream.Waiter[occupant] // has the place at the target
 	client share.Client
 	beyond bool        // beyond the share of the client
@@ -48,7 +47,7 @@ type abandonedBy struct {
 // One client leaves behind at most a half of the connections that all may. Beyond that its new
 // requests are refused: the target goes on working when the connection is closed, but its gate would
 // not know. Where no gate limits requests, the connection is closed.
-func (u *upstreamConn) abandon(now time.Time, c *client, left *abandon.Abandoned) {
+func (u *upstreamConn) abandon(now time.Time, c *client, left *exchange.Abandoned) {
 	t := u.target
 	a := &abandoned{Abandoned: *left, client: share.Of(left.Client), answer: c.answer, route: c.route}
 	a.learns = left.Status == 0 && !c.paced
@@ -102,10 +101,10 @@ func (u *upstreamConn) drop(now time.Time, b []byte) int {
 		u.learn(now, exchange.FaultNone)
 	}
 	switch end {
-	case abandon.AbandonedKeep:
+	case exchange.AbandonedKeep:
 		u.forget(now)
 		u.free(now)
-	case abandon.AbandonedClose:
+	case exchange.AbandonedClose:
 		u.conn.Close()
 	}
 	return n

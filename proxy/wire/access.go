@@ -10,7 +10,7 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/program/metric"
 	"weir/proxy/accesslog"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/rules/keys"
 )
 

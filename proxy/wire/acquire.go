@@ -3,8 +3,8 @@ package wire
 import (
 	"time"
 
-	"weir/proxy/exchange"
-	"weir/proxy/session"
+	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
 	"weir/proxy/targets/upstream"
 )
 

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/proxy/exchange"
-	"weir/proxy/session"
+	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
 	"weir/proxy/store"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/upstream"

@@ -8,9 +8,9 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/proxy/deferred"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
 	"weir/proxy/rules/decide"
-	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/targets/gate"
 )

@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/gates"
 	"weir/proxy/targets/upstream"

@@ -4,9 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"weir/proxy/abandon"
-	"weir/proxy/exchange"
-	"weir/proxy/session"
+	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
 	"weir/proxy/targets/gate"
 )
 
@@ -38,7 +37,7 @@ func (c *client) close(how session.Close) {
 // release handles that the session no longer needs its connection. A connection that is being
 // closed stays in the pool's count until it has closed. left is what ReleaseAbandon leaves of the
 // exchange.
-func (c *client) release(now time.Time, how exchange.Release, left *abandon.Abandoned) {
+func (c *client) release(now time.Time, how exchange.Release, left *exchange.Abandoned) {
 	u := c.upstream
 	if u == nil {
 		return

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/upstream"
 )

@@ -8,7 +8,7 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/recall"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/gates"

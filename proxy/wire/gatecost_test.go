@@ -8,7 +8,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/loop"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/tally"
 	"weir/proxy/store/simredis"

@@ -15,7 +15,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/loop"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/gates"
 	"weir/proxy/targets/roster"

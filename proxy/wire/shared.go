@@ -3,7 +3,7 @@ package wire
 import (
 	"time"
 
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/store"
 )
 

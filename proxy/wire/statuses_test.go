@@ -14,7 +14,7 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 )
 
 // Every status that the proxy answers by itself, when it does, whether the

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/gates"
 	"weir/proxy/targets/roster"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/rule"

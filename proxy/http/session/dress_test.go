@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 )
 
 // What a gate sheds has the form that its client wants, though the head has gone.

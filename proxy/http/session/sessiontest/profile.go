@@ -9,10 +9,10 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/loop/looptest"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/pattern"
-	"weir/proxy/session"
 	"weir/proxy/store/simredis"
 	"weir/proxy/targets/upstream"
 )

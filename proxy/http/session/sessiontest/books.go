@@ -5,8 +5,8 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/loop/looptest"
-	"weir/proxy/exchange"
-	"weir/proxy/session"
+	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
 )
 
 // pieceMax bounds the bytes that one call can write: what was collected, what was

@@ -8,8 +8,8 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/loop/looptest"
+	"weir/proxy/http/session"
 	"weir/proxy/rules/decide"
-	"weir/proxy/session"
 	"weir/proxy/store/simredis"
 	"weir/proxy/targets/upstream"
 )

@@ -13,7 +13,7 @@ import (
 
 	"weir/internal/net/http1/http1test"
 	"weir/internal/net/loop/looptest"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 )
 
 // current returns the request whose answer comes next.

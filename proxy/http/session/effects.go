@@ -1,6 +1,6 @@
 package session
 
-import "weir/proxy/exchange"
+import "weir/proxy/http/exchange"
 
 // Effects is what the owner must do after a Handle call: the effects of the exchange first,
 // except Duplex, then these. Slices are borrowed until the next Handle call on any session

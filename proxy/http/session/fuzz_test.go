@@ -12,7 +12,7 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/net/http1/http1test"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/keys"

@@ -1,13 +1,4 @@
-// Package abandon reads the answers to requests whose clients have disconnected.
-//
-// A target goes on working on a request after its client has disconnected. So the connection to the
-// target, and the place that the request has there, remain taken until the answer has come; then the
-// connection may be reusable.
-//
-// Only answers that would be collected are read to their end. One that would be streamed may never
-// end; if it is not complete with its head, the connection is to be closed, which the target notices
-// when it writes.
-package abandon
+package exchange
 
 import (
 	"net/netip"
@@ -18,6 +9,14 @@ import (
 
 // An Abandoned is what is left of an exchange whose client has disconnected after the whole request
 // was sent.
+//
+// A target goes on working on a request after its client has disconnected. So the connection to the
+// target, and the place that the request has there, remain taken until the answer has come; then the
+// connection may be reusable.
+//
+// Only answers that would be collected are read to their end. One that would be streamed may never
+// end; if it is not complete with its head, the connection is to be closed, which the target notices
+// when it writes.
 //
 // Owned by its loop.
 type Abandoned struct {

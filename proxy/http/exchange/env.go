@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/abandon"
 	"weir/proxy/deferred/callback"
 	"weir/proxy/limit"
 	"weir/proxy/rules/decide"
@@ -113,7 +112,7 @@ type Env struct {
 	leave    Leave
 	kept     Kept
 	outcome  Outcome
-	rest     abandon.Abandoned
+	rest     Abandoned
 	spares   [][]decide.Counted
 	out      []byte   // for the client, until MoveEffects
 	up       []byte   // for the target, likewise

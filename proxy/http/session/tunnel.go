@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 )
 
 // After 101 the bytes belong to another protocol: they are copied in both directions, and so

@@ -10,7 +10,7 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/net/http1/http1test"
 	"weir/proxy/deferred"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/rules/rule"
 	"weir/proxy/store"
 )

@@ -8,9 +8,8 @@ import (
 
 	"weir/internal/net/loop/looptest"
 	"weir/internal/net/share"
-	"weir/proxy/abandon"
-	"weir/proxy/exchange"
-	"weir/proxy/session"
+	"weir/proxy/http/exchange"
+	"weir/proxy/http/session"
 	"weir/proxy/targets/upstream"
 )
 
@@ -310,7 +309,7 @@ func (f *front) serve(u *upstreamConn, reused bool) {
 	u.reused = reused
 }
 
-func (f *front) release(how exchange.Release, left *abandon.Abandoned) {
+func (f *front) release(how exchange.Release, left *exchange.Abandoned) {
 	f.log.Note(f.w.Now, "release", int64(how), "")
 	u := f.upstream
 	if u == nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rules/decide"
 	"weir/proxy/store"

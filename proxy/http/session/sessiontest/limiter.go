@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop/looptest"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rules/decide"
 	"weir/proxy/store"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/store"
 )
 

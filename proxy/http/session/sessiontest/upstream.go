@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"weir/internal/net/loop/looptest"
-	"weir/proxy/abandon"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/targets/upstream"
 )
 
@@ -108,7 +107,7 @@ type upstreamConn struct {
 	conn   *looptest.Conn
 	owner  *front
 	ended  bool
-	left   *abandon.Abandoned      // of one whose client has disconnected, or nil
+	left   *exchange.Abandoned     // of one whose client has disconnected, or nil
 	wait   upstream.Waiter[*front] // has its place for streams, if it had one
 
 	shown  int  // bytes of the answer that were passed to the session
@@ -247,7 +246,7 @@ func (f *front) admit() {
 }
 
 // abandon makes u read the answer to a request of f.
-func (u *upstreamConn) abandon(f *front, left *abandon.Abandoned) {
+func (u *upstreamConn) abandon(f *front, left *exchange.Abandoned) {
 	rest := *left
 	u.left = &rest
 	f.wait.Hand(&u.wait)
@@ -262,12 +261,12 @@ func (u *upstreamConn) drop(b []byte) int {
 	n, end := u.left.HandleUpstream(b, &u.target.w.head)
 	looptest.Poison(b[:n])
 	switch end {
-	case abandon.AbandonedKeep:
+	case exchange.AbandonedKeep:
 		u.target.w.saw("connections used again after their client left")
 		u.forget()
 		u.checkAnswered()
 		u.free()
-	case abandon.AbandonedClose:
+	case exchange.AbandonedClose:
 		u.conn.Close()
 	}
 	return n

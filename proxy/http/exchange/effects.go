@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/abandon"
 	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 )
@@ -41,7 +40,7 @@ type Effects struct {
 	// Release says what to do with the upstream connection held. With ReleaseAbandon, Abandoned
 	// is what is left of the exchange; copy it.
 	Release   Release
-	Abandoned *abandon.Abandoned
+	Abandoned *Abandoned
 	// Acquire requests an upstream connection: HandleAcquired, HandleUnavailable or
 	// HandleExhausted follows. Long says that the exchange may hold it for long: as a tunnel,
 	// because it is private, or, with Partial, because the client has not sent all of the request.

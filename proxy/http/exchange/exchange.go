@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/abandon"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/refusal"
 )
@@ -210,7 +209,7 @@ func (x *Exchange) abandon() Release {
 	if x.request != requestWhole || !x.upstream.held() || !collects {
 		return ReleaseDiscard
 	}
-	x.env.rest = abandon.Abandoned{Method: x.outcome.Method, Client: x.client, Sent: x.outcome.Complete, By: x.answerBy, Status: x.status,
+	x.env.rest = Abandoned{Method: x.outcome.Method, Client: x.client, Sent: x.outcome.Complete, By: x.answerBy, Status: x.status,
 		Reader: x.reader, Reusable: !x.Private && (x.status == 0 || x.after == ReleaseKeep), SizeMax: x.env.Settings.BufferBytesMax}
 	x.fx.Abandoned = &x.env.rest
 	return ReleaseAbandon

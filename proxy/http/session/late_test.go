@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/rule"

@@ -16,7 +16,7 @@ import (
 	"weir/internal/test/testkit"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/callback"
-	"weir/proxy/exchange"
+	"weir/proxy/http/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/pattern"
