@@ -2,9 +2,9 @@ package main
 
 import (
 	"weir/internal/program/service"
-	"weir/proxy/accesslog"
 	"weir/proxy/config"
 	"weir/proxy/wire"
+	"weir/proxy/wire/accesslog"
 )
 
 // openAccess opens the access log, if one is configured. On SIGHUP a log file is opened

@@ -11,7 +11,6 @@ import (
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/decision"
-	"weir/proxy/delivery"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres"
@@ -19,6 +18,7 @@ import (
 	"weir/proxy/store/remote"
 	"weir/proxy/store/simredis"
 	"weir/proxy/wire"
+	"weir/proxy/wire/delivery"
 )
 
 // A sharedStore is a store that other proxies use as well.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
-	"weir/proxy/delivery"
+	"weir/proxy/wire/delivery"
 )
 
 // handOverWithin bounds how long deliveries in flight may take when a successor waits for

@@ -30,7 +30,7 @@ import (
 	"weir/proxy/rules/tally"
 	"weir/proxy/store"
 	"weir/proxy/targets/gate"
-	"weir/proxy/traffic"
+	"weir/proxy/wire/report"
 )
 
 // A Config configures an Adaptive.
@@ -44,7 +44,7 @@ type Config struct {
 
 	// Traffic is a method of wire.Front; SetCandidate and Candidate are methods of
 	// tally.Tally.
-	Traffic      func() *traffic.Sum
+	Traffic      func() *report.Sum
 	SetCandidate func(*limit.Limit)
 	Candidate    func() tally.Trial
 

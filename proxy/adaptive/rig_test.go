@@ -21,7 +21,7 @@ import (
 	"weir/proxy/rules/tally"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
-	"weir/proxy/traffic"
+	"weir/proxy/wire/report"
 )
 
 // epoch is when every test begins.
@@ -115,7 +115,7 @@ type rig struct {
 	limits  *admin.Limits
 	log     *testkit.Records
 	now     time.Time
-	traffic traffic.Sum
+	traffic report.Sum
 	tried   tally.Trial
 	trial   *limit.Limit
 	bounds  []int // of the gates, as they were set
@@ -133,7 +133,7 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 		Settings: config.Adaptive{Mode: "true", URL: r.oracle.URL, Interval: 30 * time.Second, Timeout: 20 * time.Second, Stale: 3, Scale: 1,
 			Rails: rails.Rails{Min: 5, Max: 100_000, Step: 4, Dwell: 3 * time.Minute}},
 		Instance: "one", Limits: r.limits, Store: new(shared), Log: r.log.Logger("Adaptive"),
-		Traffic:      func() *traffic.Sum { now := r.traffic; return &now },
+		Traffic:      func() *report.Sum { now := r.traffic; return &now },
 		Bound:        func(most int) { r.bounds = append(r.bounds, most) },
 		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, tally.Trial{Config: l.Config()} },
 		Candidate:    func() tally.Trial { return r.tried },

@@ -6,7 +6,7 @@ import (
 
 	"weir/proxy/admin"
 	"weir/proxy/limit"
-	"weir/proxy/traffic"
+	"weir/proxy/wire/report"
 )
 
 // A Snapshot is what is sent to the advisor. Rates are per real second, shares from 0 to
@@ -90,7 +90,7 @@ func (c clock) turn(now time.Time) int64 {
 type reading struct {
 	at      time.Time // real time
 	turn    int64
-	traffic *traffic.Sum
+	traffic *report.Sum
 }
 
 // intervalMax is the longest interval that the advisor accepts.
@@ -124,7 +124,7 @@ func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) 
 }
 
 // full returns the share of all places that belonged to gates that were full.
-func full(t *traffic.Sum) float64 { return min(1, share(float64(t.Bound), float64(t.Places))) }
+func full(t *report.Sum) float64 { return min(1, share(float64(t.Bound), float64(t.Places))) }
 
 // share returns part/whole, or 0 if whole is 0.
 func share(part, whole float64) float64 {

@@ -16,7 +16,7 @@ import (
 	"weir/proxy/limit"
 	limiter "weir/proxy/rules/decide"
 	"weir/proxy/store"
-	"weir/proxy/traffic"
+	"weir/proxy/wire/report"
 )
 
 // active is a limit in force.
@@ -38,28 +38,28 @@ func TestSnapshots(t *testing.T) {
 	for _, test := range []struct {
 		name         string
 		before, then float64 // real seconds
-		traffic      traffic.Sum
+		traffic      report.Sum
 		want         string
 	}{
-		{"nothing", 0, 1, traffic.Sum{},
+		{"nothing", 0, 1, report.Sum{},
 			`{"timestamp":"2026-01-19T16:30:30Z","interval":30,"observedRps":0,"forwardedRps":0,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + gates(0, none)},
-		{"real rates", 1, 2, traffic.Sum{Admitted: 75, Denied: 25, Ended: 50, Failed: 5},
+		{"real rates", 1, 2, report.Sum{Admitted: 75, Denied: 25, Ended: 50, Failed: 5},
 			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":100,"forwardedRps":75,"rejectedRate":0.25,"latencyP95":0,"errors5xx":0.1,` + limits + gates(1500, none)},
-		{"read late", 1, 2.25, traffic.Sum{Admitted: 125},
+		{"read late", 1, 2.25, report.Sum{Admitted: 125},
 			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + gates(0, none)},
-		{"for several intervals", 1, 4, traffic.Sum{Admitted: 300, Denied: 0, Ended: 1, Failed: 2},
+		{"for several intervals", 1, 4, report.Sum{Admitted: 300, Denied: 0, Ended: 1, Failed: 2},
 			`{"timestamp":"2026-01-19T16:32:00Z","interval":90,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":1,` + limits + gates(30, none)},
-		{"for longer than there are intervals", 0, 121, traffic.Sum{Admitted: 121},
+		{"for longer than there are intervals", 0, 121, report.Sum{Admitted: 121},
 			`{"timestamp":"2026-01-19T17:30:30Z","interval":3600,"observedRps":1,"forwardedRps":1,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + gates(0, none)},
-		{"deliveries", 1, 2, traffic.Sum{Admitted: 2, Delivered: 90, Ended: 92},
+		{"deliveries", 1, 2, report.Sum{Admitted: 2, Delivered: 90, Ended: 92},
 			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":2,"forwardedRps":2,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits +
 				strings.Replace(gates(2760, none), `"inFlight"`, `"deliveredRps":90,"inFlight"`, 1)},
-		{"gates", 1, 3, traffic.Sum{Admitted: 200, Ended: 100, Taken: 30_000_000, Places: 40_000_000, Bound: 10_000_000, Targets: 3},
+		{"gates", 1, 3, report.Sum{Admitted: 200, Ended: 100, Taken: 30_000_000, Places: 40_000_000, Bound: 10_000_000, Targets: 3},
 			`{"timestamp":"2026-01-19T16:31:30Z","interval":60,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits +
 				gates(3000, `"inFlight":15,"gateLimit":20,"gateShare":0.25,"healthyTargets":3`)},
 	} {
-		before := &reading{at: seconds(test.before), turn: c.turn(seconds(test.before)), traffic: &traffic.Sum{Admitted: 1000, Denied: 1000, Ended: 500, Failed: 7}}
-		sum := traffic.Sum{Admitted: 1000 + test.traffic.Admitted, Denied: 1000 + test.traffic.Denied, Ended: 500 + test.traffic.Ended, Delivered: test.traffic.Delivered, Failed: 7 + test.traffic.Failed,
+		before := &reading{at: seconds(test.before), turn: c.turn(seconds(test.before)), traffic: &report.Sum{Admitted: 1000, Denied: 1000, Ended: 500, Failed: 7}}
+		sum := report.Sum{Admitted: 1000 + test.traffic.Admitted, Denied: 1000 + test.traffic.Denied, Ended: 500 + test.traffic.Ended, Delivered: test.traffic.Delivered, Failed: 7 + test.traffic.Failed,
 			Taken: test.traffic.Taken, Places: test.traffic.Places, Bound: test.traffic.Bound, Targets: test.traffic.Targets}
 		s := c.snapshot(before, &reading{at: seconds(test.then), turn: c.turn(seconds(test.then)), traffic: &sum}, at, "x")
 		if got, err := json.Marshal(s); err != nil || string(got) != test.want {

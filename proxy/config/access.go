@@ -2,8 +2,8 @@ package config
 
 import (
 	"weir/internal/program/service"
-	"weir/proxy/accesslog"
 	"weir/proxy/http/session"
+	"weir/proxy/wire/accesslog"
 )
 
 // Access has the settings of the access log and of request ids.

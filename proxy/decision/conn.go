@@ -6,10 +6,10 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/proxy/check"
-	"weir/proxy/recall"
 	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
+	"weir/proxy/wire/report"
 )
 
 // A side is the state of the port on one loop.
@@ -22,12 +22,12 @@ type side struct {
 	lane     store.Lane
 	dues     []due // deadlines of edits, earliest first
 	dueAlarm *loop.Alarm
-	refusals *recall.Memory[recall.Refused]
+	refusals *report.Memory[report.Refused]
 	draining bool
 }
 
 func newSide(p *Port, l *loop.Loop) *side {
-	r := &side{port: p, loop: l, lane: lane.On(p.cfg.Store, l), refusals: recall.NewMemory[recall.Refused](0)}
+	r := &side{port: p, loop: l, lane: lane.On(p.cfg.Store, l), refusals: report.NewMemory[report.Refused](0)}
 	r.dueAlarm = l.NewAlarm(r.expireEdits)
 	r.env = check.Env{
 		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains, Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc},
@@ -44,7 +44,7 @@ func newSide(p *Port, l *loop.Loop) *side {
 
 // refused remembers a refusal and returns its id, valid until the next call.
 func (r *side) refused(now time.Time, refusal *decide.Refusal) []byte {
-	return r.refusals.Note(func(place *recall.Refused) { place.Keep(now, refusal) })
+	return r.refusals.Note(func(place *report.Refused) { place.Keep(now, refusal) })
 }
 
 // undescribed notes a request that cannot be described.

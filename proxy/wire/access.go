@@ -9,9 +9,9 @@ import (
 
 	"weir/internal/net/http1"
 	"weir/internal/program/metric"
-	"weir/proxy/accesslog"
 	"weir/proxy/http/exchange"
 	"weir/proxy/rules/keys"
+	"weir/proxy/wire/accesslog"
 )
 
 // Access configures the access log.

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/budget"
 )
 
 // Above the memory budget requests are turned away with 503, what is under way
 // goes on and own endpoints answer; below it everybody is served again.
 func TestMemoryBudget(t *testing.T) {
 	runtime.GC()
-	most := 2*budget.InUse() + 64<<20
+	most := 2*InUse() + 64<<20
 	g := newBarrier()
 	r := startWith(t, func(c *Config) { c.MemoryBudget = most }, newTarget(t, g.script).url())
 	conn, held := r.dial(), r.dial()

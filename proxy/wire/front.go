@@ -22,11 +22,8 @@ import (
 	"weir/internal/net/loop"
 	"weir/internal/program/service"
 	"weir/internal/timing/every"
-	"weir/proxy/budget"
-	"weir/proxy/counts"
 	"weir/proxy/http/exchange"
 	"weir/proxy/http/session"
-	"weir/proxy/recall"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/refusal"
 	"weir/proxy/rules/tally"
@@ -37,6 +34,7 @@ import (
 	"weir/proxy/targets/roster"
 	"weir/proxy/targets/route"
 	"weir/proxy/targets/upstream"
+	"weir/proxy/wire/report"
 )
 
 // Bounds of the work done outside the loops.
@@ -100,7 +98,7 @@ type Front struct {
 	running    context.Context // ends when Drain has drained
 	stop       context.CancelFunc
 	began      time.Time
-	memory     *budget.MemoryGuard
+	memory     *MemoryGuard
 	claims     claimsWarning
 	looped     atomic.Int64 // requests that have passed this proxy before, since housekeeping looked
 	lacks      lackWarning
@@ -252,11 +250,11 @@ type side struct {
 	seen      atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines
 	draining  bool
 	tally     *tally.Shard
-	counts    *counts.Loop
+	counts    *report.Loop
 	routes    *route.Loop        // routes of requests, for gates
 	classes   *gates.LoopClasses // priority classes of requests, for metrics
-	refusals  *recall.Memory[recall.Refused]
-	sheds     *recall.Memory[recall.Shed] // nil if no gate sheds
+	refusals  *report.Memory[report.Refused]
+	sheds     *report.Memory[report.Shed] // nil if no gate sheds
 	access    *accessSide                 // nil if there is no access log
 	head      http1.Head                  // of an answer that nobody waits for, while it is read
 
@@ -268,11 +266,11 @@ type side struct {
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l, counts: counts.NewLoop(), refusals: recall.NewMemory[recall.Refused](f.cfg.DecisionsPerLoop),
+	s := &side{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l, counts: report.NewLoop(), refusals: report.NewMemory[report.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	probeMax := f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout
 	if f.cfg.Gate.Mode == gate.On {
-		s.sheds = recall.NewMemory[recall.Shed](f.cfg.DecisionsPerLoop)
+		s.sheds = report.NewMemory[report.Shed](f.cfg.DecisionsPerLoop)
 	}
 	s.targets = upstream.NewGroup(f.cfg.Balance, probeMax, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.targets.Bound((*target).room)

@@ -9,11 +9,11 @@ import (
 	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
 	"weir/proxy/http/exchange"
-	"weir/proxy/recall"
 	"weir/proxy/targets/gate"
 	"weir/proxy/targets/gates"
 	"weir/proxy/targets/roster"
 	"weir/proxy/targets/route"
+	"weir/proxy/wire/report"
 )
 
 // withGate starts a proxy with one loop and gates that let one request in.
@@ -29,7 +29,7 @@ func TestGateSheds(t *testing.T) {
 	if status != 503 || fields.Get("Retry-After") == "" || fields.Get("X-Weir-Reason") != "gate" || !strings.Contains(body, `"reason":"gate"`) {
 		t.Errorf("answered %d, Retry-After %q, %s", status, fields.Get("Retry-After"), body)
 	}
-	var d recall.RecalledShed
+	var d report.RecalledShed
 	if _, _, text := r.do("GET", "/config/decisions/"+fields.Get("X-Weir-Decision"), ""); json.Unmarshal([]byte(text), &d) != nil {
 		t.Fatalf("explained as %s", text)
 	}

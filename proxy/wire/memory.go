@@ -7,7 +7,6 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/internal/net/share"
-	"weir/proxy/budget"
 )
 
 // What a connection of a client takes besides its buffers, in bytes: about the size of its
@@ -18,8 +17,8 @@ const (
 )
 
 // newMemory returns the memory budget. Only near it do loops count what each client holds.
-func (f *Front) newMemory() *budget.MemoryGuard {
-	return &budget.MemoryGuard{Budget: f.cfg.MemoryBudget, Held: f.held, Shed: f.shedClients, Log: f.cfg.Log}
+func (f *Front) newMemory() *MemoryGuard {
+	return &MemoryGuard{Budget: f.cfg.MemoryBudget, Held: f.held, Shed: f.shedClients, Log: f.cfg.Log}
 }
 
 // held returns how many bytes each client holds on all loops.

@@ -14,7 +14,6 @@ import (
 
 	"weir/internal/net/share"
 	"weir/internal/test/testkit"
-	"weir/proxy/budget"
 )
 
 // drippedBytes is what each dripping upload has sent of its body.
@@ -96,7 +95,7 @@ func TestMemoryOfUnreadAnswers(t *testing.T) {
 // withBudget starts a proxy that has room for about n dripping uploads.
 func withBudget(t *testing.T, n int, env ...string) *rig {
 	runtime.GC()
-	most := (budget.InUse() + int64(n)*drippedBytes) * 5 / 4
+	most := (InUse() + int64(n)*drippedBytes) * 5 / 4
 	return startWith(t, func(c *Config) { c.MemoryBudget = most }, newTarget(t, echoes).url(), append(env, "BODY_BUFFER_BYTES", "1MiB", "BODY_MIN_RATE", "0")...)
 }
 

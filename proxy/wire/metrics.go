@@ -2,13 +2,13 @@ package wire
 
 import (
 	"weir/internal/program/metric"
-	"weir/proxy/counts"
 	"weir/proxy/targets/gate"
+	"weir/proxy/wire/report"
 )
 
 // Register adds the proxy's metrics to set.
 func (f *Front) Register(set *metric.Set) {
-	loops := counts.Source{Deferring: f.cfg.Defer != nil, Gated: f.cfg.Gate.Mode != gate.Off}
+	loops := report.Source{Deferring: f.cfg.Defer != nil, Gated: f.cfg.Gate.Mode != gate.Off}
 	for _, s := range f.sides {
 		loops.Loops = append(loops.Loops, s.counts)
 	}

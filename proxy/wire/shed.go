@@ -3,16 +3,16 @@ package wire
 import (
 	"time"
 
-	"weir/proxy/recall"
 	"weir/proxy/rules/decide"
+	"weir/proxy/wire/report"
 )
 
 // refused remembers a refusal and returns its id. The id is valid until the next call.
 func (s *side) refused(now time.Time, refusal *decide.Refusal) []byte {
-	return s.refusals.Note(func(r *recall.Refused) { r.Keep(now, refusal) })
+	return s.refusals.Note(func(r *report.Refused) { r.Keep(now, refusal) })
 }
 
-// Recall returns the [recall.Recalled] refusal or [recall.RecalledShed] shedding whose
+// Recall returns the [report.Recalled] refusal or [report.RecalledShed] shedding whose
 // decision id a client was sent.
 func (f *Front) Recall(id string) (any, bool) {
 	for _, s := range f.sides {
@@ -34,8 +34,8 @@ func (f *Front) Recall(id string) (any, bool) {
 func (c *client) shed(now time.Time) {
 	t := c.at.Value
 	t.gate.Shed[c.class].Add(1)
-	id := c.side.sheds.Note(func(d *recall.Shed) {
-		*d = recall.Shed{At: now, Target: t.spec, Client: c.s.Remote, Class: c.class,
+	id := c.side.sheds.Note(func(d *report.Shed) {
+		*d = report.Shed{At: now, Target: t.spec, Client: c.s.Remote, Class: c.class,
 			InFlight: t.gate.InFlight(), Waiting: int(t.gate.Waiting.Load()), Waited: c.waited, RequestID: string(c.s.RequestID())}
 		d.SetLook(t.gate.Look())
 	})

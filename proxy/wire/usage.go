@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"weir/proxy/targets/gate"
-	"weir/proxy/traffic"
+	"weir/proxy/wire/report"
 )
 
 // spend adds up usage over the time since the target's numbers last changed, before they
@@ -33,8 +33,8 @@ func (t *target) portion(limit int) int {
 
 // used returns how much of the loop's part of the gate's limit is in use, by the numbers
 // last published.
-func (t *target) used(limit, part int) traffic.Use {
-	u := traffic.Use{Taken: uint64(t.Short())}
+func (t *target) used(limit, part int) report.Use {
+	u := report.Use{Taken: uint64(t.Short())}
 	if limit == 0 {
 		return u
 	}
@@ -47,8 +47,8 @@ func (t *target) used(limit, part int) traffic.Use {
 
 // Traffic returns the counts so far, including usage since the last change of each
 // target's numbers.
-func (f *Front) Traffic() *traffic.Sum {
-	sum := new(traffic.Sum)
+func (f *Front) Traffic() *report.Sum {
+	sum := new(report.Sum)
 	for _, s := range f.sides {
 		sum.Add(&s.counts.Traffic)
 	}

@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/counts"
 	"weir/proxy/targets/gate"
-	"weir/proxy/traffic"
+	"weir/proxy/wire/report"
 )
 
 // What is in flight and what the gates let in is added up over time, whatever happens
@@ -21,7 +20,7 @@ func TestUsage(t *testing.T) {
 	for at = range f.sides.of(f.Targets.All()[0]) {
 		break
 	}
-	at.side.counts = counts.NewLoop()
+	at.side.counts = report.NewLoop()
 	now := time.Unix(1_000_000, 0)
 	f.began = now
 	at.spend(now)
@@ -48,7 +47,7 @@ func TestUsage(t *testing.T) {
 		at.Busy.Store(int64(step.busy))
 		at.Streams.Store(int64(has.Streams))
 		at.gate.SetLimit(step.limit)
-		var sum traffic.Sum
+		var sum report.Sum
 		sum.Add(&at.side.counts.Traffic)
 		if taken, places, bound := sum.Taken/1000, sum.Places/1000, sum.Bound/1000; taken != step.taken || places != step.places || bound != step.bound {
 			t.Errorf("at %v: %d taken of %d, %d bound; want %+v", now.Unix(), taken, places, bound, step)
@@ -64,7 +63,7 @@ func TestUsageOfARunningProxy(t *testing.T) {
 	for mode, binds := range map[gate.Mode]bool{gate.On: true, gate.Shadow: false, gate.Off: false} {
 		r, b, held := withGate(t, mode, time.Minute)
 		before := r.Traffic()
-		var d traffic.Sum
+		var d report.Sum
 		for deadline := time.Now().Add(testkit.Patience); d.Taken < 20_000; time.Sleep(time.Millisecond) {
 			if d = r.Traffic().Since(before); time.Now().After(deadline) {
 				t.Fatal("nothing is added up")
@@ -102,7 +101,7 @@ func TestTrafficOfUploads(t *testing.T) {
 	conn := r.dial()
 	conn.Send("POST /u HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n" + strings.Repeat("x", 300_000))
 	conn.Status(503)
-	if got := r.Traffic(); got.Admitted != 1 || got.Ended != 1 || got.Failed != 1 || got.Times != (traffic.Times{}) {
+	if got := r.Traffic(); got.Admitted != 1 || got.Ended != 1 || got.Failed != 1 || got.Times != (report.Times{}) {
 		t.Errorf("counted %d admitted, %d ended, %d failed, the longest %v", got.Admitted, got.Ended, got.Failed, got.Times.Quantile(1))
 	}
 }

@@ -1,4 +1,4 @@
-package counts
+package report
 
 import (
 	"strconv"

@@ -1,13 +1,10 @@
-// Package counts counts the proxy's traffic on each event loop, and sums the loops in
-// metrics.
-package counts
+package report
 
 import (
 	"time"
 
 	"weir/internal/program/metric"
 	"weir/proxy/http/exchange"
-	"weir/proxy/traffic"
 )
 
 // statusMax is beyond the largest status that is counted.
@@ -25,7 +22,7 @@ type Loop struct {
 	AbandonedBeyond metric.Counter // those of them beyond the share of their client
 	AbandonedLate   metric.Counter // those of them that were not answered in time
 
-	Traffic traffic.Counter
+	Traffic Counter
 
 	forwarded, rejected verdict
 	deferred            metric.Counter

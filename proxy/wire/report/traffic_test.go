@@ -1,4 +1,4 @@
-package traffic
+package report
 
 import (
 	"fmt"

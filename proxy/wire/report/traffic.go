@@ -1,6 +1,4 @@
-// Package traffic counts the outcomes of requests and the use of the targets, for package
-// adaptive: sums that only increase, and their differences.
-package traffic
+package report
 
 import (
 	"math/bits"

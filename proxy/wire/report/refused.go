@@ -1,4 +1,4 @@
-package recall
+package report
 
 import (
 	"net/netip"

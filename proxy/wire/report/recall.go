@@ -1,6 +1,4 @@
-// Package recall keeps the latest decisions whose ids clients were sent, so that they can
-// be explained: refusals by a limit, and requests shed by a gate.
-package recall
+package report
 
 import (
 	"crypto/rand"

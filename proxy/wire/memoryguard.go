@@ -1,6 +1,4 @@
-// Package budget keeps the process within its memory budget: near it, it selects the clients
-// that hold most, and beyond it, it reports that all requests must be refused.
-package budget
+package wire
 
 import (
 	"log/slog"
