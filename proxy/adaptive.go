@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 
-	"weir/proxy/adaptive"
+	"weir/proxy/control/adaptive"
 	"weir/proxy/wire"
 )
 

@@ -7,9 +7,9 @@ import (
 
 	"weir/internal/net/certs"
 	"weir/internal/program/service"
-	"weir/proxy/admin"
+	"weir/proxy/ask/port"
 	"weir/proxy/config"
-	"weir/proxy/decision"
+	"weir/proxy/control/admin"
 	"weir/proxy/store/simredis"
 )
 
@@ -20,7 +20,7 @@ func check(c *config.Config) error {
 	_, targets := newTargets(c)
 	_, pair := dataPair(c).load()
 	_, decisions := decisionPair(c).load()
-	_, limits := decision.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, slog.New(slog.DiscardHandler))
+	_, limits := port.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, slog.New(slog.DiscardHandler))
 	templates, folder := admin.NewTemplates(c.Templates)
 	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c), checkRules(c, templates), limits)
 }

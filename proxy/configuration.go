@@ -7,10 +7,10 @@ import (
 
 	"weir/internal/program/metric"
 	"weir/internal/program/service"
-	"weir/proxy/adaptive"
-	"weir/proxy/admin"
+	"weir/proxy/ask/port"
 	"weir/proxy/config"
-	"weir/proxy/decision"
+	"weir/proxy/control/adaptive"
+	"weir/proxy/control/admin"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres"
@@ -95,7 +95,7 @@ type proxy struct {
 	targets   *targets
 	templates *admin.Templates
 	socks     *sockets
-	port      *decision.Port       // nil without DECISION_PORT
+	port      *port.Port           // nil without DECISION_PORT
 	deferral  *delivery.Dispatcher // nil without DEFER_URL
 	limitFrom func() string        // says where the limit of the settings comes from
 	finish    time.Duration        // how long deliveries may take to finish when the proxy ends
@@ -200,10 +200,10 @@ func (p *proxy) masterLimit() (from func() string) {
 		}
 		known.Store(true)
 	}
-	if doc, err := p.store.Read(decision.LimitName); err == nil {
+	if doc, err := p.store.Read(port.LimitName); err == nil {
 		take(doc)
 	}
-	p.store.Watch(decision.LimitName, take)
+	p.store.Watch(port.LimitName, take)
 	return func() string {
 		if known.Load() {
 			return "master"

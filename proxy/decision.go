@@ -7,9 +7,9 @@ import (
 	"syscall"
 
 	"weir/internal/program/service"
-	"weir/proxy/admin"
+	"weir/proxy/ask/port"
 	"weir/proxy/config"
-	"weir/proxy/decision"
+	"weir/proxy/control/admin"
 )
 
 // decide starts the decision port on its socket, if there is one, and follows its
@@ -28,10 +28,10 @@ func (p *proxy) decide(ctx context.Context) error {
 		return err
 	}
 	set := c.Session()
-	p.port, err = decision.Start(decision.Config{
+	p.port, err = port.Start(port.Config{
 		Socket: p.socks.decision, Secure: secure, Loop: c.DecisionLoop(), Head: c.Decision.Head(), Store: p.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: !p.shared(),
 		Limit: func() []byte { return p.limits.Active().AppendJSON(nil) },
-		Access: decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open,
+		Access: port.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open,
 			Port: c.Decision.Port, Secure: secure != nil, Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
 		Policy: p.policies.Policy, Trusts: set.Trusts, PreflightsApart: set.PreflightsApart, HoldMax: c.Decision.HoldMax,
 		AdmitUndescribed: c.Decision.AdmitUndescribed, Log: e.Logger("DecisionService"), Style: set.Style, Pages: p.templates.Pages(),
@@ -48,9 +48,9 @@ func (p *proxy) decide(ctx context.Context) error {
 
 // keepLimits loads the limits for Envoy's rate limit service, and follows their files
 // until ctx ends.
-func (p *proxy) keepLimits(ctx context.Context) (*decision.Limits, error) {
+func (p *proxy) keepLimits(ctx context.Context) (*port.Limits, error) {
 	files := p.config.RateLimit
-	limits, err := decision.NewLimits(files.Config, files.Merge, p.Logger("DecisionService"))
+	limits, err := port.NewLimits(files.Config, files.Merge, p.Logger("DecisionService"))
 	if err == nil && files.Config != "" {
 		p.OnReload(limits.Reload, "descriptors")
 		go limits.Follow(ctx, p.store.Forgetful)

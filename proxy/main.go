@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"weir/internal/program/service"
-	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/control/admin"
 	"weir/proxy/store/simredis"
 )
 

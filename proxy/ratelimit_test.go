@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/decision"
+	"weir/proxy/ask/port"
 	"weir/proxy/store/redis/redistest"
 )
 
@@ -319,7 +319,7 @@ func itsFiles(t *testing.T) {
 		files := testkit.Must(filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), folder, "*.yaml")))(t)
 		for _, file := range files {
 			count++
-			_, err := decision.NewLimits(file, false, new(testkit.Records).Logger("DecisionService"))
+			_, err := port.NewLimits(file, false, new(testkit.Records).Logger("DecisionService"))
 			if want := slices.Contains(refused, strings.TrimSuffix(filepath.Base(file), ".yaml")); (err != nil) != want {
 				t.Errorf("%s: %v", file, err)
 			}

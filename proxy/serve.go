@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	"weir/internal/program/service"
-	"weir/proxy/admin"
+	"weir/proxy/control/admin"
 	"weir/proxy/rules/tally"
 	"weir/proxy/store"
 	"weir/proxy/wire"

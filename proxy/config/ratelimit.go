@@ -2,7 +2,7 @@ package config
 
 import (
 	"weir/internal/program/service"
-	"weir/proxy/envoy"
+	"weir/proxy/ask/envoy"
 	"weir/proxy/rules/decide"
 )
 

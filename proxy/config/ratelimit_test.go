@@ -3,7 +3,7 @@ package config
 import (
 	"testing"
 
-	"weir/proxy/envoy"
+	"weir/proxy/ask/envoy"
 	"weir/proxy/rules/decide"
 )
 

@@ -15,8 +15,8 @@ import (
 	"weir/internal/program/metric"
 	"weir/internal/program/service"
 	"weir/internal/test/testkit"
-	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/control/admin"
 	"weir/proxy/store/simredis"
 	"weir/proxy/targets/roster"
 )

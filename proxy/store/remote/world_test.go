@@ -12,8 +12,8 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
-	"weir/proxy/check"
-	"weir/proxy/decision"
+	"weir/proxy/ask/check"
+	"weir/proxy/ask/port"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
@@ -107,7 +107,7 @@ func (l *onTheSpot) Close() {}
 
 // A served is a decision port that the test ends, or its end.
 type served struct {
-	*decision.Port
+	*port.Port
 	stop func()
 }
 
@@ -120,7 +120,7 @@ func startMaster(t testing.TB, s store.Store, addr string) served {
 		socket, err = net.Listen("tcp", addr)
 		return err == nil
 	})
-	p, err := decision.Start(decision.Config{
+	p, err := port.Start(port.Config{
 		Socket: socket, Loop: loop.Config{Loops: 2}, Store: s, Quiet: true, Documents: []string{"ratelimiter:config", "ratelimiter:rules"},
 		Access: check.Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true },
 	})

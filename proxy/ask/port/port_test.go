@@ -1,4 +1,4 @@
-package decision
+package port
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/net/loop"
 	"weir/internal/test/testkit"
-	"weir/proxy/envoy"
+	"weir/proxy/ask/envoy"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/asks"

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"weir/internal/net/http1"
-	"weir/proxy/envoy"
+	"weir/proxy/ask/envoy"
 	"weir/proxy/rules/descriptor"
 	"weir/proxy/rules/rls"
 )

@@ -23,8 +23,8 @@ import (
 
 	"weir/internal/data/strict"
 	"weir/internal/program/metric"
-	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/control/admin"
 	"weir/proxy/limit"
 	"weir/proxy/limit/rails"
 	"weir/proxy/rules/tally"

@@ -5,7 +5,7 @@
 //	                     │
 //	                     ├─▶ documents, as one goroutine reads them
 //	                     └─▶ editor, one goroutine that waits for the store
-package decision
+package port
 
 import (
 	"cmp"
@@ -22,8 +22,8 @@ import (
 	"weir/internal/net/http1"
 	"weir/internal/net/loop"
 	"weir/internal/program/metric"
-	"weir/proxy/check"
-	"weir/proxy/envoy"
+	"weir/proxy/ask/check"
+	"weir/proxy/ask/envoy"
 	"weir/proxy/rules/decide"
 	"weir/proxy/rules/refusal"
 	"weir/proxy/store"

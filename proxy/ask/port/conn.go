@@ -1,11 +1,11 @@
-package decision
+package port
 
 import (
 	"slices"
 	"time"
 
 	"weir/internal/net/loop"
-	"weir/proxy/check"
+	"weir/proxy/ask/check"
 	"weir/proxy/rules/decide"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"

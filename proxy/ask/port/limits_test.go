@@ -1,4 +1,4 @@
-package decision
+package port
 
 import (
 	"bytes"

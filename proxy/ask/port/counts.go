@@ -1,4 +1,4 @@
-package decision
+package port
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 
 	"weir/internal/program/metric"
 	"weir/internal/timing/every"
-	"weir/proxy/check"
+	"weir/proxy/ask/check"
 )
 
 // statuses are the answers that are counted separately.

@@ -1,4 +1,4 @@
-package decision
+package port
 
 import (
 	"crypto/rand"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/proxy/check"
+	"weir/proxy/ask/check"
 	"weir/proxy/store"
 	"weir/proxy/store/asks"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"weir/proxy/admin"
+	"weir/proxy/control/admin"
 	"weir/proxy/limit"
 	"weir/proxy/wire/report"
 )

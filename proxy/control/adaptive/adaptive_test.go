@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/data/strict"
-	"weir/proxy/admin"
+	"weir/proxy/control/admin"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 )

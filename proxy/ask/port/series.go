@@ -1,4 +1,4 @@
-package decision
+package port
 
 import (
 	"maps"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/program/metric"
-	"weir/proxy/envoy"
+	"weir/proxy/ask/envoy"
 )
 
 // Bounds of what is counted separately. Beyond them, hits are counted in a series called other.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/internal/test/testkit"
-	"weir/proxy/admin"
+	"weir/proxy/control/admin"
 	"weir/proxy/limit"
 	limiter "weir/proxy/rules/decide"
 	"weir/proxy/store"
