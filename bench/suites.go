@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"weir/bench/scenario"
-	"weir/bench/suite"
+	"weir/bench/lab/suite"
+	"weir/bench/limits/scenario"
 	"weir/internal/program/service"
 )
 

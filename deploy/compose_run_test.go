@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/bench/rig"
+	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 )
 

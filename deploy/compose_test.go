@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"weir/bench/rig"
+	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 )
 

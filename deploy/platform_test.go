@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/bench/rig"
+	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/bench/rig"
+	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 )
 

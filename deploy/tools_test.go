@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/bench/rig"
+	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 )
 

@@ -41,7 +41,7 @@ func startTwins(t *testing.T, files map[string]string) *twins {
 		testkit.WriteFile(t, filepath.Join(folder, name), text)
 	}
 	program := filepath.Join(t.TempDir(), "ratelimit")
-	build := exec.Command("go", "build", "-C", "../bench/decision/ratelimit", "-o", program, "github.com/envoyproxy/ratelimit/src/service_cmd")
+	build := exec.Command("go", "build", "-C", "../bench/limits/decision/ratelimit", "-o", program, "github.com/envoyproxy/ratelimit/src/service_cmd")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("envoyproxy/ratelimit cannot be built: %v\n%s", err, out)
 	}
@@ -311,7 +311,7 @@ func TestAsEnvoysRateLimit(t *testing.T) {
 // itsFiles reads the files that envoyproxy/ratelimit brings as examples, and for its own tests. It
 // refuses those of the names below.
 func itsFiles(t *testing.T) {
-	dir := testkit.Must(exec.Command("go", "list", "-C", "../bench/decision/ratelimit", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit").Output())(t)
+	dir := testkit.Must(exec.Command("go", "list", "-C", "../bench/limits/decision/ratelimit", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit").Output())(t)
 	refused := []string{"bad_limit_unit", "bad_yaml", "duplicate_key", "empty_domain", "empty_key", "misspelled_key", "misspelled_key2", "non_map_list", "non_string_key",
 		"replaces_empty", "replaces_self", "unlimited_with_unit"}
 	count := 0

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/bench/report"
-	"weir/bench/rig"
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 )
 
 const (
@@ -86,6 +86,6 @@ func (l *lab) judgeAccept(loaded *rig.Loaded, two []time.Duration) (stored int) 
 		return len(took)
 	}
 	l.AtLeast("accept: stored per second", float64(len(took))/acceptTime.Seconds(), acceptRate)
-	l.AtMost("accept: p99 to the 202, of p99 of two fdatasyncs", report.Millis(report.Quantile(took, .99))/report.Millis(report.Quantile(two, .99)), syncs)
+	l.AtMost("accept: p99 to the 202, of p99 of two fdatasyncs", result.Millis(result.Quantile(took, .99))/result.Millis(result.Quantile(two, .99)), syncs)
 	return len(took)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/bench/rig"
+	"weir/bench/lab/rig"
 )
 
 // judged is what judge found to be missed.

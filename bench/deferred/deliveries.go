@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"weir/bench/report"
-	"weir/bench/rig"
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 )
 
 const (
@@ -149,7 +149,7 @@ func (l *lab) starts(c *client) {
 
 func (l *lab) judgeStarts(late []time.Duration) {
 	slices.Sort(late)
-	p50, p99 := report.Millis(report.Quantile(late, .5)), report.Millis(report.Quantile(late, .99))
+	p50, p99 := result.Millis(result.Quantile(late, .5)), result.Millis(result.Quantile(late, .99))
 	fmt.Fprintf(l.Out, "### Single orders\n\nDelay of %d orders at the target after the instant at which the limit permits them: %s.\n\n", len(late), quantiles(late))
 	l.Never(late[0] < 0, "an order arrived %v before its limit permitted it", -late[0])
 	l.AtMost(l.where()+"start: p50 in ms after the permitted instant", p50, startP50)

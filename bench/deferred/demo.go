@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/bench/rig"
+	"weir/bench/lab/rig"
 )
 
 // In the demo shops send five times their limits, and then nothing. Three minutes are

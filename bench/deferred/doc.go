@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"weir/bench/report"
-	"weir/bench/rig"
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 )
 
 // A lab is one run of the experiment.
@@ -82,7 +82,7 @@ func (l *lab) settings(name string, terms ...string) []string {
 
 // quantiles describes the distribution of sorted waits.
 func quantiles(waits []time.Duration) string {
-	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, longest %.1f ms", report.Millis(report.Quantile(waits, .5)), report.Millis(report.Quantile(waits, .99)), report.Millis(report.Quantile(waits, 1)))
+	return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms, longest %.1f ms", result.Millis(result.Quantile(waits, .5)), result.Millis(result.Quantile(waits, .99)), result.Millis(result.Quantile(waits, 1)))
 }
 
 func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"weir/bench/report"
-	"weir/bench/rig"
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 )
 
 const (
@@ -27,8 +27,8 @@ func (l *lab) live() {
 		return c.Sample(l.Ctx, connections, spell).CPU
 	})
 	micros := func(v float64) float64 { return v }
-	ratio := report.RatioOf(runs[0], runs[1], micros)
+	ratio := result.RatioOf(runs[0], runs[1], micros)
 	fmt.Fprintf(l.Out, "### Live requests\n\nwrk sends 1 KiB, %d turns of %v. CPU time per request: %.2f µs under a rule without defer, %.2f µs under a rule with defer and an empty queue. Ratio of the turns: %s\n\n",
-		rounds, spell, report.MedianOf(runs[1], micros), report.MedianOf(runs[0], micros), ratio.Ratio(3))
+		rounds, spell, result.MedianOf(runs[1], micros), result.MedianOf(runs[0], micros), ratio.Ratio(3))
 	l.AtMost(l.where()+"live: CPU time per request with defer, relative to without", ratio.Median, costMax)
 }

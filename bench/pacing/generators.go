@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/bench/report"
-	"weir/bench/rig"
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 	"weir/loadgen/pace"
 	"weir/loadgen/profile"
 	"weir/loadgen/record"
@@ -68,7 +68,7 @@ func (g *generator) peer(l *rig.Lab, addr string, rate int, span time.Duration) 
 	host, port, _ := net.SplitHostPort(addr)
 	fill := strings.NewReplacer("{host}", host, "{port}", port, "{url}", url(addr), "{rate}", strconv.Itoa(rate), "{workers}", strconv.Itoa(rate/heyRate),
 		"{requests}", fmt.Sprint(int(span.Seconds()*float64(rate))), "{seconds}", fmt.Sprint(int(span.Seconds())), "{span}", span.String())
-	p := rig.Must(rig.Start(g.name, nil, report.Map(g.command, fill.Replace)...))
+	p := rig.Must(rig.Start(g.name, nil, result.Map(g.command, fill.Replace)...))
 	defer p.Kill()
 	err := p.AwaitEnd(l.Ctx, span+lateMax)
 	if ended, _ := p.Ended(); !ended {

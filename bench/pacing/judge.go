@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/bench/report"
+	"weir/bench/lab/result"
 	"weir/loadgen/record"
 )
 
@@ -16,7 +16,7 @@ const settled = time.Second
 // spreadOf returns the quantiles of times that tables show.
 func spreadOf(spans []time.Duration) record.Spread {
 	slices.Sort(spans)
-	q := func(q float64) float64 { return report.Quantile(spans, q).Seconds() }
+	q := func(q float64) float64 { return result.Quantile(spans, q).Seconds() }
 	return record.Spread{P50: q(0.5), P99: q(0.99), Max: q(1)}
 }
 

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/bench/report"
-	"weir/bench/rig"
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
 	"weir/loadgen/record"
 )
 
@@ -106,7 +106,7 @@ func (l *lab) once(g generator, rate int) run {
 		start = stamps[0]
 		r.due = even(int(span.Seconds()*float64(rate)), rate)
 	}
-	arrivals := report.Map(stamps, func(s int64) time.Duration { return time.Duration(s - start) })
+	arrivals := result.Map(stamps, func(s int64) time.Duration { return time.Duration(s - start) })
 	r.judgement = judge(arrivals, r.due, known)
 	return r
 }
@@ -115,10 +115,10 @@ func micros(seconds float64) float64 { return 1e6 * seconds }
 
 // table prints the runs at a rate: medians, and maxima over all runs.
 func (l *lab) table(rate int, runs [][]run) {
-	table := report.NewTable("| requests | missing | rate error | gap error p50 µs | p99 | max | late p50 µs | p99 | max | own lag p50 µs | p99 | max | verdict")
+	table := result.NewTable("| requests | missing | rate error | gap error p50 µs | p99 | max | late p50 µs | p99 | max | own lag p50 µs | p99 | max | verdict")
 	for _, rs := range runs {
-		mid := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", report.MedianOf(rs, of)) }
-		top := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", report.SpreadOf(rs, of).Most) }
+		mid := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", result.MedianOf(rs, of)) }
+		top := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", result.SpreadOf(rs, of).Most) }
 		times := func(of func(r run) *record.Spread) []string {
 			return []string{mid(func(r run) float64 { return micros(of(r).P50) }), mid(func(r run) float64 { return micros(of(r).P99) }), top(func(r run) float64 { return micros(of(r).Max) })}
 		}
@@ -128,7 +128,7 @@ func (l *lab) table(rate int, runs [][]run) {
 		}
 		table.Rows = append(table.Rows, slices.Concat(
 			[]string{rs[0].name, mid(func(r run) float64 { return float64(r.Requests) }), top(func(r run) float64 { return float64(r.Missing) }),
-				fmt.Sprintf("%+.4f %%", 100*report.MedianOf(rs, func(r run) float64 { return r.RateError }))},
+				fmt.Sprintf("%+.4f %%", 100*result.MedianOf(rs, func(r run) float64 { return r.RateError }))},
 			times(func(r run) *record.Spread { return &r.Gap }), times(func(r run) *record.Spread { return &r.Late }), own))
 	}
 	fmt.Fprintf(l.Out, "\n### %d requests/s, %d runs of %v each in turns, the first second left out\n\n%v\n", rate, rounds, span, table)

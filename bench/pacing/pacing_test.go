@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/bench/rig"
+	"weir/bench/lab/rig"
 	"weir/internal/test/testkit"
 	"weir/loadgen/pace"
 	"weir/loadgen/record"

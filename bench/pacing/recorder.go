@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/bench/rig"
+	"weir/bench/lab/rig"
 )
 
 const (

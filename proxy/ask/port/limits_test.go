@@ -310,7 +310,7 @@ func TestNewLimits(t *testing.T) {
 
 // The limits that deploy/decision has for Envoy are read.
 func TestShippedLimits(t *testing.T) {
-	l := testkit.Must(NewLimits("../../deploy/decision/envoy/limits.yaml", false, new(testkit.Records).Logger("DecisionService")))(t)
+	l := testkit.Must(NewLimits("../../../deploy/decision/envoy/limits.yaml", false, new(testkit.Records).Logger("DecisionService")))(t)
 	if domains, limits := l.Domains().Len(); domains != 1 || limits != 3 {
 		t.Errorf("%d domains, %d limits", domains, limits)
 	}

@@ -1,4 +1,4 @@
-// Package decision runs the decision port: each connection on its event loops gets a
+// Package port runs the decision port: each connection on its event loops gets a
 // session of package check, and the sessions share the loop's lane to the store.
 //
 //	loop ─▶ conn ─▶ check.Session ─▶ lane of the loop ─▶ store

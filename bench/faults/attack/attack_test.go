@@ -1,0 +1,154 @@
+package attack
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/bench/lab/rig"
+	"weir/loadgen/record"
+)
+
+// good returns the row of an attack without any effect, and of its baseline.
+func good() *row {
+	r := harmless(attack{name: "idle", conns: fleetMin, life: timeout})
+	r.base = harmless(attack{name: "none"})
+	return r
+}
+
+func harmless(a attack) *row {
+	return &row{
+		attack: &a, scene: &scene{}, tally: tally{opened: 200, most: fleetMin},
+		load:  &rig.Loaded{Result: record.Result{Sent: 5000, Success: 5000, LatencySuccess: record.Spread{P50: 0.001, P99: 0.004}}},
+		usage: rig.Usage{RSSBefore: 10 << 20, RSSPeak: 20 << 20, CPU: time.Second, Over: 2 * time.Second},
+	}
+}
+
+func TestReport(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(r *row)
+		problem string
+		remark  string
+	}{
+		{"a success", func(*row) {}, "", ""},
+		{"a failure", func(r *row) { r.load.Success-- }, "1 of 5000 good requests failed", ""},
+		{"nothing sent", func(r *row) { r.load.Sent, r.load.Success = 0, 0 }, "no good request was sent", ""},
+		{"one stays", func(r *row) { r.left = 1 }, "1 attackers were left", ""},
+		{"a fault", func(r *row) { r.panics = 1 }, "1 faults", ""},
+		{"a crash", func(r *row) { r.crash = "exit status 2" }, "exit status 2", ""},
+		{"a crash without a result", func(r *row) { r.crash, r.load = "killed", nil }, "killed", ""},
+		{"no metrics", func(r *row) { r.silent = "timeout" }, "no metrics afterwards: timeout", ""},
+		{"no answer afterwards", func(r *row) { r.canary = "reset" }, "not answered: reset", ""},
+		{"no attacker", func(r *row) { r.opened = 0 }, "no attacker connected", ""},
+		{"slow", func(r *row) { r.load.LatencySuccess.P99 = 0.0041 * ratioMax }, "", "idle: good p99 is 2.1"},
+		{"a generator that lagged", func(r *row) { r.load.Verdict, r.load.Reasons = "INVALID", []string{"lag"} }, "", "its schedule: lag"},
+	} {
+		r := good()
+		c.change(r)
+		var out strings.Builder
+		err := show(&out, []*row{r})
+		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(out.String(), c.problem) {
+			t.Errorf("%s: got %v, want %q in\n%s", c.name, err, c.problem, &out)
+		}
+		if got := strings.Contains(out.String(), "Remark"); got != (c.remark != "") || !strings.Contains(out.String(), c.remark) {
+			t.Errorf("%s: want the remark %q in\n%s", c.name, c.remark, &out)
+		}
+	}
+}
+
+func TestFigures(t *testing.T) {
+	r := good()
+	if got := r.perConnection(); got != 10<<20/fleetMin {
+		t.Errorf("%d bytes for each of 100 attackers that cost 10 MiB", got)
+	}
+	if got := r.usage.Cores(); got != 0.5 {
+		t.Errorf("one second of two is %v cores", got)
+	}
+	r.most = fleetMin - 1
+	if got := r.perConnection(); got != 0 {
+		t.Errorf("too few cost %d bytes each", got)
+	}
+	if got := r.base.ratio(); got != 1 {
+		t.Errorf("the ratio of a baseline is %v", got)
+	}
+	r.base.load.LatencySuccess.P99 = 0
+	if got := r.ratio(); got != 0 {
+		t.Errorf("a ratio to nothing is %v", got)
+	}
+	r.answers, r.strange = map[int]int{431: 2, 200: 1, closedUnanswered: 3}, 1
+	if got := r.summary(); got != "closed×3 200×1 431×2 no HTTP×1" {
+		t.Errorf("answers are told as %q", got)
+	}
+}
+
+func TestAttacks(t *testing.T) {
+	seen := make(map[string]bool)
+	for i, s := range scenes(10) {
+		for _, a := range s.attacks {
+			if seen[a.name] || a.about == "" || a.conns <= 0 || a.opens <= 0 || a.text == "" && a.then == nil && a.name != "flood" {
+				t.Errorf("attack %q is there twice or lacks something", a.name)
+			}
+			if (a.goal > 0) != (i > 0) || a.goal > 0 && !s.good.Outcomes {
+				t.Errorf("attack %q on a share has no goal, or the outcomes of the good client are not recorded", a.name)
+			}
+			seen[a.name] = true
+		}
+	}
+}
+
+// What attackers send is what the attack says, as net/http reads it.
+func TestMessages(t *testing.T) {
+	texts := make(map[string]string)
+	for _, s := range scenes(10) {
+		for _, a := range s.attacks {
+			texts[a.name] = a.text
+		}
+	}
+	// net/http takes no extension of more than 4 KiB.
+	texts["extension"] = strings.Replace(texts["extension"], strings.Repeat("a", 64<<10), strings.Repeat("a", 3000), 1)
+	read := func(name string) *http.Request {
+		t.Helper()
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(texts[name])))
+		if err != nil {
+			t.Fatalf("%s is no request: %v", name, err)
+		}
+		return r
+	}
+	if r := read("long-line"); len(r.Header.Get("X-Long")) != 100_000 {
+		t.Errorf("a long line of %d", len(r.Header.Get("X-Long")))
+	}
+	if r := read("many-fields"); len(r.Header) != 10_000 {
+		t.Errorf("%d fields", len(r.Header))
+	}
+	if r := read("long-name"); len(r.Header) != 1 {
+		t.Errorf("%d fields", len(r.Header))
+	}
+	for name, want := range map[string]string{"tiny-chunks": strings.Repeat("a", 1<<16), "extension": "a"} {
+		if body, err := io.ReadAll(read(name).Body); err != nil || string(body) != want {
+			t.Errorf("%s: a body of %d bytes, want %d, %v", name, len(body), len(want), err)
+		}
+	}
+	if text := texts["empty-lines"]; strings.TrimLeft(text, "\r\n") != message(usual) || len(text) != 4000+len(message(usual)) {
+		t.Errorf("empty lines: %q", text)
+	}
+	if r := read("huge-length"); r.ContentLength != 1<<63-1 {
+		t.Errorf("a huge length of %d", r.ContentLength)
+	}
+	if text := texts["slow-head"]; !strings.HasSuffix(text, "\r\nX-Slow: ") || strings.Contains(text, "\r\n\r\n") {
+		t.Errorf("an open head: %q", text)
+	}
+}
+
+func TestStatusOf(t *testing.T) {
+	for line, want := range map[string]int{
+		"HTTP/1.1 431 Too Large\r\n": 431, "HTTP/1.1 200": 200, "HTTP/1.1 2": 0, "HTTP/1.1 xyz": 0, "HTTP/1.0 200 OK": 0, "junk": 0, "": 0,
+	} {
+		if got := statusOf([]byte(line)); got != want {
+			t.Errorf("%q is %d, want %d", line, got, want)
+		}
+	}
+}

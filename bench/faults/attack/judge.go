@@ -1,0 +1,210 @@
+package attack
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
+	"weir/loadgen/record"
+)
+
+// ratioMax bounds the p99 of the good traffic relative to the baseline. More is a remark rather
+// than a failure, because the attackers use the same cores.
+const ratioMax = 2
+
+// A row is the result of one attack.
+type row struct {
+	attack *attack
+	scene  *scene
+	base   *row // the baseline of its scene; nil for a baseline
+	tally
+	load         *rig.Loaded  // the good traffic
+	delivered    atomic.Int64 // deferred requests of the good traffic that the target has received
+	usage        rig.Usage    // of the proxy
+	attackersCPU time.Duration
+	capped       int           // connections that the proxy refused as too many
+	left         int           // connections of clients that are left when all should be gone
+	gone         time.Duration // from the last new connection until none was left
+	panics       int
+	crash        string // how the proxy ended, if not normally
+	silent       string // why its metrics could not be read
+	canary       string // why a request after the attack was not answered
+}
+
+// failed returns how many good requests were not answered with 200.
+func (r *row) failed() uint64 { return r.load.Attempted() - min(r.load.Attempted(), r.load.Success) }
+
+// ratio returns the p99 of the good traffic relative to the baseline, or 1 for a baseline; 0 if it is
+// unknown.
+func (r *row) ratio() float64 {
+	base := cmp.Or(r.base, r)
+	if base.load == nil || r.load == nil || base.load.LatencySuccess.P99 <= 0 {
+		return 0
+	}
+	return r.load.LatencySuccess.P99 / base.load.LatencySuccess.P99
+}
+
+// kept returns the success of the good client relative to the baseline.
+func (r *row) kept() float64 {
+	if r.load == nil || r.base.load == nil {
+		return 0
+	}
+	return r.success() / r.base.success()
+}
+
+// fleetMin is the least number of attackers at the same time for which memory per attacker is
+// shown: with fewer, the normal growth of the proxy's heap would dominate.
+const fleetMin = 100
+
+// perConnection returns the proxy's peak memory per attacker in bytes; 0 if there were too few.
+func (r *row) perConnection() int64 {
+	if r.most < fleetMin {
+		return 0
+	}
+	return max(0, r.usage.RSSPeak-r.usage.RSSBefore) / int64(r.most)
+}
+
+func (r *row) expect(e *result.Expectations) {
+	say := func(wrong bool, format string, args ...any) {
+		e.Never(wrong, "%s: "+format, append([]any{r.attack.name}, args...)...)
+	}
+	say(r.crash != "", "%s", r.crash)
+	switch {
+	case r.attack.goal > 0:
+		e.AtLeast(r.attack.name+": success of the good client in % of the baseline", 100*r.kept(), 100*r.attack.goal)
+	case r.load != nil:
+		say(r.failed() > 0, "%d of %d good requests failed: by status %v, without an answer %v", r.failed(), r.load.Attempted(), r.load.StatusCodes, r.load.ErrorsByReason)
+	}
+	say(r.load != nil && r.load.Sent == 0, "no good request was sent")
+	say(r.left > 0 && r.attack.goal == 0, "%d attackers were left %.1f s after the last one connected; their timeout is %.0f s", r.left, r.gone.Seconds(), r.attack.life.Seconds())
+	say(r.panics > 0, "%d faults of the proxy", r.panics)
+	say(r.silent != "", "no metrics afterwards: %s", r.silent)
+	say(r.canary != "", "a request after the attack was not answered: %s", r.canary)
+	say(r.attack.conns > 0 && r.opened == 0, "no attacker connected")
+}
+
+// remarks returns what is undesirable but not a failure.
+func (r *row) remarks() (list []string) {
+	if x := r.ratio(); x > ratioMax && r.attack.goal == 0 {
+		list = append(list, fmt.Sprintf("%s: good p99 is %.1f × the baseline, more than %d", r.attack.name, x, ratioMax))
+	}
+	if r.load != nil && r.load.Verdict == record.Invalid {
+		list = append(list, fmt.Sprintf("%s: the generator could not keep its schedule: %s", r.attack.name, strings.Join(r.load.Reasons, "; ")))
+	}
+	return list
+}
+
+// line returns the row as a line of progress.
+func (r *row) line() string {
+	switch {
+	case r.load == nil:
+		return r.attack.name + ": " + r.crash
+	case r.attack.goal > 0:
+		return fmt.Sprintf("%-16s good client %.1f %% of the baseline, goal %.0f %%: %s; %d attackers opened; answers: %s",
+			r.attack.name, 100*r.kept(), 100*r.attack.goal, answers(r.load), r.opened, r.summary())
+	}
+	return fmt.Sprintf("%-16s good p99 %.2f ms (× %.1f), %d failed; %d attackers opened, %d left after %.1f s; answers: %s",
+		r.attack.name, 1e3*r.load.LatencySuccess.P99, r.ratio(), r.failed(), r.opened, r.left, r.gone.Seconds(), r.summary())
+}
+
+// show prints the tables and the conclusion.
+func show(out io.Writer, rows []*row) error {
+	onShare := func(r *row) bool { return r.attack.goal > 0 }
+	if costs := slices.DeleteFunc(slices.Clone(rows), onShare); len(costs) > 0 {
+		showCosts(out, costs)
+	}
+	if shares := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return !onShare(r) }); len(shares) > 0 {
+		showShares(out, shares)
+	}
+	var e result.Expectations
+	var wrong []*rig.Loaded // of rows that missed their goal
+	faults := 0             // that a busy machine does not explain
+	for _, r := range rows {
+		before := len(e.Missed())
+		r.expect(&e)
+		switch missed := len(e.Missed()) - before; {
+		case missed == 1 && onShare(r) && r.load != nil && r.kept() < r.attack.goal:
+			wrong = append(wrong, r.load)
+		default:
+			faults += missed
+		}
+		for _, text := range r.remarks() {
+			fmt.Fprintf(out, "Remark: %s\n", text)
+		}
+	}
+	var doubt error
+	if faults == 0 && len(wrong) > 0 {
+		doubt = rig.Doubt(wrong)
+	}
+	return e.Conclude(out, "the good traffic was served, every attacker was disconnected in time, and the proxy worked afterwards.", doubt)
+}
+
+// showCosts prints the attacks that hold connections or send expensive messages.
+func showCosts(out io.Writer, rows []*row) {
+	table := result.NewTable("attack | opened | refused | at once | good p50 ms | p99 ms | × base | failed | proxy MB | kB each | kernel MB | cores: proxy | attackers | still there | gone after s | answered")
+	for _, r := range append([]*row{rows[0].base}, rows...) {
+		if r.load != nil {
+			l := r.load.LatencySuccess
+			table.Add("%s | %d | %d | %d | %.2f | %.2f | %.1f | %d | %.0f | %.1f | %.0f | %.2f | %.2f | %d | %.1f | %s", r.attack.name, r.opened, r.refused+r.capped, r.most,
+				1e3*l.P50, 1e3*l.P99, r.ratio(), r.failed(), float64(r.usage.RSSPeak)/1e6, float64(r.perConnection())/1e3,
+				float64(r.usage.KernelPeak)/1e6, r.usage.Cores(), r.attackersCPU.Seconds()/max(r.usage.Over.Seconds(), 1), r.left, r.gone.Seconds(), r.summary())
+		}
+	}
+	good := rows[0].scene.good
+	fmt.Fprintf(out, "\n### Expensive connections and messages\n\n%v\n%d good requests per second for %v, during each attack, on a separate proxy. Settings: %s; all others are defaults.\n\n",
+		table, good.Rate, good.For, strings.Join(rows[0].scene.settings, " "))
+	describe(out, rows)
+	fmt.Fprint(out, explanation)
+}
+
+// showShares prints the attacks on what all clients share.
+func showShares(out io.Writer, rows []*row) {
+	table := result.NewTable("attack | good client alone % | beside attackers % | of that % | goal % | p50 ms | p99 ms | answered | attackers opened | at once | answered")
+	for _, r := range rows {
+		if r.load != nil && r.base.load != nil {
+			l := r.load.LatencySuccess
+			table.Add("%s | %.1f | %.1f | %.1f | %.0f | %.2f | %.2f | %s | %d | %d | %s", r.attack.name,
+				100*r.base.success(), 100*r.success(), 100*r.kept(), 100*r.attack.goal,
+				1e3*l.P50, 1e3*l.P99, answers(r.load), r.opened, r.most, r.summary())
+		}
+	}
+	fmt.Fprintf(out, "\n### More than a share\n\n%v\n", table)
+	describe(out, rows)
+	fmt.Fprint(out, explanationShares)
+}
+
+// answers describes how the requests of a load were answered.
+func answers(l *rig.Loaded) string {
+	words := tally{answers: make(map[int]int)}
+	for _, o := range l.Outcomes {
+		words.answers[o.Status]++
+	}
+	return words.summary()
+}
+
+func describe(out io.Writer, rows []*row) {
+	for _, r := range rows {
+		fmt.Fprintf(out, "%s: %s\n", r.attack.name, r.attack.about)
+	}
+}
+
+const explanation = `
+"refused" counts connections that the proxy closed because there were too many, and failed connects. "kB each" is the
+peak growth of the proxy's resident memory divided by the attackers at the same time; 0 if they were too few. "kernel MB" is
+the peak size of the buffers of all TCP sockets of the machine. "still there" counts the clients' connections 2 s after the
+timeout of the last one; "gone after" is when none was left.
+
+`
+
+const explanationShares = `
+The success of a good client: the share of its requests that are answered 200 within a second; for the attacks on
+the queue, the share of the requests refused by the limit that are stored and delivered. Alone, and from a second
+after the attackers have come, on separate proxies. "closed" counts requests without an answer.
+
+`

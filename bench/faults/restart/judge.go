@@ -1,0 +1,64 @@
+package restart
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"weir/bench/lab/result"
+)
+
+// A tally counts the exchanges of one kind.
+type tally struct {
+	ok      int
+	across  int // exchanges in progress when the proxy was replaced
+	faults  [faults]int
+	longest time.Duration
+}
+
+// A change is one replacement of the proxy.
+type change struct {
+	number  int
+	handed  time.Duration // from the start of the successor until its first answer
+	drained time.Duration // from then until the predecessor had ended
+	problem string        // why the predecessor did not end normally
+}
+
+func (r *run) expect(e *result.Expectations) {
+	for _, k := range r.kinds {
+		t := r.tallies[k.name]
+		for f := none + 1; f < faults; f++ {
+			e.Never(t.faults[f] > 0, "%s: %d %v", k.name, t.faults[f], f)
+		}
+		e.Never(t.ok == 0, "%s: no exchange succeeded", k.name)
+		e.Never(k.long && t.across == 0, "%s: none was in progress when the proxy was replaced, so nothing is proved", k.name)
+	}
+	for _, c := range r.changes {
+		e.Never(c.problem != "", "restart %d: %s", c.number, c.problem)
+	}
+	for _, text := range r.details {
+		e.Never(true, "%s", text)
+	}
+}
+
+func (r *run) show(out io.Writer) error {
+	table := result.NewTable("exchanges | answered | across a restart | refused | reset | cut | wrong | longest ms |")
+	for _, k := range r.kinds {
+		t := r.tallies[k.name]
+		table.Add("%s | %d | %d | %d | %d | %d | %d | %.0f | %s", k.name, t.ok, t.across, t.faults[refused], t.faults[reset], t.faults[cut], t.faults[wrong],
+			1e3*t.longest.Seconds(), k.about)
+	}
+	times := result.NewTable(fmt.Sprintf("%d restarts | least | median | most", len(r.changes)))
+	for _, f := range []struct {
+		name string
+		of   func(c change) float64
+	}{{"hand-over ms", func(c change) float64 { return c.handed.Seconds() }}, {"drain of the old process ms", func(c change) float64 { return c.drained.Seconds() }}} {
+		s := result.SpreadOf(r.changes, f.of)
+		times.Add("%s | %.0f | %.0f | %.0f", f.name, 1e3*s.Least, 1e3*s.Median, 1e3*s.Most)
+	}
+	fmt.Fprintf(out, "\n%v\n%v\nA hand-over lasts from the start of the new process until its first answer.\n"+
+		"%d connections were found closed before anything was sent on them, which is not a failure.\n", table, times, r.idleClosed.Load())
+	var e result.Expectations
+	r.expect(&e)
+	return e.Conclude(out, "no connection was refused, every request was answered and no answer was truncated.", nil)
+}

@@ -1,0 +1,176 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/bench/lab/result"
+	"weir/internal/program/service"
+	"weir/internal/test/freeport"
+)
+
+// A Lab is one run of an experiment: its output, its expectations, and what the current part
+// must clean up. Its methods end the part if they fail, like those of a testing.T.
+//
+// Owned by one goroutine.
+type Lab struct {
+	result.Expectations
+	Out   io.Writer
+	Ctx   context.Context // of the current part; ends with it
+	Dir   string          // for files of the current part, with which it is removed
+	Loads []*Loaded       // whose verdicts decide whether the run is conclusive
+
+	ends []func() error
+}
+
+// A Part is a part of an experiment.
+type Part struct {
+	Name string
+	Play func()
+}
+
+// An Experiment is an experiment that has parts.
+type Experiment struct {
+	Name  string
+	Good  string // the conclusion if all expectations are met
+	Parts []Part
+}
+
+// Perform plays the parts of an experiment that args name, or all of them, and judges the
+// expectations. The error says which were not met. Unknown names are a usage error.
+func (l *Lab) Perform(ctx context.Context, e Experiment, args []string) error {
+	parts, err := Choose(e.Name, e.Parts, args)
+	if err != nil {
+		return err
+	}
+	if err := l.Each(ctx, parts); err != nil {
+		return err
+	}
+	fmt.Fprintf(l.Out, "\n%s", l.Table())
+	return l.Conclude(l.Out, e.Good, Inconclusive(l.Loads...))
+}
+
+// Choose returns the parts named by args in the order of all, or all parts if args is empty.
+// Unknown names are a usage error.
+func Choose(experiment string, all []Part, args []string) ([]Part, error) {
+	known := result.Map(all, func(p Part) string { return p.Name })
+	for _, arg := range args {
+		if !slices.Contains(known, arg) {
+			return nil, &service.ExitError{Status: 2, Err: fmt.Errorf("%s takes any of %s, not %q", experiment, strings.Join(known, ", "), arg)}
+		}
+	}
+	if len(args) == 0 {
+		return all, nil
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(p Part) bool { return !slices.Contains(args, p.Name) }), nil
+}
+
+// A Number is an optional numeric argument of an experiment.
+type Number struct {
+	What               string
+	Usual, Least, Most int
+}
+
+// Read returns the number in args, or Usual if args is empty. Other arguments are a usage
+// error.
+func (n Number) Read(args []string) (int, error) {
+	if len(args) == 0 {
+		return n.Usual, nil
+	}
+	v, err := strconv.Atoi(args[0])
+	if len(args) > 1 || err != nil || v < n.Least || v > n.Most {
+		return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("%s %q: allowed: a whole number from %d to %d", n.What, strings.Join(args, " "), n.Least, n.Most)}
+	}
+	return v, nil
+}
+
+// Each plays parts one after the other. The first that fails is the last.
+func (l *Lab) Each(ctx context.Context, parts []Part) error {
+	for _, p := range parts {
+		if err := l.Run(ctx, p.Play); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// Run plays a part and cleans up after it.
+func (l *Lab) Run(ctx context.Context, play func()) (err error) {
+	if l.Dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	l.Ctx = ctx
+	err = Try(play)
+	cancel()
+	return errors.Join(err, Try(l.End), os.RemoveAll(l.Dir))
+}
+
+// Keep registers end to be called by the next End, at the latest when the current part ends.
+func (l *Lab) Keep(end func()) { l.keep(func() error { end(); return nil }) }
+
+// keep is Keep for a function that may fail. End then ends the current Try.
+func (l *Lab) keep(end func() error) { l.ends = append(l.ends, end) }
+
+// End calls what was registered, the last first.
+func (l *Lab) End() {
+	var err error
+	for _, end := range slices.Backward(l.ends) {
+		err = errors.Join(err, end())
+	}
+	l.ends = nil
+	Check(err)
+}
+
+// Start starts one of our programs at a free address and waits until it answers. It ends with the
+// current part.
+func (l *Lab) Start(name string, env ...string) (*Process, string) {
+	addr := Must(freeport.Addr())
+	return l.StartAt(name, addr, env...), addr
+}
+
+// StartAt is Start at an address. The program may be stopped or killed before the part ends.
+func (l *Lab) StartAt(name, addr string, env ...string) *Process {
+	p := Launch(name, addr, 0, env)
+	l.keep(p.Stop)
+	Check(p.AwaitPort(l.Ctx, addr))
+	return p
+}
+
+// StartForeign starts a third-party program, which ends with the current part, and waits until it
+// listens on addr.
+func (l *Lab) StartForeign(name, addr string, command ...string) *Process {
+	p := Must(Start(name, nil, command...))
+	p.Foreign = true
+	l.keep(p.Stop)
+	Check(p.AwaitPort(l.Ctx, addr))
+	return p
+}
+
+// Redis starts a Redis that ends with the current part. If it has crashed, the part fails.
+func (l *Lab) Redis() *Redis {
+	r := Must(StartRedis(l.Ctx))
+	l.keep(r.End)
+	return r
+}
+
+// Postgres starts a PostgreSQL with settings that ends with the current part. If it has crashed, the
+// part fails.
+func (l *Lab) Postgres(settings ...string) *Postgres {
+	p := Must(StartPostgres(l.Ctx, settings...))
+	l.keep(p.End)
+	return p
+}
+
+// Wait waits for an instant.
+func (l *Lab) Wait(until time.Time) { Check(Wait(l.Ctx, time.Until(until))) }
+
+// Scrape reads the metrics of the program at addr.
+func (l *Lab) Scrape(addr string) Samples { return Must(Scrape(l.Ctx, addr)) }

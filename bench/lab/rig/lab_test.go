@@ -1,0 +1,174 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-json"
+
+	"weir/bench/lab/result"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
+	"weir/loadgen/record"
+)
+
+func TestChoose(t *testing.T) {
+	all := []Part{{Name: "one"}, {Name: "two"}, {Name: "three"}}
+	for args, want := range map[string]string{"": "one two three", "three one": "one three", "one four": ""} {
+		chosen, err := Choose("counting", all, strings.Fields(args))
+		var names []string
+		for _, p := range chosen {
+			names = append(names, p.Name)
+		}
+		exit, wrong := errors.AsType[*service.ExitError](err)
+		if strings.Join(names, " ") != want || wrong != (want == "") || wrong && (exit.Status != 2 || !strings.Contains(exit.Error(), `counting takes any of one, two, three, not "four"`)) {
+			t.Errorf("%q: %v, %v", args, names, err)
+		}
+	}
+}
+
+// What a part has started ends with it, the last first, before the next part begins.
+func TestPlay(t *testing.T) {
+	var out strings.Builder
+	l := &Lab{Out: &out}
+	part := func(name string, err error) Part {
+		return Part{name, func() {
+			for i := range 2 {
+				l.Keep(func() { fmt.Fprintf(&out, "%s ends %d\n", name, i) })
+			}
+			l.AtMost(name, 2, 1)
+			Check(err)
+		}}
+	}
+	if err := l.Perform(t.Context(), Experiment{"playing", "well", []Part{part("a", nil), part("b", nil)}}, nil); !errors.Is(err, result.ErrMissed) {
+		t.Errorf("ends with %v", err)
+	}
+	if want := "a ends 1\na ends 0\nb ends 1\nb ends 0\n\n|"; !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "a: 2, expected") {
+		t.Errorf("%s", out.String())
+	}
+	if _, err := os.Stat(l.Dir); !os.IsNotExist(err) {
+		t.Errorf("its folder is left: %v", err)
+	}
+	broken := errors.New("broken")
+	if err := l.Perform(t.Context(), Experiment{"playing", "", []Part{part("a", broken), part("b", nil)}}, nil); !errors.Is(err, broken) || err.Error() != "a: broken" {
+		t.Errorf("ends with %v", err)
+	}
+}
+
+// The error of a step ends a part and says where it was; what runs beside it ends before.
+func TestFailures(t *testing.T) {
+	broken := errors.New("broken")
+	reached := false
+	err := Try(func() {
+		In("outer", func() {
+			Together(3, func(i int) {
+				if i > 0 {
+					In(fmt.Sprint("inner ", i), func() { Must(0, broken) })
+				}
+			})
+			reached = true
+		})
+	})
+	if !errors.Is(err, broken) || err.Error() != "outer: inner 1: broken\ninner 2: broken" || reached {
+		t.Errorf("ends with %v, went on: %t", err, reached)
+	}
+	if v := Must(7, nil); v != 7 {
+		t.Errorf("got %d", v)
+	}
+	defer func() {
+		if got := recover(); got != "bug: x" {
+			t.Errorf("a defect ends as %v", got)
+		}
+	}()
+	_ = Try(func() { panic("bug: x") })
+}
+
+// A load that fails ends what is done beside it, and the other way round.
+func TestDuring(t *testing.T) {
+	var l Lab
+	noLoadgen := l.Run(t.Context(), func() {
+		l.During(func() { l.Wait(time.Now().Add(time.Hour)) }, Load{})
+	})
+	if noLoadgen == nil || !strings.Contains(noLoadgen.Error(), "run make build first") {
+		t.Errorf("a load that cannot run: %v", noLoadgen)
+	}
+	broken := errors.New("broken")
+	if err := l.Run(t.Context(), func() { l.During(func() { Check(broken) }) }); !errors.Is(err, broken) {
+		t.Errorf("what is done beside fails: %v", err)
+	}
+}
+
+// The steps of a load are its whole length.
+func TestSteps(t *testing.T) {
+	plan := Load{Steps: []Step{{15 * time.Second, 1000}, {500 * time.Millisecond, 2.5}}, Arrivals: "poisson"}.plan()
+	text := string(testkit.Must(json.Marshal(plan))(t))
+	for _, want := range []string{`"duration":15.5,`, `"arrivals":"poisson"`, `"type":"steps"`, `{"duration":15,"rps":1000},{"duration":0.5,"rps":2.5}`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
+// The fields of a load are sent with and without a body, whose type is added.
+func TestFields(t *testing.T) {
+	for body, want := range map[string]string{"": `"headers":{"X-A":"1"}`, "{}": `"headers":{"Content-Type":"application/json","X-A":"1"}`} {
+		l := Load{Headers: map[string]string{"X-A": "1"}, Body: body}
+		if text := string(testkit.Must(json.Marshal(l.plan()))(t)); !strings.Contains(text, want) || len(l.Headers) != 1 {
+			t.Errorf("with the body %q there is no %s in %s", body, want, text)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	n := Number{What: "restarts", Usual: 20, Least: 1, Most: 1000}
+	for _, c := range []struct {
+		args []string
+		want int
+	}{{nil, 20}, {[]string{"1"}, 1}, {[]string{"1000"}, 1000}, {[]string{"0"}, 0}, {[]string{"1001"}, 0}, {[]string{"x"}, 0}, {[]string{"1", "2"}, 0}} {
+		if v, err := n.Read(c.args); v != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%v: %d, %v, want %d", c.args, v, err, c.want)
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	same := func(v record.Verdict) record.Verdict { return v }
+	if got := Verdicts([]record.Verdict{"VALID", "INVALID", "VALID"}, same); got != "2 VALID, 1 INVALID" {
+		t.Errorf("verdicts %q", got)
+	}
+	if record.Worse("", "VALID") != "VALID" || record.Worse("INVALID", "VALID") != "INVALID" || record.Worse("VALID", "DEGRADED") != "DEGRADED" {
+		t.Error("verdicts are out of order")
+	}
+}
+
+const wrkSays = `Running 3s test @ http://127.0.0.1:1/api/test
+  1 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     2.47ms  710.34us   7.40ms   72.32%
+    Req/Sec    25.22k     2.51k   28.66k    70.00%
+  Latency Distribution
+     50%  950.50us
+     75%    2.87ms
+     90%    3.32ms
+     99%    4.52ms
+  75276 requests in 3.00s, 12.20MB read
+  Socket errors: connect 0, read 1, write 0, timeout 2
+  Non-2xx or 3xx responses: 7
+Requests/sec:  25086.52
+Transfer/sec:      4.07MB
+`
+
+func TestParseWrk(t *testing.T) {
+	r, err := parseWrk(wrkSays)
+	want := WrkRun{Requests: 75276, PerSecond: 25086.52, P50: 950500 * time.Nanosecond, Failed: 10}
+	if err != nil || r != want {
+		t.Fatalf("got %+v, %v; want %+v", r, err, want)
+	}
+	if _, err := parseWrk("unable to connect"); err == nil {
+		t.Fatal("nonsense was read as a result")
+	}
+}

@@ -1,0 +1,53 @@
+package decision
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"weir/bench/lab/rig"
+)
+
+// The goals are held against one key, and each is missed when it is.
+func TestJudge(t *testing.T) {
+	good := [][]rig.Sample{{{CPU: 100, Redis: 10}}, {{CPU: 20, Redis: 3, Commands: .2}}, {{PerSecond: 80_000}}}
+	all := []rig.Contestant{{Redis: new(rig.Redis)}, {Own: "x", Redis: new(rig.Redis)}, {Own: "y"}}
+	for _, c := range []struct {
+		users int
+		spoil func(runs [][]rig.Sample)
+		want  string
+	}{
+		{1, func([][]rig.Sample) {}, ""},
+		{1, func(runs [][]rig.Sample) { runs[1][0].CPU = 20.4 }, "decisions per CPU time"},
+		{1, func(runs [][]rig.Sample) { runs[1][0].Commands = .21 }, "store commands"},
+		{1, func(runs [][]rig.Sample) { runs[1][0].Redis = 3.1 }, "CPU time of Redis"},
+		{1, func(runs [][]rig.Sample) { runs[2][0].PerSecond = 79_000 }, "simulated Redis"},
+		{1000, func(runs [][]rig.Sample) { runs[1][0].CPU = 1000 }, ""},
+	} {
+		var runs [][]rig.Sample
+		for _, one := range good {
+			runs = append(runs, []rig.Sample{one[0]})
+		}
+		c.spoil(runs)
+		l := &lab{rig.Lab{Out: io.Discard}}
+		l.judge(all, runs, c.users)
+		if missed := strings.Join(l.Missed(), "; "); (missed == "") != (c.want == "") || !strings.Contains(missed, c.want) {
+			t.Errorf("missed %q, want %q", missed, c.want)
+		}
+	}
+}
+
+func TestUndecided(t *testing.T) {
+	l := &rig.Loaded{Outcomes: []rig.Outcome{{Status: 200}, {Status: 0}, {Status: 429}}}
+	if n := undecided(l); n != 2 {
+		t.Errorf("%d of two", n)
+	}
+}
+
+// wrk names the users in turn.
+func TestScript(t *testing.T) {
+	if text := fmt.Sprintf(script, "%s", 1000); !strings.Contains(text, `"value":"%s"`) || !strings.Contains(text, `n % 1000)`) {
+		t.Error(text)
+	}
+}

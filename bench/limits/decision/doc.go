@@ -1,0 +1,78 @@
+// Package decision measures Envoy's rate limit service over JSON, compared with
+// envoyproxy/ratelimit: what decisions cost, how long they take, and what happens when
+// Redis stops.
+package decision
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"weir/bench/lab/rig"
+	"weir/internal/test/freeport"
+)
+
+// A lab is one run of the experiment.
+//
+// Owned by one goroutine.
+type lab struct{ rig.Lab }
+
+// Run runs the parts named by args, or all. The error says which expectations were missed.
+func Run(ctx context.Context, args []string, out io.Writer) error {
+	l := &lab{rig.Lab{Out: out}}
+	return l.Perform(ctx, rig.Experiment{Name: "decision", Good: "decisions cost a fraction of those of envoyproxy/ratelimit, and none waits for long.",
+		Parts: []rig.Part{{Name: "speed", Play: l.speed}, {Name: "pace", Play: l.pace}, {Name: "frozen", Play: l.frozen}}}, args)
+}
+
+// limitsDir writes the file with the limit and returns its folder.
+func (l *lab) limitsDir() string {
+	dir := filepath.Join(l.Dir, "limits", "config")
+	rig.Check(os.MkdirAll(dir, 0o700))
+	rig.Check(os.WriteFile(filepath.Join(dir, "bench.yaml"), []byte(limits), 0o600))
+	return dir
+}
+
+// limits has one limit, which is never reached.
+const limits = `domain: bench
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 4000000000}}
+`
+
+// body is a format of a request for a user.
+const body = `{"domain":"bench","descriptors":[{"entries":[{"key":"user","value":"%s"}]}]}`
+
+// weir starts a proxy with one event loop that only decides.
+func (l *lab) weir(env ...string) *rig.Master {
+	return l.Master(append([]string{"RATELIMIT_CONFIG=" + l.limitsDir(), "EVENT_LOOPS=1", "RATE_LIMIT_HEADERS=off"}, env...)...)
+}
+
+// withRedis starts such a proxy and its Redis.
+func (l *lab) withRedis() (*rig.Redis, *rig.Master) {
+	redis := l.Redis()
+	return redis, l.weir("REDIS_HOST=" + redis.Addr)
+}
+
+// contestant returns a proxy that only decides as a contestant.
+func contestant(name string, m *rig.Master, redis *rig.Redis) rig.Contestant {
+	return rig.Contestant{Name: name, Process: m.Process, Wrk: rig.Wrk{URL: url(m)}, Own: m.Own, Redis: redis}
+}
+
+func url(m *rig.Master) string { return "http://" + m.Addr + "/json" }
+
+// peer builds and starts envoyproxy/ratelimit.
+func (l *lab) peer(redis string) (p *rig.Process, url string) {
+	l.limitsDir()
+	program := filepath.Join(l.Dir, "ratelimit")
+	rig.Check(rig.BuildPeer(l.Ctx, program, "bench/limits/decision/ratelimit", "github.com/envoyproxy/ratelimit/src/service_cmd"))
+	var ports [3]string
+	for i := range ports {
+		_, ports[i], _ = strings.Cut(rig.Must(freeport.Addr()), ":")
+	}
+	addr := "127.0.0.1:" + ports[0]
+	p = l.StartForeign("ratelimit", addr, "env", "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "PORT="+ports[0], "GRPC_PORT="+ports[1], "DEBUG_PORT="+ports[2],
+		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "RUNTIME_ROOT="+l.Dir, "RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=ERROR", program)
+	l.Keep(p.Kill)
+	return p, "http://" + addr + "/json"
+}

@@ -1,0 +1,68 @@
+package decision
+
+import (
+	"fmt"
+	"time"
+
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
+)
+
+const (
+	connections = 64
+	spell       = 4 * time.Second // of each run of wrk
+	rounds      = 3
+)
+
+// script has wrk post requests for a number of users in turn.
+const script = `wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+local n = 0
+request = function()
+  n = n + 1
+  return wrk.format(nil, nil, nil, string.format('` + body + `', "u" .. n %% %d))
+end
+`
+
+// speed compares decisions per CPU time, for one user and for many.
+func (l *lab) speed() {
+	redis, weir := l.withRedis()
+	peer, peerURL := l.peer(redis.Addr)
+	all := []rig.Contestant{{Name: "envoyproxy/ratelimit", Process: peer, Wrk: rig.Wrk{URL: peerURL}, Redis: redis},
+		contestant("Weir", weir, redis), contestant("Weir, simulated Redis", l.weir(), nil)}
+	fmt.Fprintf(l.Out, "### Speed\n\nwrk posts to /json over %d connections, %d turns of %v. Weir has one event loop; envoyproxy/ratelimit uses all cores.\n\n", connections, rounds, spell)
+	for _, users := range []int{1, 1000} {
+		runs := rig.Turns(rounds, len(all), func(i int) rig.Sample {
+			all[i].Wrk.Script = fmt.Sprintf(script, "%s", users)
+			return all[i].Sample(l.Ctx, connections, spell)
+		})
+		l.judge(all, runs, users)
+	}
+}
+
+// perCPU returns decisions per second of CPU time.
+func perCPU(s rig.Sample) float64 { return 1e6 / s.CPU }
+
+// judge prints the figures. The goals apply to one key, which all callers share.
+func (l *lab) judge(all []rig.Contestant, runs [][]rig.Sample, users int) {
+	t := result.NewTable(fmt.Sprintf("%d keys | decisions/s | per second of CPU time | Redis: CPU µs per decision | commands per decision", users))
+	for i, c := range all {
+		asks := "2"
+		if c.Own != "" {
+			asks = fmt.Sprintf("%.2f", result.MedianOf(runs[i], rig.Commands))
+		}
+		if c.Redis == nil {
+			asks = "–"
+		}
+		t.Add("%s | %.0f | %.0f | %.1f | %s", c.Name, result.MedianOf(runs[i], rig.PerSecond), result.MedianOf(runs[i], perCPU), result.MedianOf(runs[i], rig.RedisEach), asks)
+	}
+	fmt.Fprintf(l.Out, "%s\nRatios of Weir to the peer: decisions per CPU time %s, CPU time of Redis %s\n\n",
+		t, result.RatioOf(runs[1], runs[0], perCPU).Ratio(1), result.RatioOf(runs[1], runs[0], rig.RedisEach).Ratio(2))
+	if users > 1 {
+		return
+	}
+	l.AtLeast("decisions per CPU time, relative to the peer's", result.MedianOf(runs[1], perCPU)/result.MedianOf(runs[0], perCPU), 5)
+	l.AtMost("store commands per decision", result.MedianOf(runs[1], rig.Commands), .2)
+	l.AtMost("CPU time of Redis, relative to that with the peer", result.MedianOf(runs[1], rig.RedisEach)/result.MedianOf(runs[0], rig.RedisEach), .3)
+	l.AtLeast("simulated Redis, one loop: decisions per second", result.MedianOf(runs[2], rig.PerSecond), 80_000)
+}

@@ -1,0 +1,127 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
+	"weir/internal/program/service"
+)
+
+// ResultsDir is the default of RESULTS_DIR: the records that this repository keeps.
+const ResultsDir = "bench/results"
+
+// An Order holds the settings of the experiment.
+type Order struct {
+	Algorithms, Stores []string
+	Advisors           []bool
+	Compress           float64
+	Dir                string // of the page and the plots
+	Cases              []Case // played instead of a matrix, if any
+}
+
+// Register adds the settings to s. When s has been parsed, o holds them.
+func (o *Order) Register(s *service.Settings) {
+	s.Float(&o.Compress, "COMPRESS", compressUsual, 1, 3600, "with scenario: factor by which time is compressed; rates are not changed")
+	list := func(name, def, meaning string, allowed []string, set func(words []string)) {
+		s.Func(name, def, "with scenario: "+meaning, strings.Join(allowed, ", "), func(text string) error {
+			words := strings.Split(text, ",")
+			for _, word := range words {
+				if !slices.Contains(allowed, word) {
+					return fmt.Errorf("%q is not allowed", word)
+				}
+			}
+			set(words)
+			return nil
+		})
+	}
+	list("ALGORITHM", "off,fixed,sliding,token", "algorithms, comma separated", algorithms, func(words []string) { o.Algorithms = words })
+	list("STORE", strings.Join(stores, ","), "stores, comma separated", stores, func(words []string) { o.Stores = words })
+	list("ADVISOR", "off,on", "without the advisor, with it, or both", []string{"off", "on"}, func(words []string) {
+		o.Advisors = nil
+		for _, word := range words {
+			o.Advisors = append(o.Advisors, word == "on")
+		}
+	})
+	s.String(&o.Dir, "RESULTS_DIR", ResultsDir, "folder for records and plots; BENCHMARKS.md is updated only from the default")
+}
+
+// The choices, in the order of tables.
+var (
+	algorithms = []string{"off", "fixed", "sliding", "token", "sliding_log", "gcra", "leaky"}
+	stores     = []string{"simulated", "redis"}
+)
+
+// All returns all cases.
+func All() []Case { return Matrix(nil, algorithms, stores, []bool{false, true}) }
+
+// compressUsual compresses an hour to half a minute. With much more, the advisor's intervals
+// would be shorter than the time that the target takes to empty its queue.
+const compressUsual = 120
+
+// Play plays the named scenarios, or all, prints tables, and writes a page and plots to a folder.
+func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
+	args = slices.DeleteFunc(args, func(name string) bool { return name == "all" })
+	for _, name := range args {
+		if find(name) == nil {
+			return &service.ExitError{Status: 2, Err: fmt.Errorf("there is no scenario %q; there are steady, bursts, overload, failure, all", name)}
+		}
+	}
+	cases := o.Cases
+	if cases == nil {
+		cases = Matrix(args, o.Algorithms, o.Stores, o.Advisors)
+	}
+	if len(cases) == 0 {
+		return &service.ExitError{Status: 2, Err: errors.New("nothing to play: the scenario failure needs -store redis, and the algorithm off has no advisor")}
+	}
+	fmt.Fprintf(out, "Limit %d/s, a target that can serve %d/s (%d workers, %v each, exponential), SLO %v at p95; compressed by %.3g\n", limit, capacity, workers, delay, slo, o.Compress)
+	began := result.NewRecorder(time.Now(), io.Discard, "scenario", args)
+	page := result.Page{Title: "Weir: the scenarios, measured", About: about}
+	return rig.Try(func() {
+		for _, s := range Scenarios() {
+			runs := o.playAll(ctx, &s, cases, out)
+			if len(runs) == 0 {
+				continue
+			}
+			show(out, &s, runs)
+			c, files := newChapter(&s, runs, o.Dir)
+			result.Keep(out, files...)
+			page.Chapters = append(page.Chapters, c)
+		}
+		page.Lead = began.Record(time.Now(), nil).Lead()
+		path := filepath.Join(o.Dir, "scenarios.html")
+		rig.Check(page.Write(path))
+		fmt.Fprintf(out, "  report: %s\n", path)
+	})
+}
+
+// tries bounds how often a case is played if the load generator could not keep its schedule.
+const tries = 2
+
+// playAll plays the cases of a scenario and prints which are skipped and why.
+func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.Writer) (runs []*Run) {
+	for i, c := range cases {
+		if c.Scenario != s.Name {
+			continue
+		}
+		if why := installed(c); why != nil {
+			fmt.Fprintf(out, "Skipped: %s: %s\n", c, why)
+			continue
+		}
+		fmt.Fprintf(out, "  ▶ %d of %d: %s\n", i+1, len(cases), c)
+		var r *Run
+		for try := 1; try == 1 || try <= tries && r.Load.Verdict == "INVALID"; try++ {
+			st := &stage{Lab: new(rig.Lab)}
+			rig.In(c.String(), func() { rig.Check(st.Run(ctx, func() { r = st.play(c, o.Compress, out) })) })
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}

@@ -1,0 +1,194 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
+)
+
+// A trial plays a constant load, possibly with troubles, and counts every second.
+type trial struct {
+	rig.Topology
+	rate     int             // requests per second to each proxy
+	seconds  int             // how long
+	troubles []Trouble       // at whole seconds
+	show     func(s *second) // is called after each second; may be nil
+	progress io.Writer       // of the load; may be nil
+}
+
+// late is when in each second of the clock the counters are read: by then a fixed window has
+// admitted everything that it will.
+const late = 850 * time.Millisecond
+
+// A second holds the counts between two readings.
+type second struct {
+	n                 int // the first is 1
+	admitted, refused uint64
+	modes             string // of the proxies
+	trouble           string // played after it; empty for none
+}
+
+// An outcome is the outcome of a trial.
+type outcome struct {
+	loads    []*rig.Loaded // by proxy
+	seconds  []second
+	troubles []Trouble // at these times from the start of the load
+}
+
+// run plays the trial, whose programs end with it.
+func (t trial) run(l *rig.Lab) *outcome {
+	st, o := &stage{Lab: l, Rig: l.Rig(t.Topology)}, new(outcome)
+	loads := make([]rig.Load, len(st.Proxies))
+	for i := range loads {
+		loads[i] = rig.Load{URL: st.URL(i), Rate: t.rate, For: time.Duration(t.seconds) * time.Second, Progress: t.progress}
+	}
+	began := time.Now()
+	o.loads = st.During(func() { st.watch(&t, o, began) }, loads...)
+	for i := range o.troubles {
+		o.troubles[i].At -= o.loads[0].StartedAt.Sub(began)
+	}
+	l.End()
+	return o
+}
+
+// watch reads the counters once in each second of the clock and plays the troubles. Windows end
+// with the second, so troubles happen between the reading and the next window.
+func (st *stage) watch(t *trial, o *outcome, began time.Time) {
+	first := began.Truncate(time.Second).Add(late)
+	var before second
+	for n := 1; n < t.seconds; n++ {
+		st.Wait(first.Add(time.Duration(n) * time.Second))
+		now := st.count()
+		if now.admitted < before.admitted { // a restarted target counts from zero
+			before.admitted = 0
+		}
+		s := second{n: n, admitted: now.admitted - before.admitted, refused: now.refused - before.refused, modes: now.modes}
+		before = now
+		for _, trouble := range t.troubles {
+			if trouble.At == time.Duration(n)*time.Second {
+				s.trouble = trouble.Name
+				o.troubles = append(o.troubles, st.do(trouble.Name, began))
+			}
+		}
+		o.seconds = append(o.seconds, s)
+		if t.show != nil {
+			t.show(&s)
+		}
+	}
+}
+
+// count returns the counts of the programs so far; that of a killed target is zero.
+func (st *stage) count() (s second) {
+	if ended, _ := st.Target.Ended(); !ended {
+		s.admitted = st.Served(st.TargetAddr)
+	}
+	var modes []string
+	for _, addr := range st.ProxyAddrs {
+		samples := st.Scrape(addr)
+		s.refused += uint64(samples.Sum("ratelimiter_requests_total", `decision="rejected"`))
+		for _, m := range []string{"normal", "failopen", "local", "closed"} {
+			if samples.Sum("ratelimiter_mode", `type="`+m+`"`) == 1 {
+				modes = append(modes, m)
+			}
+		}
+	}
+	s.modes = strings.Join(modes, ", ")
+	return s
+}
+
+// Accuracy is measured over whole seconds, from when the token bucket's burst is spent until
+// shortly before the end of the load.
+const (
+	accuracySeconds = 60
+	accuracyFrom    = 4
+	accuracyTo      = accuracySeconds - 3
+	offMax          = 0.005 // relative deviation of the admitted rate from the limit
+)
+
+// Accuracy offers twice a limit with each algorithm and prints how many requests per second the
+// target served. It fails if one was off by more than half a percent, or if requests were lost.
+func Accuracy(ctx context.Context, out io.Writer) error {
+	fmt.Fprintf(out, "%d/s through a limit of %d/s, %d s each, GATE=off; counted at the target over whole seconds after %d s\n\n", 2*limit, limit, accuracySeconds, accuracyFrom)
+	result.Head(out, "algorithm", "sent", "admitted", "refused", "failed", "target: per second", "off by", "generator")
+	var l rig.Lab
+	var wrong []*rig.Loaded
+	return l.Run(ctx, func() {
+		for _, a := range []string{"fixed", "sliding", "token"} {
+			o := trial{rate: 2 * limit, seconds: accuracySeconds, Topology: rig.Topology{Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + a,
+				fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}}}.run(&l)
+			load, off := o.loads[0], o.off()
+			result.Row(out, a, fmt.Sprint(load.Sent), fmt.Sprint(load.Success), fmt.Sprint(load.RateLimited), fmt.Sprint(load.Errors), fmt.Sprintf("%.2f", limit*(1+off)),
+				fmt.Sprintf("%+.3f %%", 100*off), fmt.Sprintf("%s, lag p99 %.0f µs", load.Verdict, 1e6*load.Lag.P99))
+			before := len(l.Missed())
+			if o.exact(&l.Expectations, a); len(l.Missed()) > before {
+				wrong = append(wrong, load)
+			}
+		}
+		rig.Check(l.Conclude(out, "each limit was kept within half a percent, and no request was lost.", rig.Doubt(wrong)))
+	})
+}
+
+// off returns the relative deviation of the rate at the target from the limit.
+func (o *outcome) off() float64 {
+	var admitted, seconds float64
+	for _, s := range o.seconds {
+		if s.n > accuracyFrom && s.n <= accuracyTo {
+			admitted, seconds = admitted+float64(s.admitted), seconds+1
+		}
+	}
+	return admitted/seconds/limit - 1
+}
+
+// exact expects that the limit was kept and that no request was lost.
+func (o *outcome) exact(e *result.Expectations, algorithm string) {
+	l, off := o.loads[0], o.off()
+	e.AtMost(algorithm+": relative deviation from the limit", off, offMax)
+	e.AtLeast(algorithm+": relative deviation from the limit", off, -offMax)
+	e.Never(l.Errors > 0, "%s: %d requests failed", algorithm, l.Errors)
+	e.Never(l.Attempted() != l.Success+l.RateLimited, "%s: of %d requests %d were answered", algorithm, l.Attempted(), l.Success+l.RateLimited)
+}
+
+const (
+	outageRate = 2000
+	goodAgain  = time.Second // from the target's return until requests must succeed again
+)
+
+// Outage kills and restarts the target under load, and prints the answers in each second. It
+// fails if there is an answer other than 200 or 502, a failure outside the outage, or a request
+// without an answer.
+func Outage(ctx context.Context, out io.Writer) error {
+	t := trial{rate: outageRate, seconds: 14, progress: out, Topology: rig.Topology{Proxy: []string{"RATE_LIMIT_LIMIT=1000000"}},
+		troubles: []Trouble{{4 * time.Second, killTarget}, {8 * time.Second, restartTarget}}}
+	fmt.Fprintf(out, "%d/s for %d s through a proxy whose limit is never reached; the target is killed at %v and restarted at %v\n\n", t.rate, t.seconds, t.troubles[0].At, t.troubles[1].At)
+	var l rig.Lab
+	return l.Run(ctx, func() { rig.Check(t.run(&l).showOutage(out)) })
+}
+
+// showOutage prints and checks the seconds. A row counts requests by when they were done, so
+// each second that overlaps the outage may contain failures.
+func (o *outcome) showOutage(out io.Writer) error {
+	l, gone, back := o.loads[0], o.troubles[0].At, o.troubles[1].At
+	table := result.NewTable("second | answered 200 | failed | p99 ms")
+	var e result.Expectations
+	for _, row := range l.Series.Rows {
+		table.Add("%.0f | %d | %d | %.1f", row.T, row.Success, row.Errors, 1e3*row.LatencyP99)
+		from := time.Duration(row.T * float64(time.Second))
+		during := from+time.Second >= gone && from < back+goodAgain
+		e.Never(row.Errors > 0 && !during, "%d failures in second %.0f", row.Errors, row.T)
+	}
+	fmt.Fprintf(out, "\nthe target was down from %.2f s to %.2f s\n\n%v\nanswers by status: %v; without an answer: %v\n", gone.Seconds(), back.Seconds(), table, l.StatusCodes, l.ErrorsByReason)
+	for status := range l.StatusCodes {
+		e.Never(status != "200" && status != "502", "answers with status %s", status)
+	}
+	n := l.Attempted() - l.Success - l.StatusCodes["502"]
+	e.Never(n > 0, "%d requests without an answer", n)
+	// Requests during the outage, and those in flight at its start.
+	most := uint64(outageRate*(back-gone+goodAgain).Seconds()) + outageRate/10
+	e.Never(l.Errors > most, "%d failures, at most %d were due to the outage", l.Errors, most)
+	return e.Conclude(out, "only requests during the outage failed, with an immediate 502, and requests succeeded again within a second of its end.", rig.Inconclusive(l))
+}

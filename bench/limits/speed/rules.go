@@ -1,0 +1,125 @@
+package speed
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
+)
+
+const (
+	rulesRounds = 7 // pairs of runs
+	// rulesRatioMax bounds the cost of ten rules, two of which match, relative to the global
+	// limit alone.
+	rulesRatioMax = 1.10
+)
+
+// ten is a file of ten rules with all kinds of matches and keys. Only those in matching apply to
+// the requests of wrk. Their limits are never reached, like the global one.
+const ten = `rules:
+- {id: per-client, match: {path: /api/**}, key: [ip], limit: {algorithm: fixed, limit: 1000000000, window: 3600}}
+- {id: per-partner, match: {methods: [GET, POST]}, key: ["header:X-Partner"], limit: {algorithm: fixed, limit: 1000000000, window: 3600}}
+- {id: writes, match: {methods: [POST, PUT]}, key: [ip], limit: {algorithm: fixed, limit: 100, window: 60}, cost: 5}
+- {id: login, match: {path: /login}, key: [ip], limit: {algorithm: sliding, limit: 5, window: 60}}
+- {id: orders, match: {path: /shop/*/orders/**}, key: ["cookie:session"], limit: {algorithm: token, capacity: 50, fillRate: 5}}
+- {id: admin, match: {host: admin.example.com}, key: [global], limit: {algorithm: fixed, limit: 10, window: 1}}
+- {id: free, match: {headers: {X-Plan: free}}, key: ["header:X-Partner"], limit: {algorithm: gcra, limit: 1, window: 3}}
+- {id: search, match: {path: /search/**, methods: [GET]}, key: ["query:q"], limit: {algorithm: fixed, limit: 100, window: 60}}
+- {id: export, match: {path: /export/**}, key: [global], limit: {algorithm: fixed, limit: 2, window: 1}}
+- {id: uploads, match: {path: /files/**, methods: [PUT]}, key: [ip/24], limit: {algorithm: token, capacity: 10, fillRate: 1}}
+`
+
+var matching = []string{"per-client", "per-partner"}
+
+// Rules compares the proxy's CPU per request with ten rules, two of which match, and with the
+// global limit alone. Runs take turns and last 3 seconds, or the number in args. It fails if rules
+// cost too much.
+func Rules(ctx context.Context, args []string, out io.Writer) error {
+	seconds, err := rig.Number{What: "seconds of a run", Usual: 3, Least: 1, Most: 60}.Read(args)
+	if err != nil {
+		return err
+	}
+	if err := rig.Installed("wrk"); err != nil {
+		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
+	}
+	l := &lab{Lab: rig.Lab{Out: out}, effort: effort{rulesRounds, time.Duration(seconds) * time.Second, []func(*lab){(*lab).tenRules}}}
+	return l.run(ctx)
+}
+
+// tenRules compares ten rules with none.
+func (l *lab) tenRules() {
+	l.ownTarget("EVENT_LOOPS=1")
+	file := filepath.Join(l.Dir, "rules.yaml")
+	rig.Check(os.WriteFile(file, []byte(ten), 0o600))
+	c := comparison{sides: []side{weir("global limit alone"), weir("and ten rules, two match", "RULES_FILE="+file)}, warmUp: true, show: tenBesideNone}
+	for i := range c.sides {
+		c.sides[i].header = "X-Partner: acme"
+	}
+	fmt.Fprintf(l.Out, "%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all requests are admitted; median, minimum and maximum\n\n", l.rounds, l.span, connections)
+	c.play(l)
+}
+
+// tenBesideNone checks that the rules were applied as expected, and judges.
+func tenBesideNone(l *lab, all []rig.Contestant, runs [][]rig.Sample) {
+	var names []string
+	for i, rules := range [][]string{nil, matching} {
+		rig.Check(decisionsOf(l.Scrape(all[i].Addr), rules).problem(all[i].Name, (1+l.rounds)*underWay))
+		names = append(names, all[i].Name)
+	}
+	rig.Check(l.judgeRules(names, runs))
+}
+
+// decisions are counts of a proxy.
+type decisions struct {
+	requests float64
+	failed   float64            // refused, or not answered by the target
+	all      float64            // decisions of all rules
+	rules    map[string]float64 // decisions of the rules that match
+}
+
+func decisionsOf(m rig.Samples, rules []string) decisions {
+	d := decisions{requests: m.Sum("ratelimiter_requests_total"), all: m.Sum("ratelimiter_rule_decisions_total"), rules: make(map[string]float64)}
+	d.failed = d.requests - m.Sum("ratelimiter_requests_total", `decision="forwarded"`) +
+		m.Sum("ratelimiter_upstream_errors_total") + m.Sum("ratelimiter_upstream_shed_total")
+	for _, id := range rules {
+		d.rules[id] = m.Sum("ratelimiter_rule_decisions_total", fmt.Sprintf("rule=%q", id))
+	}
+	return d
+}
+
+// underWay bounds the requests that are decided and not finished at the end of a run: one per
+// connection.
+const underWay = connections
+
+// problem returns an error if the runs are invalid: each request, except for some that are not
+// finished, must have been admitted by the global rule and the matching ones, and by no others.
+func (d decisions) problem(name string, some int) error {
+	if d.requests < 1 || d.failed > 0 {
+		return fmt.Errorf("%s: of %.0f requests %.0f were refused or failed, so the comparison is not valid", name, d.requests, d.failed)
+	}
+	for id, n := range d.rules {
+		if math.Abs(n-d.requests) > float64(some) {
+			return fmt.Errorf("%s: rule %s decided %.0f of %.0f requests, but should match all", name, id, n, d.requests)
+		}
+	}
+	if want := d.requests * float64(1+len(d.rules)); math.Abs(d.all-want) > float64(some*(1+len(d.rules))) {
+		return fmt.Errorf("%s: there were %.0f decisions of rules about %.0f requests, expected %.0f", name, d.all, d.requests, want)
+	}
+	return nil
+}
+
+func (l *lab) judgeRules(names []string, runs [][]rig.Sample) error {
+	one, all := runs[0], runs[1]
+	l.table("", names[0], names[1], "ratio")
+	l.row("CPU µs per request", medianOf(one, 2, rig.CPUEach), medianOf(all, 2, rig.CPUEach), ratioOf(all, one, rig.CPUEach))
+	l.row("requests/s", medianOf(one, 0, rig.PerSecond), medianOf(all, 0, rig.PerSecond), ratioOf(all, one, rig.PerSecond))
+	var e result.Expectations
+	e.AtMost("CPU of ten rules, relative to the global limit alone", result.RatioOf(all, one, rig.CPUEach).Median, rulesRatioMax)
+	return e.Conclude(l.Out, fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
+}

@@ -1,0 +1,79 @@
+package speed
+
+import (
+	"strings"
+	"testing"
+
+	"weir/bench/lab/rig"
+	"weir/proxy/rules/rule"
+)
+
+// costs are runs whose requests took so many microseconds each.
+func costs(micros ...int) (runs []rig.Sample) {
+	for _, n := range micros {
+		runs = append(runs, rig.Sample{PerSecond: 1000, CPU: float64(n)})
+	}
+	return runs
+}
+
+func TestJudgeRules(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		one, all []rig.Sample
+		part     string // of the error; empty: none
+	}{
+		{"the same", costs(20), costs(20), ""},
+		{"as much as allowed", costs(100), costs(110), ""},
+		{"a little too much", costs(100), costs(111), "alone: 1.11,"},
+		{"the median counts, of pairs", costs(10, 20, 90), costs(50, 21, 90), ""},
+		{"and it is too much", costs(10, 20, 10), costs(10, 30, 30), "alone: 1.5,"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out strings.Builder
+			err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"}, [][]rig.Sample{test.one, test.all})
+			if (err == nil) != (test.part == "") || err != nil && !strings.Contains(err.Error(), test.part) {
+				t.Errorf("judged %v, want %q", err, test.part)
+			}
+			if strings.Contains(out.String(), "Passed") != (err == nil) || strings.Count(out.String(), "\n| ") != 3 {
+				t.Errorf("printed\n%s", &out)
+			}
+		})
+	}
+}
+
+func TestRulesTable(t *testing.T) {
+	var out strings.Builder
+	if err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"}, [][]rig.Sample{costs(20, 10, 40), costs(21, 10, 44)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"|  | one | all | ratio |\n", "| CPU µs per request | 20.00 | 21.00 | **1.05** (1.00 … 1.10) |\n", "| requests/s | 1000 | 1000 | **1.00** (1.00 … 1.00) |\n"} {
+		if !strings.Contains(out.String(), line) {
+			t.Errorf("no line %q in\n%s", line, &out)
+		}
+	}
+}
+
+// A run in which something else happened than what is measured is no run.
+func TestProblem(t *testing.T) {
+	for part, spoil := range map[string]func(d *decisions){
+		"":                 func(*decisions) {},
+		"of 0 requests":    func(d *decisions) { d.requests = 0 },
+		"7 were refused":   func(d *decisions) { d.failed = 7 },
+		"rule b decided 0": func(d *decisions) { d.rules["b"] = 0 },
+		"expected 3000":    func(d *decisions) { d.all = 4000 },
+	} {
+		d := decisions{requests: 1000, all: 3000, rules: map[string]float64{"a": 1000, "b": 1000}}
+		spoil(&d)
+		if err := d.problem("x", 2*underWay); (err == nil) != (part == "") || err != nil && !strings.Contains(err.Error(), part) {
+			t.Errorf("want a problem with %q, got %v", part, err)
+		}
+	}
+}
+
+// The rules are ten, and the proxy takes them.
+func TestTenRules(t *testing.T) {
+	set, err := rule.Read([]byte(ten), rule.Options{})
+	if err != nil || set.Len() != 10 {
+		t.Fatalf("%v: %v", set, err)
+	}
+}

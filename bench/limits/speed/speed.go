@@ -1,0 +1,149 @@
+// Package speed compares our programs with common alternatives, at the same time on the
+// same machine. The result is a ratio: the two alternate, and the median of the pairs'
+// ratios is reported with its spread.
+package speed
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
+	"weir/internal/program/service"
+)
+
+// connections is the default number of connections.
+const connections = 64
+
+// An effort says how thorough comparisons are.
+type effort struct {
+	rounds int           // runs of each side, in turns
+	span   time.Duration // of a run
+	parts  []func(l *lab)
+}
+
+func efforts() map[string]effort {
+	usual := []func(l *lab){forwarding(1).play, forwarding(2).play, redis().play, latency(shared()...).play, refusals().play,
+		latency(append(limiters(1), ours())...).play, target().play, (*lab).loadgen, (*lab).loadgenMost,
+		(*lab).byConnections, byGate().play, (*lab).byRules, (*lab).byKeys, (*lab).byProxies, (*lab).memory, (*lab).start}
+	return map[string]effort{
+		"quick": {3, time.Second, []func(l *lab){forwarding(1).play, forwarding(2).play, refusals().play, (*lab).start}},
+		"usual": {5, time.Second, usual},
+		"all":   {7, 3 * time.Second, usual},
+	}
+}
+
+// A lab is the state shared by all comparisons.
+type lab struct {
+	rig.Lab
+	effort
+
+	served  *rig.Process // the target of the part; nil if not started yet
+	address string       // of it
+}
+
+func (l *lab) run(ctx context.Context) error {
+	var list []rig.Part
+	for i, part := range l.parts {
+		list = append(list, rig.Part{Name: fmt.Sprintf("part %d", i+1), Play: func() {
+			l.served = nil
+			part(l)
+		}})
+	}
+	return l.Each(ctx, list)
+}
+
+// Run runs the comparisons and prints Markdown. args may name an effort: quick, usual or all.
+// Peers that are not installed are skipped with a message.
+func Run(ctx context.Context, args []string, out io.Writer) (err error) {
+	name := "usual"
+	if len(args) > 0 {
+		name = args[0]
+	}
+	e, known := efforts()[name]
+	if !known || len(args) > 1 {
+		return &service.ExitError{Status: 2, Err: fmt.Errorf("speed needs quick, usual, all or no argument, not %q", args)}
+	}
+	if err := rig.Installed("nginx", "wrk"); err != nil {
+		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
+	}
+	fmt.Fprintf(out, "%d runs of %v of each side, in turn; medians, with the minimum and maximum of the rounds' ratios in brackets; one loop against one worker or thread, and GATE=off, unless stated otherwise\n", e.rounds, e.span)
+	if err := rig.Installed("haproxy"); err != nil {
+		fmt.Fprintf(out, "\nHAProxy is skipped: %v\n", err)
+	}
+	return (&lab{Lab: rig.Lab{Out: out}, effort: e}).run(ctx)
+}
+
+// target returns the address of the part's target; it starts nginx if there is none yet.
+func (l *lab) target() (addr string) {
+	if l.served == nil {
+		l.served, l.address = l.StartPeer(rig.Nginx(nginxStatic), 1)
+	}
+	return l.address
+}
+
+// ownTarget starts our target as that of the part.
+func (l *lab) ownTarget(env ...string) (addr string) {
+	l.served, l.address = l.Start("target", env...)
+	return l.address
+}
+
+func (l *lab) heading(text string) { fmt.Fprintf(l.Out, "\n### %s\n\n", text) }
+
+func (l *lab) table(columns ...string) { result.Head(l.Out, columns...) }
+
+func (l *lab) row(cells ...string) { result.Row(l.Out, cells...) }
+
+func (l *lab) start() {
+	l.heading("Start to first answer")
+	target := l.ownTarget()
+	var took []time.Duration
+	for range l.rounds {
+		began := time.Now()
+		_, addr := l.Start("proxy", "TARGET_URL=http://"+target)
+		l.Scrape(addr)
+		took = append(took, time.Since(began))
+	}
+	shown := func(v float64) time.Duration { return time.Duration(v).Round(100 * time.Microsecond) }
+	spread := result.SpreadOf(took, func(d time.Duration) float64 { return float64(d) })
+	l.table("", "median", "min … max")
+	l.row("proxy", shown(spread.Median).String(), fmt.Sprintf("%v … %v", shown(spread.Least), shown(spread.Most)))
+}
+
+// idleConnections is the number of idle clients while memory is measured.
+const idleConnections = 2000
+
+func (l *lab) memory() {
+	l.heading("Memory of the proxy")
+	l.ownTarget()
+	c := &l.open(ours())[0]
+	resident := func() float64 { return float64(rig.Must(rig.RSS(c.Process.Pid()))) }
+	atStart := resident()
+	c.Sample(l.Ctx, connections, l.span) // allocates buffers
+	before := resident()
+	buf := make([]byte, 4096)
+	for range idleConnections {
+		conn := rig.Must(net.Dial("tcp", c.Addr))
+		defer conn.Close()
+		rig.Must(io.WriteString(conn, "GET /api/test HTTP/1.1\r\nHost: x\r\n\r\n"))
+		rig.Must(io.ReadAtLeast(conn, buf, 1))
+	}
+	l.table("", "value")
+	l.row("resident at start", fmt.Sprintf("%.1f MB", atStart/1e6))
+	l.row(fmt.Sprintf("per idle client connection (%d of them, each after one request)", idleConnections),
+		fmt.Sprintf("%.1f KB", (resident()-before)/idleConnections/1e3))
+}
+
+func (l *lab) loadgen() {
+	l.heading("Load generator: lag (start − due) against the target, constant rate")
+	url := "http://" + l.ownTarget("EVENT_LOOPS=1") + "/api/test"
+	l.table("rate /s", "sent", "verdict", "lag p50 µs", "p99 µs", "max µs", "latency p50 µs", "p99 µs")
+	for _, rate := range []int{1000, 10_000, 50_000} {
+		r := l.Load(rig.Load{URL: url, Rate: rate, For: 2 * l.span})[0]
+		us := func(s float64) string { return fmt.Sprintf("%.0f", 1e6*s) }
+		l.row(fmt.Sprint(rate), fmt.Sprint(r.Sent), string(r.Verdict), us(r.Lag.P50), us(r.Lag.P99), us(r.Lag.Max), us(r.LatencySuccess.P50), us(r.LatencySuccess.P99))
+	}
+}

@@ -1,0 +1,74 @@
+package protect
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig/rigtest"
+	"weir/internal/program/service"
+	"weir/internal/test/testkit"
+	"weir/loadgen/record"
+)
+
+// The demo fails if the gate does not protect the target, unless the machine was too busy.
+func TestDemoJudges(t *testing.T) {
+	sit := testkit.Must((&Order{Only: pictured + ",none,gate", Rounds: 1, Shorter: 1}).chosen())(t)[0]
+	conclude := func(with, without int, verdict record.Verdict) error {
+		run := func(side string, inTime int) Run {
+			return Run{Situation: sit.Name, Side: side, Round: 1, Shorter: 1, Verdict: verdict, Reasons: []string{"stalled"},
+				Score: Score{Requests: 1000, InTime: inTime, Ideal: 1000}}
+		}
+		l := &lab{Order: &Order{Shorter: 1}, out: io.Discard, runs: []Run{run("none", without), run("gate", with)}}
+		return l.contrast(&sit)
+	}
+	for _, c := range []struct{ with, without int }{{950, 300}, {1000, 999}} {
+		for _, verdict := range record.Verdicts() {
+			if err := conclude(c.with, c.without, verdict); err != nil {
+				t.Errorf("%d with the gate, %d without, %s: %v", c.with, c.without, verdict, err)
+			}
+		}
+	}
+	for _, c := range []struct{ with, without int }{{949, 300}, {960, 960}} {
+		if err := conclude(c.with, c.without, record.Valid); !errors.Is(err, result.ErrMissed) {
+			t.Errorf("%d with the gate, %d without: %v", c.with, c.without, err)
+		}
+		err := conclude(c.with, c.without, record.Degraded)
+		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 3 || !strings.Contains(err.Error(), "stalled") {
+			t.Errorf("%d with the gate, %d without, on a busy machine: %v", c.with, c.without, err)
+		}
+	}
+}
+
+// A few seconds with the real programs, which may be too few for the gate: the demo prints lines
+// while it runs, and names the picture that it has drawn.
+func TestDemoPlays(t *testing.T) {
+	rigtest.Build(t, "proxy", "target", "loadgen")
+	t.Setenv("TMPDIR", t.TempDir())
+	var out strings.Builder
+	err := demo(t.Context(), &out, 10)
+	exit, ok := errors.AsType[*service.ExitError](err)
+	if inconclusive := ok && exit.Status == 3; err != nil && !inconclusive && !errors.Is(err, result.ErrMissed) {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	t.Log(out.String())
+	_, file, _ := strings.Cut(strings.TrimSpace(out.String()), "The picture of this run: ")
+	svg := string(testkit.Must(os.ReadFile(file))(t))
+	for _, want := range []string{"<svg", "without the gate", "with the gate, not configured", "at half its speed"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+	for _, want := range []string{"without the gate, 2 s", "with the gate, not configured, 2 s", "shed/s"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out.String())
+		}
+	}
+	if left := testkit.Must(filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "weir-demo-gate-*", "*")))(t); len(left) != 2 {
+		t.Errorf("it leaves %q", left)
+	}
+}

@@ -1,0 +1,256 @@
+package protect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goccy/go-json"
+
+	"weir/bench/lab/result"
+	"weir/bench/lab/rig"
+	"weir/internal/program/service"
+	"weir/loadgen/record"
+)
+
+// An Order holds the settings of the experiment.
+type Order struct {
+	Dir     string // for the recorded runs and the plot
+	Rounds  int    // 0 for the number of each situation
+	Only    string // names of situations and sides; empty for all
+	Shorter float64
+}
+
+// Register adds the settings to s. When s has been parsed, o holds them.
+func (o *Order) Register(s *service.Settings) {
+	s.Int(&o.Rounds, "ROUNDS", 0, 0, 100, "with protect: rounds; 0: five for the first five situations, three for the others")
+	s.String(&o.Only, "ONLY", "", "with protect: situations and sides, comma separated; empty: all")
+	s.Float(&o.Shorter, "SHORTER", 1, 1, 30, "with protect: factor by which phases are shorter, for trials")
+}
+
+// A Run is a finished run.
+type Run struct {
+	Commit    string         `json:"commit"`
+	Shorter   float64        `json:"shorter"`
+	Situation string         `json:"situation"`
+	Side      string         `json:"side"`
+	Round     int            `json:"round"`
+	Verdict   record.Verdict `json:"verdict"`
+	Reasons   []string       `json:"reasons,omitempty"` // of the verdict
+	Ended     time.Time      `json:"ended"`
+	Score
+}
+
+// RunsFile is the file of recorded runs, one per line.
+const RunsFile = "protect.runs"
+
+// tries bounds how often a run is played if the load generator could not keep its schedule, or a
+// program failed.
+const tries = 2
+
+// setUpTime is an estimate of the time that a run takes in addition to its length.
+const setUpTime = 1500 * time.Millisecond
+
+// Run plays the runs of this commit that are not recorded yet, prints the tables and draws the
+// plot. If ctx ends it, the next call resumes.
+func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 {
+		return &service.ExitError{Status: 2, Err: fmt.Errorf("protect takes no argument %q; use -rounds and -only", args)}
+	}
+	return rig.Try(func() {
+		tools := rig.Must(os.MkdirTemp("", "weir-protect-tools-"))
+		defer os.RemoveAll(tools)
+		l := &lab{Order: o, out: out, tools: tools, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
+		situations := rig.Must(o.chosen())
+		l.skip(ctx, situations)
+		l.resume()
+		l.playAll(ctx, situations)
+		err := rig.Try(func() { rig.Check(l.report(situations)) }) // also if it cannot draw
+		if o.Only != "" || o.Shorter != 1 {
+			err = errors.Join(err, fmt.Errorf("only a part of the experiment was played: %w", result.ErrNotKept))
+		}
+		rig.Check(err)
+	})
+}
+
+// chosen returns the situations with the sides and rounds that the order selects.
+func (o *Order) chosen() (list []Situation, err error) {
+	situations := result.Map(Situations(), func(s Situation) string { return s.Name })
+	sides := result.Map(Sides(), func(s Side) string { return s.Name })
+	words := strings.FieldsFunc(o.Only, func(r rune) bool { return r == ',' || r == ' ' })
+	for _, word := range words {
+		if !slices.Contains(situations, word) && !slices.Contains(sides, word) {
+			return nil, &service.SettingError{Name: "ONLY", Value: o.Only, Problem: fmt.Sprintf("has %q; allowed: %s, %s", word, strings.Join(situations, ", "), strings.Join(sides, ", "))}
+		}
+	}
+	// If no situation or no side is named, all are meant.
+	other := func(names []string) func(name string) bool {
+		named := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !slices.Contains(names, w) })
+		return func(name string) bool { return len(named) > 0 && !slices.Contains(named, name) }
+	}
+	for _, s := range Situations() {
+		s.shorten(o.Shorter)
+		s.Sides = slices.DeleteFunc(slices.Clone(s.Sides), other(sides))
+		if o.Rounds > 0 {
+			s.Rounds = o.Rounds
+		}
+		if !other(situations)(s.Name) && len(s.Sides) > 0 {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// A lab is one run of the experiment.
+//
+// Safe for concurrent use: mu guards the runs, the file and out.
+type lab struct {
+	*Order
+	out           io.Writer
+	tools, commit string
+	file          string
+	live          bool // prints a line for each second of a run
+
+	mu   sync.Mutex
+	runs []Run
+}
+
+// skip removes the sides that cannot be played here and prints why.
+func (l *lab) skip(ctx context.Context, situations []Situation) {
+	for _, side := range Sides() {
+		wanted := slices.ContainsFunc(situations, func(s Situation) bool { return slices.Contains(s.Sides, side.Name) })
+		if !wanted {
+			continue
+		}
+		why := missing(ctx, side.Name, l.tools)
+		if why == nil {
+			continue
+		}
+		fmt.Fprintf(l.out, "Skipped: %s: %s\n\n", side.Name, why)
+		for i := range situations {
+			situations[i].Sides = slices.DeleteFunc(situations[i].Sides, func(name string) bool { return name == side.Name })
+		}
+	}
+}
+
+// load reads the runs of a file, which need not exist.
+func load(file string) (runs []Run) {
+	for line := range bytes.Lines(rig.ReadOptional(file)) {
+		var r Run
+		if json.Unmarshal(line, &r) == nil { // the last line may be incomplete
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// resume reads the recorded runs of this commit. It ignores those with uncommitted changes, which
+// may have changed since.
+func (l *lab) resume() {
+	l.runs = slices.DeleteFunc(load(l.file), func(r Run) bool { return r.Commit != l.commit || strings.HasSuffix(r.Commit, "+") })
+}
+
+// played returns the recorded run of a situation, side and round.
+func (l *lab) played(s *Situation, side string, round int) (run Run, ok bool) {
+	i := slices.IndexFunc(l.runs, func(r Run) bool {
+		return r.Shorter == l.Shorter && r.Situation == s.Name && r.Side == side && r.Round == round
+	})
+	if i < 0 {
+		return run, false
+	}
+	return l.runs[i], true
+}
+
+// keep adds a run to the file.
+func (l *lab) keep(r Run) {
+	line := rig.Must(json.Marshal(r))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs = append(l.runs, r)
+	rig.Check(os.MkdirAll(l.Dir, 0o755))
+	f := rig.Must(os.OpenFile(l.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644))
+	_, err := f.Write(append(line, '\n'))
+	rig.Check(errors.Join(err, f.Close()))
+}
+
+// A turn is what runs at the same time: one side, or all sides of a situation that run together.
+type turn struct {
+	s     *Situation
+	sides []string
+	round int
+}
+
+// turns returns the turns that have not been played, round by round. The order of the sides is
+// random in each round, so that none always runs after the same other one. It depends only on the
+// round and the situation, so it is the same when the experiment is resumed.
+func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
+	most := 0
+	for _, s := range situations {
+		most = max(most, s.Rounds)
+	}
+	for round := 1; round <= most; round++ {
+		for i := range situations {
+			if s := &situations[i]; round <= s.Rounds {
+				list = append(list, l.round(s, round, rand.New(rand.NewPCG(uint64(round), uint64(i))))...)
+			}
+		}
+	}
+	for _, t := range list {
+		left += t.s.Length() + setUpTime
+	}
+	return list, left
+}
+
+// round returns the turns of a situation in a round.
+func (l *lab) round(s *Situation, round int, chance *rand.Rand) []turn {
+	var todo []string
+	for _, n := range chance.Perm(len(s.Sides)) {
+		if _, done := l.played(s, s.Sides[n], round); !done {
+			todo = append(todo, s.Sides[n])
+		}
+	}
+	if s.Together && len(todo) > 0 {
+		return []turn{{s, todo, round}}
+	}
+	return result.Map(todo, func(side string) turn { return turn{s, []string{side}, round} })
+}
+
+// playAll plays the turns that have not been played.
+func (l *lab) playAll(ctx context.Context, situations []Situation) {
+	list, left := l.turns(situations)
+	for i, t := range list {
+		fmt.Fprintf(l.out, "  ▶ %d of %d, about %.0f min left: round %d, %s, %s\n", i+1, len(list), left.Minutes(), t.round, t.s.Name, strings.Join(t.sides, " and "))
+		left -= t.s.Length() + setUpTime
+		rig.In(fmt.Sprintf("round %d of %s", t.round, t.s.Name), func() {
+			rig.Together(len(t.sides), func(i int) { l.playOne(ctx, t, sideNamed(t.sides[i])) })
+		})
+	}
+}
+
+// playOne plays one side of a turn and records the run.
+func (l *lab) playOne(ctx context.Context, t turn, side Side) {
+	for try := 1; ; try++ {
+		score, st, err := l.play(ctx, t, side)
+		if try == tries || ctx.Err() != nil || err == nil && st.verdict != record.Invalid {
+			rig.In(side.Name, func() { rig.Check(err) })
+			l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, st.verdict, st.reasons, time.Now().UTC().Truncate(time.Second), score})
+			return
+		}
+		why := strings.Join(st.reasons, "; ")
+		if err != nil {
+			why = err.Error()
+		}
+		l.mu.Lock()
+		fmt.Fprintf(l.out, "  %s is repeated: %s\n", side.Name, strings.ReplaceAll(why, "\n", " "))
+		l.mu.Unlock()
+	}
+}
