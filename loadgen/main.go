@@ -12,7 +12,7 @@ import (
 	"log/slog"
 	"os"
 
-	"weir/internal/net/certs"
+	"weir/internal/program/certs"
 	"weir/internal/program/service"
 	"weir/loadgen/control"
 	"weir/loadgen/drive"

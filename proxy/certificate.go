@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"weir/internal/net/certs"
+	"weir/internal/program/certs"
 	"weir/internal/program/service"
 	"weir/internal/timing/every"
 	"weir/proxy/config"

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"weir/internal/net/certs"
+	"weir/internal/program/certs"
 	"weir/internal/program/service"
 	"weir/proxy/ask/port"
 	"weir/proxy/config"

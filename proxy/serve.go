@@ -44,7 +44,7 @@ func (p *proxy) serve(ctx context.Context, access wire.Access) error {
 		log.Error("A connection was closed because of a bug in the proxy", "fault", fmt.Sprint(value), "stack", string(stack))
 	}
 	var own *service.Endpoints
-	w.Own = func(front *wire.Front) *service.Endpoints {
+	w.Own = func(front *wire.Server) *service.Endpoints {
 		p.front, p.adaptive = front, p.newAdaptive(front)
 		own = p.endpoints()
 		return own
@@ -112,7 +112,7 @@ func (p *proxy) endpoints() *service.Endpoints {
 
 // A keyStore shows and edits the state of single keys.
 type keyStore struct {
-	*wire.Front
+	*wire.Server
 	store.Store
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/net/handover"
+	"weir/internal/program/handover"
 	"weir/internal/program/service"
 	"weir/proxy/config"
 )

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"sync"
 
-	"weir/internal/net/certs"
-	"weir/internal/net/handover"
+	"weir/internal/program/certs"
+	"weir/internal/program/handover"
 	"weir/internal/program/service"
 	"weir/proxy/config"
 	"weir/proxy/control/admin"
@@ -81,7 +81,7 @@ func (t *targets) secured(name string) (secure *tls.Config, err error) {
 
 // reload reads the authorities again. If they have changed, existing upstream connections
 // finish and are closed.
-func (t *targets) reload(front *wire.Front) error {
+func (t *targets) reload(front *wire.Server) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.readTrust(); err != nil {
@@ -96,7 +96,7 @@ func (t *targets) reload(front *wire.Front) error {
 
 // replace replaces the front's targets by the given URLs. An error is about the URL with the
 // returned index.
-func (t *targets) replace(front *wire.Front, asked []string) (int, error) {
+func (t *targets) replace(front *wire.Server, asked []string) (int, error) {
 	list, i, err := config.TargetsOf(asked)
 	if err != nil {
 		return i, err

@@ -17,16 +17,16 @@ const (
 	aheadMin, backMin = 2, 3                // snapshots of another time that are needed to accept it
 )
 
-// A ruling is a clock's verdict about a snapshot.
-type ruling uint8
+// A timeVerdict is a clock's verdict about a snapshot.
+type timeVerdict uint8
 
 const (
-	rulingNow   ruling = iota // of the current time
-	rulingLate                // not newer than its proxy's newest, by less than a minute
-	rulingOld                 // older than that, or of an earlier time that is not accepted yet
-	rulingAhead               // of a later time that is not accepted yet
-	rulingGap                 // a later time is accepted, after a pause
-	rulingOther               // an unrelated time is accepted
+	rulingNow   timeVerdict = iota // of the current time
+	rulingLate                     // not newer than its proxy's newest, by less than a minute
+	rulingOld                      // older than that, or of an earlier time that is not accepted yet
+	rulingAhead                    // of a later time that is not accepted yet
+	rulingGap                      // a later time is accepted, after a pause
+	rulingOther                    // an unrelated time is accepted
 )
 
 // A clock determines the current time only from the times of the snapshots. Another time is
@@ -35,19 +35,19 @@ const (
 //
 // Owned by its Core.
 type clock struct {
-	strangers []stranger // one per proxy, the last one to report at the end
-	run       int        // how many reported without a snapshot of the current time in between
-	since     time.Time  // time of the first of them
+	strangers []outlier // one per proxy, the last one to report at the end
+	run       int       // how many reported without a snapshot of the current time in between
+	since     time.Time // time of the first of them
 }
 
-// A stranger is a proxy that reports another time.
-type stranger struct {
+// A outlier is a proxy that reports another time.
+type outlier struct {
 	name string
 	at   time.Time // of its newest snapshot
 }
 
 // rule returns the verdict about a snapshot.
-func (c *clock) rule(s *Snapshot, f *fleet) ruling {
+func (c *clock) rule(s *Snapshot, f *fleet) timeVerdict {
 	newest, own := f.Newest, f.last(s.Instance)
 	if newest.IsZero() {
 		return rulingNow
@@ -82,8 +82,8 @@ func (c *clock) rule(s *Snapshot, f *fleet) ruling {
 }
 
 // without removes a proxy.
-func without(list []stranger, name string) []stranger {
-	return slices.DeleteFunc(list, func(o stranger) bool { return o.name == name })
+func without(list []outlier, name string) []outlier {
+	return slices.DeleteFunc(list, func(o outlier) bool { return o.name == name })
 }
 
 // confirmed records a snapshot of another time and reports whether enough snapshots agree on it.
@@ -96,9 +96,9 @@ func (c *clock) confirmed(s *Snapshot, f *fleet, reach time.Duration, enough int
 		c.since = s.At
 	}
 	c.run++
-	c.strangers = append(without(c.strangers, s.Instance), stranger{s.Instance, s.At})
+	c.strangers = append(without(c.strangers, s.Instance), outlier{s.Instance, s.At})
 	others, _, longest := f.others(func(name string) bool {
-		return slices.ContainsFunc(c.strangers, func(o stranger) bool { return o.name == name })
+		return slices.ContainsFunc(c.strangers, func(o outlier) bool { return o.name == name })
 	})
 	silent := s.At.Sub(c.since) >= silentAfter*longest // of those in the current time
 	if n := len(c.strangers); c.run < enough || !silent {

@@ -17,7 +17,7 @@ const (
 
 // loadPast imports what a server has for the time before our own history. If it is
 // unavailable the advisor starts without it.
-func (m *mind) loadPast(ctx context.Context, now time.Time, from history.Source, log *slog.Logger) {
+func (m *lockedCore) loadPast(ctx context.Context, now time.Time, from history.Source, log *slog.Logger) {
 	age, until := m.core.Known()
 	if age >= enough {
 		return

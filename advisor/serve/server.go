@@ -28,9 +28,9 @@ type Server struct {
 	env    *service.Env
 	cfg    config.Config
 	log    *slog.Logger
-	mind   *mind
-	keeper *keeper // nil: nothing is saved
-	voice  *voice
+	mind   *lockedCore
+	keeper *saver // nil: nothing is saved
+	voice  *resultLog
 	page   page
 	places chan struct{} // one per snapshot in progress
 
@@ -61,7 +61,7 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	}
 	log := e.Logger("Advisor")
 	s := &Server{
-		env: e, cfg: cfg, log: log, mind: newMind(tuningOf(&cfg)), voice: &voice{log: log}, listener: l,
+		env: e, cfg: cfg, log: log, mind: newMind(tuningOf(&cfg)), voice: &resultLog{log: log}, listener: l,
 		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.Decision()),
 	}
 	if cfg.StateFile != "" {

@@ -40,7 +40,7 @@ func (l *lab) accept() {
 	defer file.Close()
 	var loaded *rig.Loaded
 	var two []time.Duration
-	rig.Meanwhile(syncPause, func() { two = append(two, twoSyncs(file)) }, func() { loaded = l.Load(load)[0] })
+	rig.While(syncPause, func() { two = append(two, twoSyncs(file)) }, func() { loaded = l.Load(load)[0] })
 	l.Loads = append(l.Loads, loaded)
 	stored := l.judgeAccept(loaded, two)
 	full := rig.Must(rig.Anon(r.Proxies[0].Pid()))

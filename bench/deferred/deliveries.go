@@ -127,7 +127,7 @@ func (l *lab) deliveries() {
 // which counts from when the previous order was sent.
 func (l *lab) starts(c *client) {
 	sent, began := make([]time.Time, singles), time.Now()
-	rig.Together(singles, func(i int) {
+	rig.Parallel(singles, func(i int) {
 		key := ""
 		if i%2 == 1 { // orders wait in different ways with and without a key
 			key = "second"
@@ -157,7 +157,7 @@ func (l *lab) judgeStarts(late []time.Duration) {
 }
 
 func (l *lab) workedOff(c *client) {
-	rig.Together(backlogShops, func(i int) {
+	rig.Parallel(backlogShops, func(i int) {
 		for n := range backlog {
 			rig.Must(c.send(l.Ctx, fmt.Sprint(i), fmt.Sprint(n)))
 		}

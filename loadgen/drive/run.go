@@ -26,8 +26,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/data/strict"
-	"weir/internal/net/certs"
 	"weir/internal/net/loop"
+	"weir/internal/program/certs"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
 	"weir/loadgen/session"

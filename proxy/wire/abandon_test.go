@@ -56,7 +56,7 @@ func (r *rig) leave(w *works, conn *testkit.Conn, text string) {
 			return true
 		}
 		waiting := 0
-		r.sides.each(func(s *side, _ time.Time) { waiting += s.line.Len() })
+		r.sides.each(func(s *loopServer, _ time.Time) { waiting += s.line.Len() })
 		return waiting > 0
 	})
 	conn.Reset()
@@ -397,7 +397,7 @@ func TestIncompleteRequestIsNotAwaited(t *testing.T) {
 func TestGateLearnsFromAbandonedAnswers(t *testing.T) {
 	w := newWorks()
 	r := startWith(t, gated(16), newTarget(t, w.script).url(), "EVENT_LOOPS", "1")
-	look := func() gate.Look { return r.sides.gate(r.Targets.All()[0]).Look() }
+	look := func() gate.State { return r.sides.gate(r.Targets.All()[0]).Look() }
 	for range 12 { // it knows nothing before the eighth
 		r.leave(w, r.dial(), request("/"))
 		r.abandoned(1)
@@ -420,7 +420,7 @@ func TestAbandonedRequestsKeepNoClients(t *testing.T) {
 		conn := r.dial()
 		conn.Send(request("/"))
 		<-w.read
-		r.sides.each(func(s *side, _ time.Time) {
+		r.sides.each(func(s *loopServer, _ time.Time) {
 			s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 				if c, ok := h.(*client); ok {
 					held = append(held, weak.Make(c))

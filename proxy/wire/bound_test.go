@@ -84,7 +84,7 @@ func TestPrivateRequestsWaitForTheirOwnTarget(t *testing.T) {
 	a.gate.next(t)
 	r.until("they wait for a", func() bool {
 		parked := 0
-		r.sides.each(func(s *side, _ time.Time) { parked += s.parked })
+		r.sides.each(func(s *loopServer, _ time.Time) { parked += s.parked })
 		return parked == all-1
 	})
 	other := r.dial()

@@ -16,7 +16,7 @@ import (
 //
 // Owned by its loop.
 type client struct {
-	side     *side
+	side     *loopServer
 	conn     *loop.Conn // nil for a delivery
 	delivery *carried   // nil for a connection
 	s        *session.Session

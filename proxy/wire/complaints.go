@@ -28,7 +28,7 @@ func (t *target) noteGarbled(why error) {
 }
 
 // look logs what has happened since the last call.
-func (c *complaints) look(now time.Time, f *Front) {
+func (c *complaints) look(now time.Time, f *Server) {
 	known := make(map[*roster.Target]*every.Sparse)
 	for _, s := range f.sides {
 		for spec, t := range *s.seen.Load() {

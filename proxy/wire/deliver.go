@@ -20,11 +20,11 @@ import (
 // clients: matching, counters, lines, pools, health.
 
 // A Defer stores a refused request. It calls stored once with the result, on any goroutine.
-type Defer func(now time.Time, k *exchange.Kept, from *exchange.Peer, stored func(deferred.Stored))
+type Defer func(now time.Time, k *exchange.DeferredRequest, from *exchange.Peer, stored func(deferred.Stored))
 
 // A LookUp finds out whether a request is stored already. It calls known once with the result, on any
 // goroutine.
-type LookUp func(now time.Time, k *exchange.Kept, known func(bool))
+type LookUp func(now time.Time, k *exchange.DeferredRequest, known func(bool))
 
 // A Delivery is one attempt to deliver a stored request.
 type Delivery struct {
@@ -62,7 +62,7 @@ const (
 
 // setDeferring prepares the loop for storing and delivering requests, if a queue is
 // configured.
-func (s *side) setDeferring() {
+func (s *loopServer) setDeferring() {
 	cfg := &s.front.cfg
 	if cfg.Defer == nil {
 		return
@@ -79,30 +79,30 @@ func (s *side) setDeferring() {
 }
 
 // store stores a refused request.
-func (c *client) store(now time.Time, k *exchange.Kept) {
+func (c *client) store(now time.Time, k *exchange.DeferredRequest) {
 	c.side.front.cfg.Defer(now, k, &c.s.Peer, func(stored deferred.Stored) {
 		c.side.loop.Post(func(now time.Time) {
 			c.s.HandleDeferred(now, &stored)
 			c.apply(now)
 		})
 	})
-	*k = exchange.Kept{} // else it would keep the request in memory until the next one is stored
+	*k = exchange.DeferredRequest{} // else it would keep the request in memory until the next one is stored
 }
 
 // lookUp finds out whether an admitted request is stored already.
-func (c *client) lookUp(now time.Time, k *exchange.Kept) {
+func (c *client) lookUp(now time.Time, k *exchange.DeferredRequest) {
 	c.side.front.cfg.LookUp(now, k, func(known bool) {
 		c.side.loop.Post(func(now time.Time) {
 			c.s.HandleKnown(now, known)
 			c.apply(now)
 		})
 	})
-	*k = exchange.Kept{}
+	*k = exchange.DeferredRequest{}
 }
 
 // askForDelivery is like ask, for deliveries. While the shared store is unavailable and admits
 // everything, the local store decides, so that a backlog does not reach the target all at once.
-func (s *side) askForDelivery(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
+func (s *loopServer) askForDelivery(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	c := x.Owner.(*client)
 	if s.local != nil && s.front.cfg.Store.Mode() == store.FailOpen {
 		return s.local.Ask(now, ask, ans, c.decidedForDelivery)
@@ -130,7 +130,7 @@ func (c *client) decidedForDelivery(now time.Time, ans *store.Answer) {
 }
 
 // Deliver delivers a stored request. The loops take turns.
-func (f *Front) Deliver(d *Delivery) {
+func (f *Server) Deliver(d *Delivery) {
 	s := f.sides[f.turn.Add(1)%uint64(len(f.sides))]
 	s.loop.Post(func(now time.Time) { s.deliver(now, d) })
 }
@@ -151,7 +151,7 @@ type carried struct {
 }
 
 // deliver starts a delivery.
-func (s *side) deliver(now time.Time, d *Delivery) {
+func (s *loopServer) deliver(now time.Time, d *Delivery) {
 	c := &client{side: s, s: session.New(now, &s.deliveries, d.Remote, d.Secure)}
 	k := &carried{Delivery: d, c: c, in: d.Request, unread: true, answer: deferred.NewAnswer(&s.front.cfg.Session.ResponseHead, d.BytesMax)}
 	k.alarm = s.loop.NewAlarm(func(now time.Time) {

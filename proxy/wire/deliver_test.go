@@ -25,7 +25,7 @@ func delivering(t *testing.T, wait time.Duration, env ...string) (*rig, *barrier
 
 // delivers makes deliveries possible.
 func delivers(c *Config) {
-	c.Defer = func(time.Time, *exchange.Kept, *exchange.Peer, func(deferred.Stored)) {}
+	c.Defer = func(time.Time, *exchange.DeferredRequest, *exchange.Peer, func(deferred.Stored)) {}
 }
 
 // delivery is one of a request that is stored, and what comes of it.

@@ -11,7 +11,7 @@ import (
 )
 
 // bounds returns the gate's configuration for one target.
-func (f *Front) bounds() gate.Config {
+func (f *Server) bounds() gate.Config {
 	g := &f.cfg.Gate
 	return gate.Config{Min: g.Min, Max: min(cmp.Or(g.Max, f.connsPerTarget), f.connsPerTarget), SLO: g.SLO}
 }
@@ -29,7 +29,7 @@ const knownOf = 100
 // known returns the largest limit that was learned for a target, or 0 if there is none. A further
 // target begins with it, for example an instance that was just started: the requests that wait for
 // places at the others would otherwise all go to it at once.
-func (s *side) known() (limit int) {
+func (s *loopServer) known() (limit int) {
 	most, list := s.front.Gates.Bounds().Max, s.targets.Targets()
 	for _, at := range list[:min(len(list), knownOf)] {
 		if n := at.Value.gate.Limit(); n < most {
@@ -85,7 +85,7 @@ func (c *client) likely() int { return c.side.routes.Likely(c.route, c.s.Method(
 // lengthen frees the places of exchanges that take long by themselves for others, if there are many:
 // from now on they count as streams. If nothing is answered at all, that cannot be told; then the
 // gate's limit rises.
-func (s *side) lengthen(now time.Time) {
+func (s *loopServer) lengthen(now time.Time) {
 	long, places := s.long[:0], 0
 	for w, had := range s.line.Held(now, s.front.cfg.Gate.Wait) {
 		if u, class := w.Value.on(); u != nil && u.target.gate.Long(class, had) {

@@ -23,13 +23,13 @@ import (
 )
 
 // crowd is a front with one target, which never ran, on two loops.
-func crowd() *Front {
-	f := &Front{Targets: roster.New(roster.Config{Loops: loops(nil)}), cfg: Config{Gate: gates.Settings{Mode: gate.On, Min: 2}}}
+func crowd() *Server {
+	f := &Server{Targets: roster.New(roster.Config{Loops: loops(nil)}), cfg: Config{Gate: gates.Settings{Mode: gate.On, Min: 2}}}
 	spec := &roster.Target{URL: "http://name:80", Addr: "10.0.0.1:80"}
 	f.Targets.Set([]*roster.Target{spec})
 	g := new(gates.Gate)
 	for range 2 {
-		s := &side{front: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoop()}
+		s := &loopServer{front: f, loop: new(loop.Loop), connsPerTarget: 100, routes: f.routes.NewLoop()}
 		t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](100, 100, 100)}
 		s.targets = upstream.NewGroup[*target](upstream.P2C, 0, inFlightOf, rand.New(rand.NewPCG(1, 2)))
 		t.at = s.targets.Add(t)
@@ -41,7 +41,7 @@ func crowd() *Front {
 }
 
 // newGated is a target with a gate, which never ran.
-func newGated(least, most int, slo time.Duration) (*Front, *target) {
+func newGated(least, most int, slo time.Duration) (*Server, *target) {
 	f := crowd()
 	f.sides = f.sides[:1]
 	f.cfg.Gate = gates.Settings{Mode: gate.Shadow, Min: least, Max: most, SLO: slo}
@@ -377,7 +377,7 @@ func TestGateUnderStress(t *testing.T) {
 		c.echo(s)
 	}))
 	r := startWith(t, gated(limit), target.url(), "EVENT_LOOPS", fmt.Sprint(loops))
-	r.sides.each(func(s *side, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
+	r.sides.each(func(s *loopServer, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
 	var all sync.WaitGroup
 	for i := range clients {
 		c := r.dial()
@@ -404,7 +404,7 @@ func TestGateUnderStress(t *testing.T) {
 	}
 	r.until("all places are free", func() bool {
 		var waiting atomic.Int64
-		r.sides.each(func(s *side, _ time.Time) { waiting.Add(int64(s.line.Len())) })
+		r.sides.each(func(s *loopServer, _ time.Time) { waiting.Add(int64(s.line.Len())) })
 		_, atTarget := g.Now()
 		return g.Taken() == 0 && atTarget == 0 && g.Waiting.Load() == 0 && r.lines.Taken() == 0 && waiting.Load() == 0
 	})

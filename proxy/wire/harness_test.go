@@ -36,7 +36,7 @@ const century = 100 * 365 * 24 * time.Hour
 
 // A rig is a proxy that runs for one test.
 type rig struct {
-	*Front
+	*Server
 	t       *testing.T
 	env     *service.Env
 	limits  *admin.Limits
@@ -97,7 +97,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	if cfg.Sockets == nil {
 		cfg.Sockets = []net.Listener{testkit.Listen(t)}
 	}
-	if r.Front, err = Start(cfg); err != nil {
+	if r.Server, err = Start(cfg); err != nil {
 		t.Fatal(err)
 	}
 	r.client = testkit.NewClient(t, "http://"+r.Addr().String())
@@ -138,7 +138,7 @@ func configure(t *testing.T, env []string) *config.Config {
 }
 
 // own makes the own endpoints.
-func (r *rig) own(f *Front) *service.Endpoints {
+func (r *rig) own(f *Server) *service.Endpoints {
 	own := service.NewEndpoints(r.env)
 	r.limits.Register(own)
 	r.rules.Register(own)

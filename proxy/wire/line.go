@@ -13,7 +13,7 @@ import (
 )
 
 // matched counts the matching rules of a request, and notes the request's route.
-func (s *side) matched(now time.Time, c *client, m *decide.Case) {
+func (s *loopServer) matched(now time.Time, c *client, m *decide.Case) {
 	s.tally.Matched(now, m)
 	switch {
 	case m.Lacks != nil:
@@ -25,7 +25,7 @@ func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 
 // noteRoute notes the route of a request and, for gate and line, whom it is for: the client, and
 // within it the key of the first rule that has one. Deliveries rank below all live requests.
-func (s *side) noteRoute(c *client, m *decide.Case) {
+func (s *loopServer) noteRoute(c *client, m *decide.Case) {
 	c.route, c.class = 0, gates.ClassDefault
 	if len(m.Hits) > 0 {
 		c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.Of(m.Policy.Rules, m.Rank, m.Hits)
@@ -114,7 +114,7 @@ func (t *target) rival(rank int) (r *target) {
 func (t *target) room() bool { return !t.bounded() || t.free() > 0 }
 
 // look returns what the line has to know of the usable targets.
-func (s *side) look(now time.Time) (l upstream.Look) {
+func (s *loopServer) look(now time.Time) (l upstream.Look) {
 	for at := range s.targets.Open(now) {
 		l.Free += max(0, at.Value.free())
 		l.Busy = l.Busy || at.Value.gate.Scarce()
@@ -357,7 +357,7 @@ func (c *client) placed(now time.Time, t *target) {
 const lineLook = 100 * time.Millisecond
 
 // lookAfterLine schedules this check while there are waiters.
-func (s *side) lookAfterLine(now time.Time) {
+func (s *loopServer) lookAfterLine(now time.Time) {
 	if s.lineLooks || s.line.Len() == 0 && s.parked == 0 {
 		return
 	}

@@ -104,7 +104,7 @@ func TestLineRanks(t *testing.T) {
 func TestGateWaitIsForAllTries(t *testing.T) {
 	r, _, _ := withGate(t, gate.On, time.Hour)
 	waits := r.lineUp(1, get)
-	r.sides.each(func(s *side, now time.Time) {
+	r.sides.each(func(s *loopServer, now time.Time) {
 		later := now.Add(31 * time.Hour) // longer than a crowd makes anybody wait
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 			if c, ok := h.(*client); ok && c.gateBy {

@@ -17,14 +17,14 @@ const (
 )
 
 // newMemory returns the memory budget. Only near it do loops count what each client holds.
-func (f *Front) newMemory() *MemoryGuard {
+func (f *Server) newMemory() *MemoryGuard {
 	return &MemoryGuard{Budget: f.cfg.MemoryBudget, Held: f.held, Shed: f.shedClients, Log: f.cfg.Log}
 }
 
 // held returns how many bytes each client holds on all loops.
-func (f *Front) held() *share.Held {
+func (f *Server) held() *share.Held {
 	sum := new(share.Held)
-	for _, held := range gather(f.sides, func(s *side, _ time.Time) *share.Held { return s.held() }) {
+	for _, held := range gather(f.sides, func(s *loopServer, _ time.Time) *share.Held { return s.held() }) {
 		for c, n := range held.All() {
 			sum.Add(c, n)
 		}
@@ -33,14 +33,14 @@ func (f *Front) held() *share.Held {
 }
 
 // held returns how many bytes each client holds on the loop.
-func (s *side) held() *share.Held {
+func (s *loopServer) held() *share.Held {
 	held := new(share.Held)
 	s.clients(func(c *client) { held.Add(c.shares(), c.bytes()+c.baseBytes()) })
 	return held
 }
 
 // clients calls f for every client connection of the loop.
-func (s *side) clients(f func(c *client)) {
+func (s *loopServer) clients(f func(c *client)) {
 	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 		if c, ok := h.(*client); ok {
 			f(c)
@@ -87,15 +87,15 @@ type heldConn struct {
 
 // shedClients ends requests and connections of the clients in keep until each holds at most that
 // part of what it holds now. It returns how many it has ended.
-func (f *Front) shedClients(keep map[share.Client]float64) (ended int) {
-	for _, n := range gather(f.sides, func(s *side, now time.Time) int { return s.shedClients(now, keep) }) {
+func (f *Server) shedClients(keep map[share.Client]float64) (ended int) {
+	for _, n := range gather(f.sides, func(s *loopServer, now time.Time) int { return s.shedClients(now, keep) }) {
 		ended += n
 	}
 	return ended
 }
 
 // shedClients does so on one loop.
-func (s *side) shedClients(now time.Time, keep map[share.Client]float64) (ended int) {
+func (s *loopServer) shedClients(now time.Time, keep map[share.Client]float64) (ended int) {
 	of := make(map[share.Client][]heldConn, len(keep))
 	s.clients(func(c *client) {
 		by := c.shares()

@@ -33,7 +33,7 @@ func (r *rig) drip(ip string, fields string) *testkit.Conn {
 }
 
 // holds returns how many bytes a client holds at the proxy.
-func (r *rig) holds(ip string) int64 { return r.Front.held().By(share.Of(netip.MustParseAddr(ip))) }
+func (r *rig) holds(ip string) int64 { return r.Server.held().By(share.Of(netip.MustParseAddr(ip))) }
 
 // Everything that the requests of a client take is counted for that client, in whatever state
 // they are, until it is given back: unfinished heads, bodies, and answers that it does not read.
@@ -61,11 +61,11 @@ func TestMemoryIsCountedForItsClient(t *testing.T) {
 			conn := r.dialFrom(from)
 			conn.Send(test.sent)
 			r.until("it is counted", func() bool { return r.holds(test.client) >= test.least })
-			if n := r.Front.held().Total() - r.holds(test.client); n != 0 {
+			if n := r.Server.held().Total() - r.holds(test.client); n != 0 {
 				t.Errorf("%d bytes are counted for others", n)
 			}
 			conn.Reset()
-			r.until("nothing is", func() bool { return r.Front.held().Total() == 0 })
+			r.until("nothing is", func() bool { return r.Server.held().Total() == 0 })
 		})
 	}
 }
@@ -82,7 +82,7 @@ func TestMemoryOfUnreadAnswers(t *testing.T) {
 	r.until("the answer is held", func() bool {
 		return r.holds("127.0.0.2") > 1<<20 && r.samples()["ratelimiter_upstream_in_flight"] == 0
 	})
-	if ended := r.Front.shedClients(map[share.Client]float64{share.Of(netip.MustParseAddr("127.0.0.2")): 0}); ended != 1 {
+	if ended := r.Server.shedClients(map[share.Client]float64{share.Of(netip.MustParseAddr("127.0.0.2")): 0}); ended != 1 {
 		t.Errorf("%d were ended, want 1", ended)
 	}
 	r.until("nothing is held", func() bool { return r.holds("127.0.0.2") == 0 })

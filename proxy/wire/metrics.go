@@ -7,7 +7,7 @@ import (
 )
 
 // Register adds the proxy's metrics to set.
-func (f *Front) Register(set *metric.Set) {
+func (f *Server) Register(set *metric.Set) {
 	loops := report.Source{Deferring: f.cfg.Defer != nil, Gated: f.cfg.Gate.Mode != gate.Off}
 	for _, s := range f.sides {
 		loops.Loops = append(loops.Loops, s.counts)
@@ -34,7 +34,7 @@ func (f *Front) Register(set *metric.Set) {
 }
 
 // registerUpstream adds the gauges of connections to targets.
-func (f *Front) registerUpstream(set *metric.Set) {
+func (f *Server) registerUpstream(set *metric.Set) {
 	gauge := func(name, help string, of func(t *target) int64) {
 		set.Gauge(name, help, func() float64 {
 			n := int64(0)

@@ -9,7 +9,7 @@ import (
 
 // ask asks the store for a session of this side. Asks may be batched; later answers wake the loop
 // once per batch.
-func (s *side) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
+func (s *loopServer) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	c := x.Owner.(*client)
 	c.asked = time.Since(s.front.began)
 	if c.answered == nil {
@@ -30,7 +30,7 @@ func (c *client) decided(now time.Time, ans *store.Answer) {
 }
 
 // leave gives back places in queues, or what a request was charged.
-func (s *side) leave(now time.Time, l *exchange.Leave) {
+func (s *loopServer) leave(now time.Time, l *exchange.Refund) {
 	for i := range l.Asked {
 		c := &l.Asked[i]
 		switch {

@@ -8,13 +8,13 @@ import (
 )
 
 // refused remembers a refusal and returns its id. The id is valid until the next call.
-func (s *side) refused(now time.Time, refusal *decide.Refusal) []byte {
+func (s *loopServer) refused(now time.Time, refusal *decide.Refusal) []byte {
 	return s.refusals.Note(func(r *report.Refused) { r.Keep(now, refusal) })
 }
 
 // Recall returns the [report.Recalled] refusal or [report.RecalledShed] shedding whose
 // decision id a client was sent.
-func (f *Front) Recall(id string) (any, bool) {
+func (f *Server) Recall(id string) (any, bool) {
 	for _, s := range f.sides {
 		if r, ok := s.refusals.Find(id); ok {
 			return r.Explain(id), true

@@ -21,7 +21,7 @@ import (
 //
 // Owned by its loop; the numbers are atomic and may be read by others.
 type target struct {
-	side *side
+	side *loopServer
 	spec *roster.Target
 	at   *upstream.Target[*target] // entry in the loop's group
 	pool *upstream.Pool[*upstreamConn, occupant]
@@ -329,7 +329,7 @@ func (u *upstreamConn) old(now time.Time) bool { return !u.endBy.IsZero() && !no
 
 // endOf returns when a connection made now becomes old. Up to a quarter is subtracted at
 // random, so that connections made together do not end together.
-func (s *side) endOf(now time.Time) time.Time {
+func (s *loopServer) endOf(now time.Time) time.Time {
 	age := s.front.cfg.TargetAge
 	if age <= 0 {
 		return time.Time{}

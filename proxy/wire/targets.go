@@ -16,7 +16,7 @@ const targetsWait = 2 * time.Second
 
 // gather calls of on every loop and waits for that, at most targetsWait. It returns the
 // results so far.
-func gather[T any](ls loops, of func(s *side, now time.Time) T) (all []T) {
+func gather[T any](ls loops, of func(s *loopServer, now time.Time) T) (all []T) {
 	results := make(chan T, len(ls))
 	for _, s := range ls {
 		s.loop.Post(func(now time.Time) { results <- of(s, now) })
@@ -34,8 +34,8 @@ func gather[T any](ls loops, of func(s *side, now time.Time) T) (all []T) {
 }
 
 // each calls do on every loop and waits for that, at most targetsWait.
-func (ls loops) each(do func(s *side, now time.Time)) {
-	gather(ls, func(s *side, now time.Time) struct{} {
+func (ls loops) each(do func(s *loopServer, now time.Time)) {
+	gather(ls, func(s *loopServer, now time.Time) struct{} {
 		do(s, now)
 		return struct{}{}
 	})
@@ -43,9 +43,9 @@ func (ls loops) each(do func(s *side, now time.Time)) {
 
 // Top returns the keys of a rule that were seen most and refused most lately, over all
 // loops.
-func (f *Front) Top(id string) (busiest, refused tally.View) {
+func (f *Server) Top(id string) (busiest, refused tally.View) {
 	var busy, no []tally.View
-	for _, v := range gather(f.sides, func(s *side, now time.Time) [2]tally.View {
+	for _, v := range gather(f.sides, func(s *loopServer, now time.Time) [2]tally.View {
 		busiest, refused := s.tally.Keys(now, id)
 		return [2]tally.View{busiest, refused}
 	}) {
@@ -55,7 +55,7 @@ func (f *Front) Top(id string) (busiest, refused tally.View) {
 }
 
 // setTargets replaces the loop's targets by list.
-func (s *side) setTargets(now time.Time, list []*roster.Target, gates map[*roster.Target]*gates.Gate) {
+func (s *loopServer) setTargets(now time.Time, list []*roster.Target, gates map[*roster.Target]*gates.Gate) {
 	there := make(map[*roster.Target]bool, len(list))
 	for _, at := range slices.Clone(s.targets.Targets()) {
 		spec := at.Value.spec
@@ -72,7 +72,7 @@ func (s *side) setTargets(now time.Time, list []*roster.Target, gates map[*roste
 	s.publish()
 }
 
-func (s *side) addTarget(now time.Time, spec *roster.Target, g *gates.Gate) {
+func (s *loopServer) addTarget(now time.Time, spec *roster.Target, g *gates.Gate) {
 	streams := max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare)) // connections that may carry tunnels and streams
 	t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, occupant](s.connsPerTarget, streams, s.waitersMax)}
 	t.at = s.targets.Add(t)
@@ -82,7 +82,7 @@ func (s *side) addTarget(now time.Time, spec *roster.Target, g *gates.Gate) {
 }
 
 // publish makes the loop's targets visible to other goroutines.
-func (s *side) publish() {
+func (s *loopServer) publish() {
 	seen := make(map[*roster.Target]*target, len(s.targets.Targets()))
 	for _, at := range s.targets.Targets() {
 		seen[at.Value.spec] = at.Value
@@ -91,7 +91,7 @@ func (s *side) publish() {
 }
 
 // loops are the proxy's sides, for the roster.
-type loops []*side
+type loops []*loopServer
 
 // SetTargets replaces the targets of all loops by list. It returns when every loop has it.
 func (ls loops) SetTargets(list []*roster.Target) {
@@ -101,12 +101,12 @@ func (ls loops) SetTargets(list []*roster.Target) {
 			of[spec] = new(gates.Gate)
 		}
 	}
-	ls.each(func(s *side, now time.Time) { s.setTargets(now, list, of) })
+	ls.each(func(s *loopServer, now time.Time) { s.setTargets(now, list, of) })
 }
 
 // Refresh makes the loops publish the state of their targets.
 func (ls loops) Refresh() {
-	ls.each(func(s *side, now time.Time) {
+	ls.each(func(s *loopServer, now time.Time) {
 		for _, at := range s.targets.Targets() {
 			at.Value.note(now)
 		}

@@ -167,7 +167,7 @@ func TestManyTargets(t *testing.T) {
 	first, second := manyTargets(1), manyTargets(2)
 	for _, list := range [][]*roster.Target{first, append(first, first[0]), append(second, first[7]), second} {
 		r.Targets.Set(list)
-		r.sides.each(func(s *side, _ time.Time) {
+		r.sides.each(func(s *loopServer, _ time.Time) {
 			want := len(list)
 			if list[len(list)-1] == first[0] {
 				want--

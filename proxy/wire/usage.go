@@ -47,7 +47,7 @@ func (t *target) used(limit, part int) report.Use {
 
 // Traffic returns the counts so far, including usage since the last change of each
 // target's numbers.
-func (f *Front) Traffic() *report.Sum {
+func (f *Server) Traffic() *report.Sum {
 	sum := new(report.Sum)
 	for _, s := range f.sides {
 		sum.Add(&s.counts.Traffic)

@@ -35,7 +35,7 @@ type Server struct {
 	shards     []*shard
 	station    *station
 	histograms *histograms
-	desk       *service.Desk
+	desk       *service.HandlerPool
 	changing   sync.Mutex // held from reading the model's behaviour until its change
 }
 

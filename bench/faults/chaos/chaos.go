@@ -80,7 +80,7 @@ func (r *run) play(out io.Writer, n int) {
 	began := time.Now()
 	var base, end resources
 	err := rig.Try(func() {
-		rig.Meanwhile(5*time.Second, func() { r.printProgress(out, n, time.Since(began)) }, func() { base, end = r.parts(n) })
+		rig.While(5*time.Second, func() { r.printProgress(out, n, time.Since(began)) }, func() { base, end = r.parts(n) })
 	})
 	if len(r.failures()) >= problemsMax {
 		rig.Check(judge(out, r.failures(), nil))
@@ -94,7 +94,7 @@ func (r *run) play(out io.Writer, n int) {
 // parts plays n exchanges: first those before the baseline, then the others with disturbances.
 func (r *run) parts(n int) (base, end resources) {
 	base = r.part(n/warmUp, func(h resources) bool { return h.Clients+h.Targets+h.InFlight == 0 })
-	rig.Together(2, func(i int) {
+	rig.Parallel(2, func(i int) {
 		if i == 0 {
 			r.disturb(n/warmUp, n)
 		} else {
@@ -106,7 +106,7 @@ func (r *run) parts(n int) (base, end resources) {
 
 // part plays n exchanges, waits until the proxy is idle and returns what it holds then.
 func (r *run) part(n int, idle func(resources) bool) resources {
-	rig.Together(clients, func(i int) {
+	rig.Parallel(clients, func(i int) {
 		c := r.clients[i]
 		share := (i+1)*n/clients - i*n/clients
 		for last := c.asked + share; c.asked < last && r.ctx.Err() == nil; {

@@ -37,7 +37,7 @@ func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []c
 // each calls f for 0 to n-1 until ctx ends, GOMAXPROCS of them at the same time.
 func each(ctx context.Context, n int, f func(i int)) {
 	var next atomic.Int64
-	rig.Together(min(runtime.GOMAXPROCS(0), n), func(int) {
+	rig.Parallel(min(runtime.GOMAXPROCS(0), n), func(int) {
 		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 			rig.Check(ctx.Err())
 			f(i)

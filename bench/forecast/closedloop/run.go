@@ -39,8 +39,8 @@ const (
 	gated                   // refused by the gate: nothing was sent
 )
 
-// A happening is something that happens to a visit.
-type happening struct {
+// A event is something that happens to a visit.
+type event struct {
 	visit *visit
 	life  uint32 // of the visit; if it differs, the visit is over
 	late  bool   // its longest wait for a place is over; otherwise its answer has arrived
@@ -52,9 +52,9 @@ type happening struct {
 type run struct {
 	s       *Scenario
 	c       Control
-	crowd   *crowd
+	crowd   *clients
 	queue   *queue
-	door    *door // nil: there is no gate
+	door    *proxy // nil: there is no gate
 	lim     limit.Limit
 	state   limit.State
 	config  limit.Config // in force
@@ -68,7 +68,7 @@ type run struct {
 	applyAt float64 // +Inf: nothing waits
 	waiting limit.Config
 	snaps   snapshots
-	future  agenda.Agenda[float64, happening]
+	future  agenda.Agenda[float64, event]
 	spare   []*visit // unused
 	meter   meter
 }
@@ -209,7 +209,7 @@ func (r *run) request(a arrival) {
 	if sent, wait := r.door.enter(now, v); sent {
 		r.send(now, v)
 	} else {
-		r.future.Add(now+wait, happening{v, v.life, true})
+		r.future.Add(now+wait, event{v, v.life, true})
 	}
 }
 
@@ -245,17 +245,17 @@ func (r *run) send(now float64, v *visit) {
 	case fails:
 		v.outcome = failed
 	}
-	r.future.Add(at, happening{v, v.life, false})
+	r.future.Add(at, event{v, v.life, false})
 }
 
-func (r *run) happen(at float64, h happening) {
+func (r *run) happen(at float64, h event) {
 	v := h.visit
 	if h.life != v.life || h.late && !v.pass.Waiting() {
 		return
 	}
 	if h.late {
 		if wait := v.door.late(at, v); wait > 0 {
-			r.future.Add(at+wait, happening{v, v.life, true})
+			r.future.Add(at+wait, event{v, v.life, true})
 			return
 		}
 		v.outcome = gated

@@ -65,7 +65,7 @@ func TestFailures(t *testing.T) {
 	reached := false
 	err := Try(func() {
 		In("outer", func() {
-			Together(3, func(i int) {
+			Parallel(3, func(i int) {
 				if i > 0 {
 					In(fmt.Sprint("inner ", i), func() { Must(0, broken) })
 				}

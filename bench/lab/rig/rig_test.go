@@ -322,7 +322,7 @@ func TestWorkers(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	began := time.Now()
-	Together(3, func(int) {
+	Parallel(3, func(int) {
 		answer := httptest.NewRecorder()
 		h.ServeHTTP(answer, httptest.NewRequestWithContext(gone, http.MethodGet, "/any", nil))
 		if answer.Code != http.StatusOK {

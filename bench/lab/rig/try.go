@@ -53,9 +53,9 @@ func In(name string, play func()) {
 	}
 }
 
-// Together calls do for 0 to n-1 at the same time. If some fail, it ends the current Try with
+// Parallel calls do for 0 to n-1 at the same time. If some fail, it ends the current Try with
 // the errors of all.
-func Together(n int, do func(i int)) {
+func Parallel(n int, do func(i int)) {
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
@@ -65,11 +65,11 @@ func Together(n int, do func(i int)) {
 	Check(errors.Join(errs...))
 }
 
-// Meanwhile calls do once per pause while play plays. An error of either ends the current Try
+// While calls do once per pause while play plays. An error of either ends the current Try
 // afterwards.
-func Meanwhile(pause time.Duration, do, play func()) {
+func While(pause time.Duration, do, play func()) {
 	over := make(chan struct{})
-	Together(2, func(i int) {
+	Parallel(2, func(i int) {
 		if i == 0 {
 			every.Pause(over, pause, func(time.Time) { do() })
 			return

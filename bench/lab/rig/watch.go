@@ -36,7 +36,7 @@ func Watch(pid int, u *Usage, play func()) {
 	rss := Must(RSS(pid))
 	*u = Usage{RSSBefore: rss, RSSPeak: rss}
 	before, began := Must(CPU(pid)), time.Now()
-	Meanwhile(watchStep, func() {
+	While(watchStep, func() {
 		if rss, err := RSS(pid); err == nil {
 			u.RSSPeak = max(u.RSSPeak, rss)
 		}

@@ -37,7 +37,7 @@ type contention struct {
 func contend(ctx context.Context, asks int, ask func(ctx context.Context, session int) (bool, error)) (c contention) {
 	var mu sync.Mutex
 	began := time.Now()
-	rig.Together(sessions, func(i int) {
+	rig.Parallel(sessions, func(i int) {
 		for range asks {
 			if ctx.Err() != nil {
 				return

@@ -105,7 +105,7 @@ func (s *side) flood(keys int) (requests, refused float64) {
 	const fields = `{["X-User"] = tostring(math.random(%d)), ["X-Forwarded-For"] = "192.0.2.1"}` // /check needs the second
 	script := fmt.Sprintf("request = function() return wrk.format(nil, nil, "+fields+") end\n", keys)
 	runs := make([]rig.WrkRun, len(s.addrs))
-	rig.Together(len(runs), func(i int) {
+	rig.Parallel(len(runs), func(i int) {
 		runs[i] = rig.Wrk{URL: "http://" + s.addrs[i] + s.path, Connections: goalConnections, For: goalTime, Script: script}.Run(s.lab.Ctx)
 	})
 	for _, run := range runs {

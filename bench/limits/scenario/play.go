@@ -29,7 +29,7 @@ func (st *stage) play(c Case, compress float64, out io.Writer) *Run {
 	ctx := st.Ctx // During replaces it
 	read := appendReading(ctx, nil, st.Rig)
 	began := time.Now()
-	rig.Meanwhile(sampleStep, func() { read = appendReading(ctx, read, st.Rig) }, func() {
+	rig.While(sampleStep, func() { read = appendReading(ctx, read, st.Rig) }, func() {
 		run.Load = st.During(func() {
 			for _, t := range s.Troubles {
 				st.Wait(began.Add(t.At))

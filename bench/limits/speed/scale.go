@@ -88,7 +88,7 @@ func (l *lab) sharing(n int) {
 	}
 	before := rig.Must(rig.CPU(redis.Pid()))
 	runs := make([]rig.Sample, n)
-	rig.Together(n, func(i int) { runs[i] = all[i].Sample(l.Ctx, connections/n, 2*l.span) })
+	rig.Parallel(n, func(i int) { runs[i] = all[i].Sample(l.Ctx, connections/n, 2*l.span) })
 	used := rig.Must(rig.CPU(redis.Pid())) - before
 	var total rig.Sample
 	for _, s := range runs {

@@ -44,7 +44,7 @@ func (l *lab) play(ctx context.Context, t turn, side Side) (score Score, st *sta
 		var all []request
 		drive := func() { all = st.drive(start, t.round) }
 		if l.live {
-			rig.Meanwhile(time.Second, st.line(start, l.out), drive)
+			rig.While(time.Second, st.line(start, l.out), drive)
 		} else {
 			drive()
 		}

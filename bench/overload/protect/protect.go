@@ -231,7 +231,7 @@ func (l *lab) playAll(ctx context.Context, situations []Situation) {
 		fmt.Fprintf(l.out, "  ▶ %d of %d, about %.0f min left: round %d, %s, %s\n", i+1, len(list), left.Minutes(), t.round, t.s.Name, strings.Join(t.sides, " and "))
 		left -= t.s.Length() + setUpTime
 		rig.In(fmt.Sprintf("round %d of %s", t.round, t.s.Name), func() {
-			rig.Together(len(t.sides), func(i int) { l.playOne(ctx, t, sideNamed(t.sides[i])) })
+			rig.Parallel(len(t.sides), func(i int) { l.playOne(ctx, t, sideNamed(t.sides[i])) })
 		})
 	}
 }

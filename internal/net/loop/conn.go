@@ -48,7 +48,7 @@ type Conn struct {
 	watching bool // in Loop.watched
 	blocked  bool // not fed because of unsent bytes
 	full     bool // see Full
-	unheard  bool // see Unheard
+	unacked  bool // see Unheard
 
 	incomplete bool // see SetIncomplete
 

@@ -18,7 +18,7 @@ func (e *events) OnOpen(gc gnet.Conn) ([]byte, gnet.Action) {
 	switch ctx := gc.Context().(type) {
 	case chan gnet.EventLoop:
 		ctx <- gc.EventLoop()
-	case *enrolment:
+	case *registration:
 		ctx.arrived.Store(true)
 		c := ctx.c
 		gc.SetContext(c)
@@ -50,7 +50,7 @@ func (e *events) OnClose(gc gnet.Conn, err error) gnet.Action {
 	}
 	now := c.loop.enter()
 	if cause := closeCause(c, err); cause != io.EOF || !c.peerEnds() {
-		c.unheard = cause == io.EOF && !c.accepted && c.secure == nil && c.owes(gc.Fd())
+		c.unacked = cause == io.EOF && !c.accepted && c.secure == nil && c.owes(gc.Fd())
 		c.sock = nil // gnet closes it
 		c.gone(cause)
 	}

@@ -86,7 +86,7 @@ func Start(cfg Config) (*Group, error) {
 		runtime.GOMAXPROCS(most)
 	}
 	g.client, err = gnet.NewClient(new(events),
-		gnet.WithNumEventLoop(cfg.Loops), gnet.WithLogger(quiet{}), gnet.WithLogLevel(logging.FatalLevel))
+		gnet.WithNumEventLoop(cfg.Loops), gnet.WithLogger(discardLogger{}), gnet.WithLogLevel(logging.FatalLevel))
 	if err == nil {
 		err = g.client.Start()
 	}
@@ -203,17 +203,17 @@ func (g *Group) Stop() {
 // because of an error of its poller never does.
 const stopMax = 5 * time.Second
 
-// quiet discards gnet's log. What matters is reported to a Handler or counted in Stats.
-type quiet struct{}
+// discardLogger discards gnet's log. What matters is reported to a Handler or counted in Stats.
+type discardLogger struct{}
 
-func (quiet) Debugf(string, ...any) {}
-func (quiet) Infof(string, ...any)  {}
-func (quiet) Warnf(string, ...any)  {}
-func (quiet) Errorf(string, ...any) {}
-func (quiet) Fatalf(string, ...any) {}
+func (discardLogger) Debugf(string, ...any) {}
+func (discardLogger) Infof(string, ...any)  {}
+func (discardLogger) Warnf(string, ...any)  {}
+func (discardLogger) Errorf(string, ...any) {}
+func (discardLogger) Fatalf(string, ...any) {}
 
-// An enrolment is a socket that is being taken into a loop.
-type enrolment struct {
+// An registration is a socket that is being taken into a loop.
+type registration struct {
 	c       *Conn
 	arrived atomic.Bool // gnet has called OnOpen
 	res     <-chan gnet.RegisteredResult
@@ -221,14 +221,14 @@ type enrolment struct {
 
 // enroll passes a socket to c's loop, which calls opened. It does not wait: another goroutine
 // must await the enrolment.
-func (c *Conn) enroll(nc net.Conn) (*enrolment, error) {
+func (c *Conn) enroll(nc net.Conn) (*registration, error) {
 	if nc.RemoteAddr() == nil {
 		// It was reset meanwhile. gnet would panic because of the missing address, in a
 		// worker that recovers panics, and leak the descriptor.
 		_ = nc.Close()
 		return nil, unix.ECONNRESET
 	}
-	e := &enrolment{c: c}
+	e := &registration{c: c}
 	res, err := c.loop.el.Enroll(gnet.NewContext(context.Background(), e), nc)
 	if err != nil {
 		_ = nc.Close()
@@ -240,7 +240,7 @@ func (c *Conn) enroll(nc net.Conn) (*enrolment, error) {
 
 // await waits until the socket is in the loop, or could not be taken into it. It must not be
 // called on a loop.
-func (e *enrolment) await() {
+func (e *registration) await() {
 	r := <-e.res
 	if r.Err == nil && e.arrived.Load() {
 		return

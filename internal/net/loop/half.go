@@ -21,9 +21,9 @@ const (
 	peerDelivered                  // nothing, and the last call of Ender.End is done
 )
 
-// An Ender is a Handler whose connections outlive the half close of their peer. For other
+// An HalfCloser is a Handler whose connections outlive the half close of their peer. For other
 // Handlers the connection then ends, and unread bytes are lost.
-type Ender interface {
+type HalfCloser interface {
 	// End is called when all bytes have been passed on and the peer has half closed;
 	// unread is the number of unread bytes. It is called again after these bytes were
 	// passed again, for the last time when none are left. The peer may still read: the
@@ -37,7 +37,7 @@ func (c *Conn) outlives() bool {
 	if c.ending != endingNone {
 		return c.Unsent() > 0
 	}
-	_, ok := c.handler.(Ender)
+	_, ok := c.handler.(HalfCloser)
 	return ok
 }
 
@@ -58,10 +58,10 @@ func (c *Conn) peerEnds() bool {
 	return true
 }
 
-// Unheard reports, in Handler.Closed of a dialled connection without TLS, whether the peer
+// Unacked reports, in Handler.Closed of a dialled connection without TLS, whether the peer
 // certainly closed before everything that was written had arrived there. So it has not read the
 // end of that, unless it has only half closed and continued to read.
-func (c *Conn) Unheard() bool { return c.unheard }
+func (c *Conn) Unacked() bool { return c.unacked }
 
 // owes reports whether a part of what was written is unacknowledged. The peer's FIN acknowledges
 // everything that arrived before it was sent.
@@ -72,7 +72,7 @@ func (c *Conn) owes(fd int) bool {
 // peerLeft handles the end of the peer of a paused connection: only the bytes that the kernel
 // holds are left.
 func (c *Conn) peerLeft(err error) {
-	if _, ok := c.handler.(Ender); !ok || c.ending != endingNone {
+	if _, ok := c.handler.(HalfCloser); !ok || c.ending != endingNone {
 		c.gone(err)
 		return
 	}
@@ -93,7 +93,7 @@ func (c *Conn) deliverEnd(now time.Time, had int) {
 		if left == 0 {
 			c.peer = peerDelivered
 		}
-		c.loop.protect(c, func() { c.handler.(Ender).End(now, left) })
+		c.loop.protect(c, func() { c.handler.(HalfCloser).End(now, left) })
 		if left == 0 && c.sending == sendingBroken {
 			c.gone(unix.ECONNRESET) // neither direction is left
 		}

@@ -40,7 +40,7 @@ type Listener struct {
 	accept AcceptFunc
 	secure *tls.Config // nil without TLS
 
-	enrolling chan *enrolment
+	enrolling chan *registration
 	ended     sync.WaitGroup
 	reserve   *os.File // a descriptor to free when there is no other
 }
@@ -49,7 +49,7 @@ type Listener struct {
 // of each connection, on the connection's loop. If secure is not nil connections use TLS, and accept
 // is called after the handshake.
 func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *Listener {
-	l := &Listener{g: g, ln: ln, accept: accept, secure: secure, enrolling: make(chan *enrolment, enrollingMax)}
+	l := &Listener{g: g, ln: ln, accept: accept, secure: secure, enrolling: make(chan *registration, enrollingMax)}
 	if secure != nil {
 		g.places.ExpectIn()
 	}

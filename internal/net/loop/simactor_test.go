@@ -260,7 +260,7 @@ func (a *simActor) checkBound() {
 // checkClosed is told how the connection was closed.
 func (a *simActor) checkClosed(err error) {
 	c, s, w := a.c, a.s, a.w
-	if c.Unheard() {
+	if c.Unacked() {
 		w.tally.Unheard++
 		a.law(s.fin && !c.accepted && s.taken < a.wrote, "unheard, and the peer has taken %d of %d bytes", s.taken, a.wrote)
 	}

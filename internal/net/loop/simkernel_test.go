@@ -154,7 +154,7 @@ func (w *simWorld) enroll(c *Conn, fd int) error {
 			w.l.Post(func(now time.Time) { c.failed(now, nil) })
 			return
 		}
-		gc := &simConn{w: w, fd: own, s: s, ctx: &enrolment{c: c}, opened: true}
+		gc := &simConn{w: w, fd: own, s: s, ctx: &registration{c: c}, opened: true}
 		w.polled[own] = gc
 		s.actor.note("is in the loop")
 		w.events.OnOpen(gc)

@@ -46,7 +46,7 @@ func TestNothingCanBeFramed(t *testing.T) {
 	defer d.Close()
 	for _, raw := range []string{"GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n", "GET /test/status HTTP/1.1\r\nHost: x\r\n\r\n", "nonsense"} {
 		answers := make(chan Reply, 1)
-		d.Ask([]byte(raw), Link{}, func(r Reply) { answers <- r })
+		d.Ask([]byte(raw), Addrs{}, func(r Reply) { answers <- r })
 		unframed(raw, testkit.Receive(t, answers, "the answer").Fields)
 	}
 	unframed("the answer of a full desk", Full().Fields)

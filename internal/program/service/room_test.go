@@ -8,7 +8,7 @@ import (
 
 // by is a request of a client.
 func by(client string) ask {
-	return ask{raw: []byte(client), from: Link{Client: netip.MustParseAddr(client)}}
+	return ask{raw: []byte(client), from: Addrs{Client: netip.MustParseAddr(client)}}
 }
 
 // One client holds half of a room at most, whichever addresses of its network it uses, and a
@@ -54,7 +54,7 @@ func TestRoomShares(t *testing.T) {
 
 // Without an address of its own a request counts as that of the connection.
 func TestLinkClient(t *testing.T) {
-	l := Link{Remote: netip.MustParseAddrPort("192.0.2.1:80")}
+	l := Addrs{Remote: netip.MustParseAddrPort("192.0.2.1:80")}
 	if got := l.client().String(); got != "192.0.2.1" {
 		t.Errorf("it is %s", got)
 	}

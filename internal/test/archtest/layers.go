@@ -23,7 +23,7 @@ var order = strings.Fields(`
 // in, values out. They import only pure packages. `*` stands for one folder name.
 var rim = strings.Fields(`
 	internal/test/* internal/program/* internal/timing/every
-	internal/net/admit internal/net/certs internal/net/handover internal/net/loop internal/net/loop/pump
+	internal/net/admit internal/net/loop internal/net/loop/pump
 	proxy proxy/control/* proxy/config proxy/ask/port proxy/wire proxy/wire/* proxy/rules/tally
 	proxy/targets/gates proxy/targets/roster proxy/deferred/file proxy/deferred/postgres proxy/deferred/redis
 	proxy/store/lane proxy/store/simredis proxy/store/redis proxy/store/postgres proxy/store/remote

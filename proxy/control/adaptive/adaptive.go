@@ -42,7 +42,7 @@ type Config struct {
 	Shared   bool // other proxies share the store
 	Log      *slog.Logger
 
-	// Traffic is a method of wire.Front; SetCandidate and Candidate are methods of
+	// Traffic is a method of wire.Server; SetCandidate and Candidate are methods of
 	// tally.Tally.
 	Traffic      func() *report.Sum
 	SetCandidate func(*limit.Limit)

@@ -19,7 +19,7 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 	d := (*keys.Request)(h)
 	r := decide.Request{Described: d, Client: x.client, Trusted: x.Trusted, Preflight: e.Settings.PreflightsApart && rule.Preflight(d), Delivery: e.Delivery}
 	if !c.Open(x.verdict.Policy, &r) {
-		x.fail(now, 400, "the request can be read in several ways, and too many rules apply to them")
+		x.answerError(now, 400, "the request can be read in several ways, and too many rules apply to them")
 		return false
 	}
 	x.fx.Matched = c
@@ -124,10 +124,10 @@ func (x *Exchange) HandleWake(now time.Time) {
 	x.admitted(now)
 }
 
-// leave gives back the places that the request has booked, because its client has disconnected,
+// refund gives back the places that the request has booked, because its client has disconnected,
 // or if at is not 0 what it was charged then.
-func (x *Exchange) leave(asked []decide.Counted, mode store.Mode, at int64) {
-	x.env.leave = Leave{append(x.env.leave.Asked[:0], asked...), mode, at}
+func (x *Exchange) refund(asked []decide.Counted, mode store.Mode, at int64) {
+	x.env.leave = Refund{append(x.env.leave.Asked[:0], asked...), mode, at}
 	x.fx.Leave = &x.env.leave
 }
 
@@ -143,13 +143,13 @@ func (x *Exchange) dropAsked() {
 	}
 }
 
-// late gives back what was booked for a client that has left before the store's answer.
-func (x *Exchange) late(ans *store.Answer) {
+// refundLate gives back what was booked for a client that has left before the store's answer.
+func (x *Exchange) refundLate(ans *store.Answer) {
 	if len(x.left) == len(ans.Decisions) {
 		for i := range x.left {
 			x.left[i].Slot = ans.Decisions[i].Slot
 		}
-		x.leave(x.left, ans.Mode, 0)
+		x.refund(x.left, ans.Mode, 0)
 	}
 	x.left = nil
 }
@@ -159,7 +159,7 @@ func (x *Exchange) late(ans *store.Answer) {
 func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	x.env.Begin()
 	if x.request != requestAsked {
-		x.late(ans)
+		x.refundLate(ans)
 		return
 	}
 	x.env.asked = append(x.env.asked[:0], x.asked...) // the effects outlive the exchange
@@ -187,7 +187,7 @@ func (x *Exchange) HandleUnread(now time.Time, whole bool) {
 	case x.verdict.Rule == nil:
 		x.finish(now, x.answers(now).Lack(x.env.matched.Lacks, x.asReader()))
 	case x.verdict.Mode == store.Closed:
-		x.answerError(now, 503, "the rate limiter's store is unavailable")
+		x.finishError(now, 503, "the rate limiter's store is unavailable")
 	default:
 		x.answerRefused(now)
 	}

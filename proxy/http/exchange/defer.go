@@ -15,8 +15,8 @@ import (
 // A refused request that a rule with defer covers is collected, stored and answered 202.
 // Its delivery is another exchange.
 
-// A Kept is a refused request to be stored. All of it is borrowed.
-type Kept struct {
+// A DeferredRequest is a refused request to be stored. All of it is borrowed.
+type DeferredRequest struct {
 	Rule       *rule.Rule
 	Line       []byte        // the rule's key
 	Client     netip.Addr    // the address of the client; behind trusted proxies not that of the peer
@@ -79,7 +79,7 @@ func (x *Exchange) pass() {
 func (x *Exchange) lookUp(now time.Time) {
 	by := &x.asked[x.later]
 	k := &x.env.kept
-	*k = Kept{Rule: by.Rule, Line: by.Key, Client: x.client, Head: x.kept}
+	*k = DeferredRequest{Rule: by.Rule, Line: by.Key, Client: x.client, Head: x.kept}
 	var fault string
 	if k.Wishes, fault = x.wishesOf(by.Rule); fault != "" {
 		x.known(now, false) // a fault counts only if the request is to be stored
@@ -102,7 +102,7 @@ func (x *Exchange) known(now time.Time, known bool) {
 		x.request.become(requestCollecting)
 		x.admitted(now)
 	} else {
-		x.leave(x.asked, x.verdict.Mode, x.chargedAt)
+		x.refund(x.asked, x.verdict.Mode, x.chargedAt)
 		x.request.become(requestDeferring)
 		x.outcome.Decision = Rejected
 		x.verdict.By = &x.asked[x.later]
@@ -134,7 +134,7 @@ func (x *Exchange) keepHead(h *http1.Head) {
 func (x *Exchange) beginDeferring(now time.Time) {
 	if _, fault := x.wishes(); fault != "" {
 		x.request.become(requestRefused)
-		x.fail(now, 400, fault)
+		x.answerError(now, 400, fault)
 		return
 	}
 	if x.expects {
@@ -171,7 +171,7 @@ func (x *Exchange) store() {
 	x.bodyPaused()
 	head := x.keptHead()
 	k := &x.env.kept
-	*k = Kept{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client, RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
+	*k = DeferredRequest{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client, RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
 	k.Wishes, _ = x.wishes()
 	x.fx.Store = k
 }
@@ -185,7 +185,7 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 	}
 	if x.request == requestLeft {
 		x.report()
-		x.over()
+		x.reset()
 		return
 	}
 	switch s.Outcome {
@@ -194,12 +194,12 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 		p := decide.Acceptance{Stored: s, Path: x.env.Settings.DeferPath, Applied: w.Applied(x.deferral == deferralWanted)}
 		x.finish(now, x.answers(now).Accept(now, &p, &x.verdict, x.asReader()))
 	case deferred.Conflict:
-		x.answerError(now, 422, "another request has the same Idempotency-Key")
+		x.finishError(now, 422, "another request has the same Idempotency-Key")
 	case deferred.Storing:
 		x.retryAfter = time.Second
-		x.answerError(now, 409, "a request with the same Idempotency-Key is being stored")
+		x.finishError(now, 409, "a request with the same Idempotency-Key is being stored")
 	default:
-		x.env.answers.Deferred = x.verdict.Unkept(now, s)
+		x.env.answers.Deferred = x.verdict.WhyNotStored(now, s)
 		x.answerRefused(now)
 	}
 }

@@ -19,18 +19,18 @@ type Effects struct {
 	Claims        int
 	OriginsDiffer bool // see Differ of [decide.Origin]
 	// Noticed is a request whose head was read, unless it is for an own endpoint.
-	Noticed *Noticed
+	Noticed *Seen
 	// Matched is a request and the rules that apply to it.
 	Matched *decide.Case
 	// Decided is the store's decision.
 	Decided *decide.Decided
 	// Leave is what the request gives back.
-	Leave *Leave
+	Leave *Refund
 	// Store is a refused request to be stored: HandleDeferred follows.
-	Store *Kept
+	Store *DeferredRequest
 	// LookUp is an admitted request to be looked up in the queue, without its body: HandleKnown
 	// follows.
-	LookUp *Kept
+	LookUp *DeferredRequest
 	// Report is the outcome of a request that was answered, or given up after a decision.
 	Report *Outcome
 	// Client is sent to the client.
@@ -64,16 +64,16 @@ type Effects struct {
 	Duplex bool
 }
 
-// A Noticed is a request before any decision, and the address of its client: behind trusted
+// A Seen is a request before any decision, and the address of its client: behind trusted
 // proxies not that of the connection. Both are borrowed.
-type Noticed struct {
+type Seen struct {
 	Head   *http1.Head
 	Client netip.Addr
 }
 
-// A Leave is what a request gives back: its places in the queues of leaky counters, or if At is not
+// A Refund is what a request gives back: its places in the queues of leaky counters, or if At is not
 // 0, what the other counters were charged.
-type Leave struct {
+type Refund struct {
 	Asked []decide.Counted // those with a Slot have places; borrowed
 	Mode  store.Mode       // of the answer
 	At    int64            // store.Answer.At of a request that a gate has shed

@@ -101,7 +101,7 @@ type Env struct {
 	Random *rand.ChaCha8
 
 	response http1.Head
-	noticed  Noticed
+	noticed  Seen
 	origin   decide.Origin // of the request whose head is being handled
 	answer   store.Answer
 	refusal  decide.Refusal
@@ -109,8 +109,8 @@ type Env struct {
 	asked    []decide.Counted
 	matched  decide.Case
 	decided  decide.Decided
-	leave    Leave
-	kept     Kept
+	leave    Refund
+	kept     DeferredRequest
 	outcome  Outcome
 	rest     Abandoned
 	spares   [][]decide.Counted

@@ -180,7 +180,7 @@ func (x *Exchange) HandleLeft() {
 	case requestAsked:
 		x.left, x.asked, x.keys = x.asked, nil, nil
 	case requestQueued:
-		x.leave(x.asked, x.verdict.Mode, 0)
+		x.refund(x.asked, x.verdict.Mode, 0)
 	case requestStoring:
 		x.request.become(requestLeft)
 		fallthrough
@@ -190,7 +190,7 @@ func (x *Exchange) HandleLeft() {
 	if x.upstream == upstreamWanted {
 		x.fx.Acquire = AcquireCancel
 	} else {
-		x.letGo(x.abandon())
+		x.releaseUpstream(x.abandon())
 	}
 	if x.answer == answerRelaying {
 		x.outcome.Begun = x.status
@@ -198,7 +198,7 @@ func (x *Exchange) HandleLeft() {
 	if x.answer != answerDone && x.outcome.Decision != Undecided {
 		x.report()
 	}
-	x.over()
+	x.reset()
 }
 
 // abandon returns what to do with the upstream connection of an exchange whose client has
@@ -218,8 +218,8 @@ func (x *Exchange) abandon() Release {
 // EndTunnel ends the tunnel of the exchange; how says what to do with the upstream
 // connection, if it is still held. ReleaseNone means that it is lost.
 func (x *Exchange) EndTunnel(how Release) {
-	x.letGo(how)
-	x.over()
+	x.releaseUpstream(how)
+	x.reset()
 }
 
 // report adds the outcome of the request to the effects.
@@ -228,24 +228,24 @@ func (x *Exchange) report() {
 	x.fx.Report = &x.env.outcome
 }
 
-// letGo releases the upstream connection, if one is held.
-func (x *Exchange) letGo(how Release) {
+// releaseUpstream releases the upstream connection, if one is held.
+func (x *Exchange) releaseUpstream(how Release) {
 	if x.upstream.held() {
 		x.fx.Release = how
 		x.upstream.become(upstreamNone)
 	}
 }
 
-// ends ends the exchange; end says what the carrier must do.
-func (x *Exchange) ends(now time.Time, end End) {
+// endAs endAs the exchange; end says what the carrier must do.
+func (x *Exchange) endAs(now time.Time, end End) {
 	x.answer.become(answerDone)
 	x.report()
-	x.over()
+	x.reset()
 	x.end, x.endedAt = end, now
 }
 
-// over resets the exchange and returns its memory.
-func (x *Exchange) over() {
+// reset resets the exchange and returns its memory.
+func (x *Exchange) reset() {
 	x.env.give(x.forward)
 	x.env.give(x.last)
 	x.env.give(x.response)

@@ -15,19 +15,19 @@ func (x *Exchange) HandleUnreadable(now, began time.Time, err error) {
 	if e, ok := err.(*http1.Error); ok {
 		reason = e.Reason
 	}
-	x.fail(now, http1.StatusOf(err), reason)
+	x.answerError(now, http1.StatusOf(err), reason)
 }
 
-// fail answers with an error of the proxy itself, and closes, because part of the request
+// answerError answers with an error of the proxy itself, and closes, because part of the request
 // may be unread.
-func (x *Exchange) fail(now time.Time, status int, reason string) {
+func (x *Exchange) answerError(now time.Time, status int, reason string) {
 	x.keepAlive = false
-	x.replace(now, status, reason)
+	x.abortResponse(now, status, reason)
 }
 
-// fault answers in place of a target. 503 means that the target cannot have executed the request: its
+// answerFault answers in place of a target. 503 means that the target cannot have executed the request: its
 // last piece was not sent. After a request was sent on a connection that closed, it may have been.
-func (x *Exchange) fault(now time.Time, why Fault) {
+func (x *Exchange) answerFault(now time.Time, why Fault) {
 	if faults[why].status == 503 && !x.outcome.Sent.IsZero() && x.request != requestWithheld {
 		why, x.retryAfter, x.env.shed = FaultClosed, 0, nil
 	}
@@ -35,17 +35,17 @@ func (x *Exchange) fault(now time.Time, why Fault) {
 	if x.request == requestStreaming {
 		x.keepAlive = false // part of the request may be unread
 	}
-	x.replace(now, faults[why].status, faults[why].reason)
+	x.abortResponse(now, faults[why].status, faults[why].reason)
 }
 
-// replace answers with an error of the proxy itself instead of the target's answer. If part of
+// abortResponse answers with an error of the proxy itself instead of the target's answer. If part of
 // that has been passed on, it cannot be completed, and the client must notice that (RFC 9112
 // section 8), so a body that ends with the close is reset.
-func (x *Exchange) replace(now time.Time, status int, reason string) {
-	x.letGo(ReleaseDiscard)
+func (x *Exchange) abortResponse(now time.Time, status int, reason string) {
+	x.releaseUpstream(ReleaseDiscard)
 	if x.answer != answerRelaying {
 		x.outcome.Relayed, x.coding = false, codingPlain // the target's answer is dropped, and how it was to be passed on
-		x.answerError(now, status, reason)
+		x.finishError(now, status, reason)
 		return
 	}
 	x.outcome.Status = x.status
@@ -53,11 +53,11 @@ func (x *Exchange) replace(now time.Time, status int, reason string) {
 	if x.coding == codingClose {
 		end = EndAbort
 	}
-	x.ends(now, end)
+	x.endAs(now, end)
 }
 
-// answerError answers with an error of the proxy itself.
-func (x *Exchange) answerError(now time.Time, status int, reason string) {
+// finishError answers with an error of the proxy itself.
+func (x *Exchange) finishError(now time.Time, status int, reason string) {
 	failure := decide.Failure{Status: status, Reason: reason, RetryAfter: x.retryAfter, ID: x.env.shed}
 	if x.env.shed != nil {
 		x.outcome.ID = x.env.shed
@@ -89,17 +89,17 @@ func (x *Exchange) finish(now time.Time, a http1.Answer) {
 	}
 	x.env.answers.Extra = a.Extra
 	x.env.out = http1.AppendAnswer(x.env.out, a)
-	x.ended(now, a.Status)
+	x.afterAnswer(now, a.Status)
 }
 
-// ended ends an exchange that is answered. If no further request is accepted, bytes that the
+// afterAnswer ends an exchange that is answered. If no further request is accepted, bytes that the
 // client has sent meanwhile must not cause a reset, which may destroy the answer (RFC 9112
 // section 9.6).
-func (x *Exchange) ended(now time.Time, status int) {
+func (x *Exchange) afterAnswer(now time.Time, status int) {
 	x.outcome.Status = status
 	end := EndLinger
 	if x.keepAlive && x.coding != codingClose {
 		end = EndKeep
 	}
-	x.ends(now, end)
+	x.endAs(now, end)
 }

@@ -22,7 +22,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 		x.length = h.Length
 	}
 	if x.outcome.Own = x.env.Settings.isOwn(h.Path); !x.outcome.Own {
-		x.env.noticed = Noticed{h, x.client}
+		x.env.noticed = Seen{h, x.client}
 		x.fx.Noticed = &x.env.noticed
 	}
 	if err := h.Check(); err != nil {
@@ -34,7 +34,7 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 		return
 	}
 	x.keepOrigin(h)
-	if x.answeredHere(now, h) {
+	if x.answersLocally(now, h) {
 		return
 	}
 	if h.Method == http1.OPTIONS && h.MaxForwards() == 0 {
@@ -66,20 +66,20 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 	}
 }
 
-// answeredHere reports whether it has answered a request that is not forwarded regardless of
+// answersLocally reports whether it has answered a request that is not forwarded regardless of
 // limits. The connection then closes.
-func (x *Exchange) answeredHere(now time.Time, h *http1.Head) bool {
+func (x *Exchange) answersLocally(now time.Time, h *http1.Head) bool {
 	switch {
 	case x.env.Settings.NoTargets:
-		x.fail(now, 404, "nothing is forwarded here")
+		x.answerError(now, 404, "nothing is forwarded here")
 	case h.Length > x.bodyMax():
-		x.fail(now, 413, bodyTooLarge)
+		x.answerError(now, 413, bodyTooLarge)
 	case x.inLoop(h):
 		x.outcome.Looped = true
-		x.fail(now, 508, "the request has passed this proxy before")
+		x.answerError(now, 508, "the request has passed this proxy before")
 	case x.overloaded():
 		x.keepAccept(h)
-		x.fail(now, 503, ShortOfMemory)
+		x.answerError(now, 503, ShortOfMemory)
 	default:
 		return false
 	}

@@ -46,6 +46,6 @@ func (x *Exchange) HandleShortage(now time.Time) bool {
 	if !x.outcome.Sent.IsZero() && x.request != requestWithheld {
 		status = 502 // the target may have executed it, so the client must not simply repeat it
 	}
-	x.fail(now, status, ShortOfMemory)
+	x.answerError(now, status, ShortOfMemory)
 	return true
 }

@@ -20,7 +20,7 @@ func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 	x.request.become(requestCollecting)
 	x.keepAccept(h)
 	if h.Length > x.bodyMax() {
-		x.fail(now, 413, bodyTooLarge)
+		x.answerError(now, 413, bodyTooLarge)
 		return
 	}
 	if set := x.env.Settings; set.isDeferred(h.Path) { // the endpoints have a fixed path

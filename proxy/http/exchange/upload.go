@@ -71,7 +71,7 @@ func (x *Exchange) bodyLate(now time.Time) {
 		x.rearm()
 		return
 	}
-	x.fail(now, 408, "the request body did not arrive in time")
+	x.answerError(now, 408, "the request body did not arrive in time")
 }
 
 // HandleBody handles a piece of the request's body.
@@ -79,11 +79,11 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 	x.collected += int64(len(p))
 	x.rateBytes += int64(len(p))
 	if x.collected > x.bodyMax() {
-		x.fail(now, 413, bodyTooLarge)
+		x.answerError(now, 413, bodyTooLarge)
 		return
 	}
 	if x.outcome.Own && x.collected > x.env.Settings.BufferBytesMax && x.overloaded() {
-		x.fail(now, 503, ShortOfMemory) // only these bodies are collected regardless of BufferBytesMax
+		x.answerError(now, 503, ShortOfMemory) // only these bodies are collected regardless of BufferBytesMax
 		return
 	}
 	x.awaitBody(now)

@@ -33,23 +33,23 @@ func (x *Exchange) HandleWaits(now time.Time) {
 func (x *Exchange) acquireLate(now time.Time) {
 	x.fx.Acquire = AcquireCancel
 	if x.deadline.Before(x.answerBy) {
-		x.fault(now, FaultBusy)
+		x.answerFault(now, FaultBusy)
 		return
 	}
-	x.fault(now, FaultConnectTime)
+	x.answerFault(now, FaultConnectTime)
 }
 
 // answerLate gives up an answer of which the head or the next piece is overdue.
 func (x *Exchange) answerLate(now time.Time) {
 	if x.request == requestWithheld {
-		x.fault(now, FaultGate) // the target is not to blame: it waits for the last piece
+		x.answerFault(now, FaultGate) // the target is not to blame: it waits for the last piece
 		return
 	}
 	if x.answer == answerCollecting && x.size > x.env.Settings.BufferBytesMax {
-		x.fault(now, FaultUnstreamed) // it was collected only because it could not be streamed
+		x.answerFault(now, FaultUnstreamed) // it was collected only because it could not be streamed
 		return
 	}
-	x.fault(now, FaultTimeout)
+	x.answerFault(now, FaultTimeout)
 }
 
 // HandleAcquired provides an upstream connection. host is the target's host and port; reused
@@ -104,7 +104,7 @@ func (x *Exchange) HandleUnavailable(now time.Time, why Fault) {
 		x.acquire(now, AcquireOther)
 		return
 	}
-	x.fault(now, why)
+	x.answerFault(now, why)
 }
 
 // HandleShed says that the chosen target is overloaded and the request is refused; its last piece was
@@ -116,10 +116,10 @@ func (x *Exchange) HandleShed(now time.Time, id []byte) {
 	}
 	// another store may have decided about a delivery
 	if x.outcome.Sent.IsZero() && x.chargedAt != 0 && !x.env.Delivery {
-		x.leave(x.asked, x.verdict.Mode, x.chargedAt)
+		x.refund(x.asked, x.verdict.Mode, x.chargedAt)
 	}
 	x.env.shed = id
-	x.fault(now, FaultGate)
+	x.answerFault(now, FaultGate)
 	x.env.shed = nil
 }
 
@@ -132,11 +132,11 @@ func (x *Exchange) HandleExhausted(now time.Time, several bool, after time.Durat
 		return
 	}
 	if x.failed != FaultNone && !several {
-		x.fault(now, x.failed)
+		x.answerFault(now, x.failed)
 		return
 	}
 	x.retryAfter = after
-	x.fault(now, FaultNoTarget)
+	x.answerFault(now, FaultNoTarget)
 }
 
 // HandleUpstream handles bytes from the upstream connection, and returns how many it has
@@ -187,7 +187,7 @@ func (x *Exchange) garbled(now time.Time, mark int, why error) {
 	if x.answer != answerRelaying {
 		x.env.out = x.env.out[:mark]
 	}
-	x.fault(now, FaultGarbled)
+	x.answerFault(now, FaultGarbled)
 }
 
 // upgraded handles a switch of protocols: the exchange becomes a tunnel. A switch that was not
@@ -258,7 +258,7 @@ func (x *Exchange) HandleStream(now time.Time, ok bool) {
 	}
 	if !ok {
 		if x.answersLong(now) || int64(len(x.response)) > x.env.Settings.BufferBytesMax {
-			x.fault(now, FaultUnstreamed)
+			x.answerFault(now, FaultUnstreamed)
 		}
 		return
 	}
@@ -369,8 +369,8 @@ func (x *Exchange) answered(now time.Time, clean bool) {
 			how = ReleasePrivate
 		}
 	}
-	x.letGo(how)
-	x.ended(now, x.status)
+	x.releaseUpstream(how)
+	x.afterAnswer(now, x.status)
 }
 
 // HandleUpstreamClosed handles the close of the upstream connection. It is the end of an
@@ -395,5 +395,5 @@ func (x *Exchange) HandleUpstreamClosed(now time.Time, err error) {
 			return
 		}
 	}
-	x.fault(now, FaultClosed)
+	x.answerFault(now, FaultClosed)
 }

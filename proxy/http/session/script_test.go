@@ -304,7 +304,7 @@ func (p *player) defers(most int64) {
 }
 
 // store logs a request that is to be stored.
-func (p *player) store(k *exchange.Kept) {
+func (p *player) store(k *exchange.DeferredRequest) {
 	fmt.Fprintf(&p.log, "store for %s, line %q, idempotency key %q, in %v\n", k.Rule.ID, k.Line, k.Key, k.RetryAfter)
 	if k.Callback != "" {
 		fmt.Fprintf(&p.log, "call back %s\n", k.Callback)

@@ -75,7 +75,7 @@ func newStoring(t *testing.T) *player {
 }
 
 // deliver delivers the request that a session stores.
-func deliver(t *testing.T, k *exchange.Kept, from *Session) {
+func deliver(t *testing.T, k *exchange.DeferredRequest, from *Session) {
 	p := newStoring(t)
 	p.env.Random = rand.NewChaCha8([32]byte{1})
 	p.env.Settings.Head, p.env.Delivery = StoredHead(), true

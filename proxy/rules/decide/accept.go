@@ -89,9 +89,9 @@ func (v *Verdict) earliest(now time.Time, s *deferred.Stored) time.Time {
 	return at
 }
 
-// Unkept says why a refused request could not be stored. If the queue is full, it names
+// WhyNotStored says why a refused request could not be stored. If the queue is full, it names
 // the time when the first request of its line is due, which makes room.
-func (v *Verdict) Unkept(now time.Time, s *deferred.Stored) (why string) {
+func (v *Verdict) WhyNotStored(now time.Time, s *deferred.Stored) (why string) {
 	switch {
 	case s.Outcome != deferred.Full:
 		return "queue cannot be written"

@@ -87,13 +87,13 @@ func (a *Answers) Refuse(v *Verdict, id []byte, to *Reader) http1.Answer {
 	}
 	a.appendCORS(to)
 	a.body = append(body, "}\n"...)
-	return a.dress(cmp.Or(v.Rule.Refusal.Status, a.Style.Status, 429), &v.Rule.Refusal, &values, to)
+	return a.format(cmp.Or(v.Rule.Refusal.Status, a.Style.Status, 429), &v.Rule.Refusal, &values, to)
 }
 
 // Lack answers 400 to a request that a rule refuses because it lacks a part of the key.
 // Retrying would not help.
 func (a *Answers) Lack(h *rule.Hit, to *Reader) http1.Answer {
-	a.body = h.AppendLack(a.body[:0])
+	a.body = h.AppendMissing(a.body[:0])
 	a.appendCORS(to)
 	return a.json(400)
 }
@@ -125,7 +125,7 @@ func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Rea
 	if f.Status != 503 {
 		return a.json(f.Status)
 	}
-	return a.dress(503, nil, &refusal.Values{Error: f.Reason, RetryAfter: after, Decision: f.ID}, to)
+	return a.format(503, nil, &refusal.Values{Error: f.Reason, RetryAfter: after, Decision: f.ID}, to)
 }
 
 // json returns the answer with the current body.
@@ -133,10 +133,10 @@ func (a *Answers) json(status int) http1.Answer {
 	return http1.Answer{Status: status, ContentType: "application/json", Body: a.body, Extra: a.Extra}
 }
 
-// dress gives a refusal the form that its client accepts and the fields that the operator
+// format gives a refusal the form that its client accepts and the fields that the operator
 // has configured. own is the configuration of the refusing rule, or nil. The body so far
 // is that for API clients.
-func (a *Answers) dress(status int, own *rule.Refusal, v *refusal.Values, to *Reader) http1.Answer {
+func (a *Answers) format(status int, own *rule.Refusal, v *refusal.Values, to *Reader) http1.Answer {
 	fields, template := a.Style.Fields, ""
 	if own != nil {
 		template = own.Template

@@ -40,7 +40,7 @@ func TestUnkept(t *testing.T) {
 	f := func(s deferred.Stored, why string, after time.Duration) {
 		t.Helper()
 		v := Verdict{State: limit.Decision{RetryAfter: 2 * time.Second}}
-		if got := v.Unkept(now, &s); got != why || v.State.RetryAfter != after {
+		if got := v.WhyNotStored(now, &s); got != why || v.State.RetryAfter != after {
 			t.Errorf("%+v: %q, after %v; want %q, %v", s, got, v.State.RetryAfter, why, after)
 		}
 	}

@@ -61,8 +61,8 @@ func Refusing(hits []Hit) *Hit {
 	return nil
 }
 
-// AppendLack appends the JSON that tells a client which part of the key is missing.
-func (h *Hit) AppendLack(dst []byte) []byte {
+// AppendMissing appends the JSON that tells a client which part of the key is missing.
+func (h *Hit) AppendMissing(dst []byte) []byte {
 	part := h.Lacks.String()
 	message := "the request lacks " + part + ", which the rule needs"
 	switch {

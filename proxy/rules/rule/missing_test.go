@@ -49,7 +49,7 @@ func TestMissing(t *testing.T) {
 		}
 		refusal := ""
 		if h := rule.Refusing(found); h != nil {
-			refusal = strings.TrimSpace(string(h.AppendLack(nil)))
+			refusal = strings.TrimSpace(string(h.AppendMissing(nil)))
 		}
 		if strings.Join(ids, " ") != test.hits || strings.Join(lacks, " ") != test.lacks || refusal != test.refusal {
 			t.Errorf("%s: %s lacks %s: %s; want %+v", test.request, ids, lacks, refusal, test)

@@ -200,7 +200,7 @@ func TestRefusedForSeveralReadings(t *testing.T) {
 		var x rule.Scratch
 		got := ""
 		if h := rule.Refusing(s.Match(head(t, request), address(""), &x)); h != nil {
-			got = string(h.AppendLack(nil))
+			got = string(h.AppendMissing(nil))
 		}
 		if want == "" != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", request, got, want)

@@ -8,10 +8,10 @@ import (
 	"weir/proxy/rules/rule"
 )
 
-// A Housekeeper logs refusals, and drops the counts of rules that are no longer in force.
+// A Reporter logs refusals, and drops the counts of rules that are no longer in force.
 //
 // Owned by one goroutine.
-type Housekeeper struct {
+type Reporter struct {
 	tally   *Tally
 	logged  map[string]total // by rule, at the last call of Last
 	set     *rule.Set        // of inForce
@@ -19,11 +19,11 @@ type Housekeeper struct {
 	since   map[string]time.Time // since when rules with counts have not been in force
 }
 
-// NewHousekeeper returns a Housekeeper that has logged nothing yet.
-func (t *Tally) NewHousekeeper() *Housekeeper { return &Housekeeper{tally: t} }
+// NewReporter returns a Housekeeper that has logged nothing yet.
+func (t *Tally) NewReporter() *Reporter { return &Reporter{tally: t} }
 
-// Keep must be called once a second.
-func (h *Housekeeper) Keep(now time.Time) {
+// Tick must be called once a second.
+func (h *Reporter) Tick(now time.Time) {
 	h.Last()
 	h.drop(now)
 }
@@ -31,7 +31,7 @@ func (h *Housekeeper) Keep(now time.Time) {
 // Last logs what each rule has refused since the last call, what was refused because the store
 // is unavailable, and once per rule that requests without a part of its key share a limit. It
 // is also called at the end.
-func (h *Housekeeper) Last() {
+func (h *Reporter) Last() {
 	log, logged := h.tally.log, h.logged
 	h.logged = h.tally.totals()
 	down := uint64(0)
@@ -57,7 +57,7 @@ func (h *Housekeeper) Last() {
 }
 
 // drop drops the counts of rules that have not been in force for countsKept.
-func (h *Housekeeper) drop(now time.Time) {
+func (h *Reporter) drop(now time.Time) {
 	if p := h.tally.policy(); h.inForce == nil || h.set != p.Rules {
 		h.set, h.inForce = p.Rules, make(map[string]bool)
 		for _, id := range slices.Concat(idsOf(p), alwaysCounted) {

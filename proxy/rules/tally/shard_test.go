@@ -61,7 +61,7 @@ func TestCountsOfGoneRules(t *testing.T) {
 	for i := range 2 {
 		all.NewShard(nil).of(with, i)[forwarded].Inc()
 	}
-	house := all.NewHousekeeper()
+	house := all.NewReporter()
 	told := func(at time.Duration, p *decide.Policy, want bool) {
 		t.Helper()
 		inForce = p
@@ -90,7 +90,7 @@ func TestHousekeeper(t *testing.T) {
 	p := policyOf(t, "r", 2)
 	log := new(testkit.Log)
 	all := New(func() *decide.Policy { return p }, log.Logger())
-	b, house := all.NewShard(nil), all.NewHousekeeper()
+	b, house := all.NewShard(nil), all.NewReporter()
 	for second, step := range []struct {
 		refused, shared, lacking, unavailable uint64
 		want                                  []string
@@ -105,7 +105,7 @@ func TestHousekeeper(t *testing.T) {
 		b.of(p, 1)[lacking].Add(step.lacking)
 		b.of(p, -1)[unavailable].Add(step.unavailable)
 		log.Reset()
-		house.Keep(time.Unix(int64(second), 0))
+		house.Tick(time.Unix(int64(second), 0))
 		lines := log.Lines("level=WARN")
 		if len(lines) != len(step.want) {
 			t.Errorf("second %d: logged %q", second, lines)

@@ -81,7 +81,7 @@ func (b *batch) judge(s *Store) {
 		}
 		f := s.backend.Classify(g.Err)
 		if f.Class == store.ItemFault {
-			s.undecidable(b.landed, g.about(), g.Err)
+			s.undecidable(b.landed, s.about(g), g.Err)
 		}
 		if why == nil || f.Class > worst.Class {
 			worst, why = f, fmt.Errorf("decide: %w", g.Err)

@@ -39,6 +39,8 @@ type Config struct {
 	// Failure is the mode in which asks are answered without the store: store.FailOpen,
 	// store.Local or store.Closed; zero means FailOpen.
 	Failure store.Mode
+	// ShowKey appends a counter's key in the form that logs show; nil: logs show only the rule.
+	ShowKey func(dst, key []byte) []byte
 	// Local decides in mode store.Local; its lanes answer immediately.
 	Local store.Store
 

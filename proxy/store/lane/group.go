@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"weir/proxy/limit"
-	"weir/proxy/rules/keys"
 	"weir/proxy/store"
 )
 
@@ -117,12 +116,15 @@ type waiter struct {
 	unsent   bool // answered before its batch was sent
 }
 
-// about describes the group for the log: its rules, and its keys in readable form.
-func (g *group) about() string {
+// about describes a group for the log: its rules, and its keys in readable form.
+func (s *Store) about(g *group) string {
 	var text []byte
 	for i := range g.Counters {
 		c := &g.Counters[i]
-		text = fmt.Appendf(text, "%s %q ", c.Rule, keys.AppendShown(nil, c.Key[:min(len(c.Key), store.PartBytesMax)]))
+		text = fmt.Appendf(text, "%s ", c.Rule)
+		if s.cfg.ShowKey != nil {
+			text = fmt.Appendf(text, "%q ", s.cfg.ShowKey(nil, c.Key[:min(len(c.Key), store.PartBytesMax)]))
+		}
 	}
 	return string(bytes.TrimSpace(text))
 }

@@ -47,7 +47,7 @@ type backend struct {
 	ready     atomic.Bool                  // the schema has the version that this program needs
 	lacking   bool                         // part of the schema is missing; only used by Probe, which is not called concurrently
 	counts    *counts
-	lookout   lookout
+	lookout   monitor
 	chores    sync.WaitGroup
 	stop      context.CancelFunc
 }
@@ -64,7 +64,7 @@ func newBackend(cfg Config) (*backend, error) {
 		return nil, fmt.Errorf("use PostgreSQL: %w", err)
 	}
 	b := &backend{cfg: cfg, schema: quoted(cfg.Schema) + ".", pool: newPool(parsed, cfg.Connections, cfg.silence), documents: newPool(parsed, 1, cfg.silence),
-		counts: newCounts(), lookout: lookout{lock: make(chan struct{}, 1)}}
+		counts: newCounts(), lookout: monitor{lock: make(chan struct{}, 1)}}
 	var stopping context.Context
 	stopping, b.stop = context.WithCancel(context.Background())
 	if cfg.clock == nil {

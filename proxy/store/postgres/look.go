@@ -50,8 +50,8 @@ FROM (SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::int8 AS bytes, coa
       AND NOT EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = n.oid AND p.proname = 'take_1')
       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') AND $2) o`
 
-// A sight is the state of the database at one time.
-type sight struct {
+// A snapshot is the state of the database at one time.
+type snapshot struct {
 	bytes, dead int64 // of the tables keys and log, with indexes; dead rows as last counted by the server
 	oldest      int64 // oldest transaction, in µs; of process pid, 0 for a prepared one
 	pid         int32
@@ -60,15 +60,15 @@ type sight struct {
 	example     string // of them
 }
 
-// A lookout reads the state of the database periodically.
+// A monitor reads the state of the database periodically.
 //
 // Owned by the goroutine of keepLooking, except last and lock.
-type lookout struct {
-	last atomic.Pointer[sight] // nil: not read yet
-	slow time.Time             // when a long transaction was last reported
-	held time.Time             // when a transaction that holds a lock was last reported
-	lock chan struct{}         // receives when a batch has timed out waiting for a lock
-	foul bool                  // other tables were reported
+type monitor struct {
+	last atomic.Pointer[snapshot] // nil: not read yet
+	slow time.Time                // when a long transaction was last reported
+	held time.Time                // when a transaction that holds a lock was last reported
+	lock chan struct{}            // receives when a batch has timed out waiting for a lock
+	foul bool                     // other tables were reported
 }
 
 // keepLooking updates the gauges and warns of conditions that make decisions slow.
@@ -131,7 +131,7 @@ func (b *backend) findHolder(stopping context.Context) {
 }
 
 // look reads the state of the database, over the connection for documents.
-func (b *backend) look(ctx context.Context) (*sight, error) {
+func (b *backend) look(ctx context.Context) (*snapshot, error) {
 	result, err := b.documents.query(ctx, lookSQL, new(Args).Text(b.cfg.Schema).Bool(!b.lookout.foul))
 	if err != nil {
 		return nil, withAdvice(err)
@@ -143,12 +143,12 @@ func (b *backend) look(ctx context.Context) (*sight, error) {
 }
 
 // parseSight parses the row that lookSQL returns.
-func parseSight(row [][]byte) (*sight, error) {
+func parseSight(row [][]byte) (*snapshot, error) {
 	if len(row) != 6 {
 		return nil, errForm
 	}
 	f := NewFields(row)
-	s := &sight{visible: row[2] != nil}
+	s := &snapshot{visible: row[2] != nil}
 	s.bytes, s.dead, s.oldest = f.Int8(), f.Int8(), f.Int8()
 	s.pid, s.others, s.example = f.Int4(), f.Int8(), string(f.Bytes())
 	return s, f.Err
@@ -156,7 +156,7 @@ func parseSight(row [][]byte) (*sight, error) {
 
 // warn logs conditions that make decisions slow: other tables once, a long transaction once a
 // minute.
-func (b *backend) warn(now time.Time, s *sight) {
+func (b *backend) warn(now time.Time, s *snapshot) {
 	if s == nil {
 		return
 	}
@@ -178,8 +178,8 @@ func (b *backend) warn(now time.Time, s *sight) {
 }
 
 // register adds the gauges, which have no samples before the first reading.
-func (l *lookout) register(set *metric.Set) {
-	gauge := func(name, help string, read func(s *sight) (float64, bool)) {
+func (l *monitor) register(set *metric.Set) {
+	gauge := func(name, help string, read func(s *snapshot) (float64, bool)) {
 		set.Gauges("ratelimiter_postgres_"+name, help, func(add func(labels string, v float64)) {
 			if s := l.last.Load(); s != nil {
 				if v, ok := read(s); ok {
@@ -188,8 +188,8 @@ func (l *lookout) register(set *metric.Set) {
 			}
 		})
 	}
-	gauge("table_bytes", "size of the tables of keys with their indexes", func(s *sight) (float64, bool) { return float64(s.bytes), true })
-	gauge("dead_rows", "old versions of rows that PostgreSQL has not removed, as it last counted them", func(s *sight) (float64, bool) { return float64(s.dead), true })
+	gauge("table_bytes", "size of the tables of keys with their indexes", func(s *snapshot) (float64, bool) { return float64(s.bytes), true })
+	gauge("dead_rows", "old versions of rows that PostgreSQL has not removed, as it last counted them", func(s *snapshot) (float64, bool) { return float64(s.dead), true })
 	gauge("oldest_transaction_seconds", "age of the oldest transaction in this database, which keeps dead rows alive; absent without the rights of pg_read_all_stats",
-		func(s *sight) (float64, bool) { return float64(s.oldest) / 1e6, s.visible })
+		func(s *snapshot) (float64, bool) { return float64(s.oldest) / 1e6, s.visible })
 }

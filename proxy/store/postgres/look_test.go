@@ -22,7 +22,7 @@ func TestLook(t *testing.T) {
 	t.Parallel()
 	s, b := newWorld(t)
 	admit(t, b)
-	look := func() *sight { t.Helper(); return testkit.Must(b.look(background))(t) }
+	look := func() *snapshot { t.Helper(); return testkit.Must(b.look(background))(t) }
 	if seen := look(); seen.bytes == 0 || seen.oldest != 0 || !seen.visible || seen.others != 0 {
 		t.Errorf("an empty database: %+v", seen)
 	}
@@ -66,24 +66,24 @@ func TestWarn(t *testing.T) {
 	var log bytes.Buffer
 	b := &backend{cfg: Config{Config: lane.Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}}
 	now := time.Unix(1_000_000, 0)
-	told := func(at time.Duration, s *sight) string {
+	told := func(at time.Duration, s *snapshot) string {
 		log.Reset()
 		b.warn(now.Add(at), s)
 		return log.String()
 	}
-	long := &sight{visible: true, oldest: 12_300_000, pid: 7}
-	other := &sight{others: 2, example: "public.orders"}
+	long := &snapshot{visible: true, oldest: 12_300_000, pid: 7}
+	other := &snapshot{others: 2, example: "public.orders"}
 	for i, test := range []struct {
 		at    time.Duration
-		s     *sight
+		s     *snapshot
 		wants string // empty: nothing is told
 	}{
 		{0, nil, ""},
-		{0, &sight{visible: true, oldest: 9_900_000}, ""},
-		{0, &sight{oldest: 99_000_000}, ""},
+		{0, &snapshot{visible: true, oldest: 9_900_000}, ""},
+		{0, &snapshot{oldest: 99_000_000}, ""},
 		{0, long, "A transaction of 12 s in this database keeps dead rows alive\" pid=7"},
 		{59 * time.Second, long, ""},
-		{60 * time.Second, &sight{visible: true, oldest: 72_000_000}, "alive\" pid=prepared"},
+		{60 * time.Second, &snapshot{visible: true, oldest: 72_000_000}, "alive\" pid=prepared"},
 		{61 * time.Second, other, "tables=2 such_as=public.orders"},
 		{600 * time.Second, other, ""},
 	} {
@@ -95,7 +95,7 @@ func TestWarn(t *testing.T) {
 
 // Gauges are there when something was seen, that of transactions when all are visible.
 func TestGauges(t *testing.T) {
-	var l lookout
+	var l monitor
 	set := metric.New()
 	l.register(set)
 	text := func() string {
@@ -106,7 +106,7 @@ func TestGauges(t *testing.T) {
 	if strings.Contains(text(), "\nratelimiter_postgres_") {
 		t.Errorf("nothing was seen: %s", text())
 	}
-	l.last.Store(&sight{bytes: 1, dead: 2, oldest: 3_500_000})
+	l.last.Store(&snapshot{bytes: 1, dead: 2, oldest: 3_500_000})
 	for _, want := range []string{"ratelimiter_postgres_table_bytes 1\n", "ratelimiter_postgres_dead_rows 2\n"} {
 		if !strings.Contains(text(), want) {
 			t.Errorf("%s lacks %s", text(), want)
@@ -115,7 +115,7 @@ func TestGauges(t *testing.T) {
 	if strings.Contains(text(), "\nratelimiter_postgres_oldest") {
 		t.Error("an age that nobody may see")
 	}
-	l.last.Store(&sight{oldest: 3_500_000, visible: true})
+	l.last.Store(&snapshot{oldest: 3_500_000, visible: true})
 	if !strings.Contains(text(), "ratelimiter_postgres_oldest_transaction_seconds 3.5\n") {
 		t.Error(text())
 	}

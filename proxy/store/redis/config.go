@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"weir/internal/data/strict"
-	"weir/internal/net/certs"
+	"weir/internal/program/certs"
 	"weir/proxy/store/lane"
 )
 

@@ -21,7 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/net/certs"
+	"weir/internal/program/certs"
 	"weir/internal/program/metric"
 	"weir/proxy/store"
 	"weir/proxy/store/asks"

@@ -179,7 +179,7 @@ func (l *link) Closed(now time.Time, err error) {
 	if l.batch == nil {
 		return
 	}
-	if err == io.EOF && l.net.Unheard() {
+	if err == io.EOF && l.net.Unacked() {
 		done := l.done
 		l.free()
 		done(now, true)

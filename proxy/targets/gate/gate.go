@@ -23,9 +23,9 @@ const (
 	// settleTimes is for how many median answer times after a fall of the limit answers are
 	// ignored whose requests were sent with more in flight than the new limit.
 	settleTimes = 4
-	// The target stood still if nothing was answered for leapTimes times the median answer time,
-	// and for leapLeast, although a request was under way.
-	leapTimes, leapLeast = 10, 50 * time.Millisecond
+	// The target stood still if nothing was answered for stillTimes times the median answer time,
+	// and for stillLeast, although a request was under way.
+	stillTimes, stillLeast = 10, 50 * time.Millisecond
 	// seenMost is the number of answers of a class at which the numbers of all are halved, so that
 	// the usual class is that of the latest traffic.
 	seenMost = 1 << 16
@@ -48,30 +48,30 @@ type Gate struct {
 	usual int     // the class with clearly the most answers, whose scale is 1
 	unit  float64 // real answer times ÷ those on its scale, in the last window
 
-	window window
-	last   float64    // median of the previous window
-	calm   calm       // how answer times are spread when nothing waits
-	slower float64    // answer times without waiting ÷ those when calm
-	rates  [4]float64 // good answers per second in the last windows
-	turn   int
+	window   window
+	last     float64    // median of the previous window
+	baseline baseline   // how answer times are spread when nothing waits
+	slower   float64    // answer times without waiting ÷ those when calm
+	rates    [4]float64 // good answers per second in the last windows
+	turn     int
 
-	atWork  float64   // how many of those in flight were worked on while the gate bound, smoothed
-	bound   time.Time // since when the gate has bound
-	room    room
-	slump   slump
-	probe   probe
-	enough  enough
-	stall   stall
-	before  cut // where the limit fell from, for answer times that hardly vary
-	refused refusals
-	look    Look
+	atWork     float64   // how many of those in flight were worked on while the gate bound, smoothed
+	bound      time.Time // since when the gate has bound
+	room       room
+	slowdown   slowdown
+	probe      probe
+	saturation saturation
+	stall      stall
+	before     cut // where the limit fell from, for answer times that hardly vary
+	refused    refusals
+	state      State
 }
 
 // A cut is where the limit was before it fell, with the median answer time and the answers per second.
 type cut struct{ limit, mid, rate float64 }
 
-// A Look is what a gate knows about its target, for display.
-type Look struct {
+// A State is what a gate knows about its target, for display.
+type State struct {
 	Limit    int
 	Baseline time.Duration // median answer time without waiting, as it is now
 	Median   time.Duration // of the last window
@@ -151,11 +151,11 @@ func (g *Gate) Limit() int { return g.places }
 func (g *Gate) Busy() bool { return g.room.waiting > queueSome }
 
 // Down reports whether the target refuses nearly everything.
-func (g *Gate) Down() bool { return g.look.Down || g.refused.row >= downRow }
+func (g *Gate) Down() bool { return g.state.Down || g.refused.row >= downRow }
 
-// Look returns what the gate knows.
-func (g *Gate) Look() Look {
-	l := g.look
+// State returns what the gate knows.
+func (g *Gate) State() State {
+	l := g.state
 	l.Limit = g.Limit()
 	return l
 }
@@ -182,7 +182,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	}
 	g.resumes(now, a)
 	g.refused.count(a)
-	if g.slumps(now, a) {
+	if g.slows(now, a) {
 		return true
 	}
 	if g.refused.from > 0 {
@@ -245,7 +245,7 @@ func (g *Gate) settle(now time.Time, fallen bool) {
 	}
 	w.reset(now)
 	w.few, w.until = int(math.Ceil(g.limit)), now.Add(settleTimes*takes)
-	w.settle = min(takes, g.real(2*g.slower*g.calm.mid))
+	w.settle = min(takes, g.real(2*g.slower*g.baseline.mid))
 }
 
 // setBack is called for an answer from before the window. If now is long before it as well,
@@ -258,14 +258,14 @@ func (g *Gate) setBack(now time.Time) {
 	g.refused.ignoredUntil = now
 }
 
-// leap is told of an answer, which may be the first after a time without any, though requests were
+// stoodStill is told of an answer, which may be the first after a time without any, though requests were
 // under way: the target stood still. How long those took says nothing of what it can do now, so
 // good answers to what was sent before do not count. After a long time without answers the clock may
 // have been set forward instead, and everything begins anew.
-func (g *Gate) leap(now time.Time, a *Answer) {
-	s, usual := &g.slump, g.real(g.last)
+func (g *Gate) stoodStill(now time.Time, a *Answer) {
+	s, usual := &g.slowdown, g.real(g.last)
 	gap := now.Sub(s.began) - a.Ago - s.last()
-	if usual == 0 || gap <= max(leapTimes*usual, leapLeast) || a.Sent.Sub(s.began) >= s.last() {
+	if usual == 0 || gap <= max(stillTimes*usual, stillLeast) || a.Sent.Sub(s.began) >= s.last() {
 		return
 	}
 	if gap > settleMax {
@@ -298,7 +298,7 @@ func (g *Gate) early(span time.Duration) bool {
 	case span < spanShort:
 		return true
 	case g.probe.limit > 0:
-		return w.goods < probeAnswers && w.goods > w.n/2 || span < g.real(g.slower*g.calm.mid)
+		return w.goods < probeAnswers && w.goods > w.n/2 || span < g.real(g.slower*g.baseline.mid)
 	}
 	return span < spanMin
 }
@@ -350,10 +350,10 @@ func (g *Gate) change(class int) {
 	g.unit *= by
 	g.last /= by
 	g.before.mid /= by
-	g.calm.low /= by
-	g.calm.mid /= by
-	g.calm.high /= by
-	g.calm.mean /= by
+	g.baseline.low /= by
+	g.baseline.mid /= by
+	g.baseline.high /= by
+	g.baseline.mean /= by
 }
 
 // set moves the limit. The places alternate between the whole numbers around it. Otherwise

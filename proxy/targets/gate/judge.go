@@ -77,11 +77,11 @@ func (g *Gate) judge(now time.Time, span time.Duration) bool {
 	}
 	r := g.read(span)
 	g.last = r.mid
-	g.slump.usual += (r.rate - g.slump.usual) * min(1, float64(r.span)/float64(slumpUsual))
+	g.slowdown.usual += (r.rate - g.slowdown.usual) * min(1, float64(r.span)/float64(slowdownUsual))
 	if !r.full {
 		g.bound = now
 	}
-	g.look.Median, g.look.Baseline = g.real(r.mid), g.real(g.slower*g.calm.mid)
+	g.state.Median, g.state.Baseline = g.real(r.mid), g.real(g.slower*g.baseline.mid)
 	if g.judgeRefusals(now, span) || g.judgeCut(&r) {
 		return true
 	}
@@ -113,24 +113,24 @@ func (g *Gate) read(span time.Duration) reading {
 		mean: float64(w.inFlight) / float64(w.n), rate: float64(w.goods) / span.Seconds(),
 		takes: w.took / float64(w.goods),
 	}
-	if g.calm.known == 0 {
-		g.calm.shape, g.calm.few = r.shape, r.mean
+	if g.baseline.known == 0 {
+		g.baseline.shape, g.baseline.few = r.shape, r.mean
 	}
 	wait := 0.0
-	if g.calm.wide() && r.wide() {
-		times := (r.high - r.low) / (g.calm.high - g.calm.low)
+	if g.baseline.wide() && r.wide() {
+		times := (r.high - r.low) / (g.baseline.high - g.baseline.low)
 		// Every answer counts when it is new, the more the better the window is known: one
 		// pause, read again and again, would look like slowness.
 		step := min(.6, float64((w.goods-w.read)*w.goods)/6000)
-		work := 1 - max(0, r.low-g.slower*g.calm.low)/r.shape.mean // a long queue varies, too
+		work := 1 - max(0, r.low-g.slower*g.baseline.low)/r.shape.mean // a long queue varies, too
 		g.slower += step * work * work * (times - g.slower)
-		wait = r.low - g.slower*g.calm.low
+		wait = r.low - g.slower*g.baseline.low
 	} else {
-		g.slower = min(g.slower, r.mid/g.calm.mid)
-		wait = r.mid - g.slower*g.calm.mid
+		g.slower = min(g.slower, r.mid/g.baseline.mid)
+		wait = r.mid - g.slower*g.baseline.mid
 	}
 	wait = max(0, wait)
-	g.look.Waiting = wait / max(r.shape.mean, wait)
+	g.state.Waiting = wait / max(r.shape.mean, wait)
 	wait *= max(0, min(float64(g.real(r.mid))/float64(g.brisk)-1, 1))
 	r.waiting = wait / max(r.shape.mean, wait)
 	w.mark()
@@ -175,14 +175,14 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	}
 	g.note(r)
 	g.atWork += .2 * (r.atWork - g.atWork)
-	most := g.enough.bound(r)
+	most := g.saturation.bound(r)
 	to := min(most, max(r.atWork+math.Sqrt(r.atWork), provenPart*g.worked()))
 	switch {
 	case sure && (g.places > g.cfg.Min || now.Sub(g.bound) < leastLong):
 		g.fall(now, min(g.limit, max(to, (1-fallMost)*g.limit)), Latency)
 		return true
-	case r.waiting < queueLeast && g.slump.from > g.limit: // the target takes longer, but as many at a time
-		g.set(g.slump.from)
+	case r.waiting < queueLeast && g.slowdown.from > g.limit: // the target takes longer, but as many at a time
+		g.set(g.slowdown.from)
 	case starts:
 		g.set(min(startGrowth*g.limit, max(most, g.limit)))
 	case r.waiting < queueLeast:
@@ -190,14 +190,14 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	default:
 		g.set(g.limit + part*(to-g.limit))
 	}
-	g.slump.from = 0
+	g.slowdown.from = 0
 	g.learn(r)
 	return true
 }
 
 // starting reports whether a limit that binds grows as it does at the start.
 func (g *Gate) starting(r *reading) bool {
-	slow := g.calm.known >= probeAnswers && max(g.slower, r.mid/g.calm.mid) >= startSlow
+	slow := g.baseline.known >= probeAnswers && max(g.slower, r.mid/g.baseline.mid) >= startSlow
 	counts := g.real(r.mid) >= 2*g.brisk
 	return g.starts && r.wide() && counts && !slow && r.waiting < queueLeast && r.waiting+r.noise < startMost
 }
@@ -213,7 +213,7 @@ func (g *Gate) judgeCut(r *reading) bool {
 	if !r.full || b.limit == 0 || g.limit > .55*b.limit {
 		return false
 	}
-	if g.calm.wide() && (r.high-r.low > constant*r.mid || r.mid > (1+constant)*b.mid) {
+	if g.baseline.wide() && (r.high-r.low > constant*r.mid || r.mid > (1+constant)*b.mid) {
 		return false
 	}
 	g.before = cut{}
@@ -221,10 +221,10 @@ func (g *Gate) judgeCut(r *reading) bool {
 	if worked < cutDeep*g.limit {
 		return false
 	}
-	if r.wide() && !g.calm.wide() {
-		g.calm = calm{r.shape, min(float64(g.window.goods), knownStep), r.mean}
+	if r.wide() && !g.baseline.wide() {
+		g.baseline = baseline{r.shape, min(float64(g.window.goods), knownStep), r.mean}
 	}
-	g.slower = r.mid / g.calm.mid
+	g.slower = r.mid / g.baseline.mid
 	g.set(min(b.limit, worked+math.Sqrt(worked)))
 	return true
 }
@@ -232,7 +232,7 @@ func (g *Gate) judgeCut(r *reading) bool {
 // note records the rate at which requests were worked on.
 func (g *Gate) note(r *reading) {
 	most := r.mean * (1 - max(0, r.waiting-2*r.noise))
-	g.rates[g.turn] = min(most, r.rate*g.real(g.slower*g.calm.mean).Seconds())
+	g.rates[g.turn] = min(most, r.rate*g.real(g.slower*g.baseline.mean).Seconds())
 	g.turn = (g.turn + 1) % len(g.rates)
 }
 
@@ -243,7 +243,7 @@ func (g *Gate) worked() float64 { return slices.Max(g.rates[:]) }
 func (g *Gate) fall(now time.Time, to float64, why Reason) {
 	before := g.Limit()
 	if g.set(to); g.Limit() < before {
-		l := &g.look
+		l := &g.state
 		l.Cuts[why]++
 		kept := l.Last[max(0, len(l.Last)-cutsKept+1):]
 		l.Last = append(slices.Clone(kept), Cut{now, before, g.Limit(), why, l.Median, l.Baseline})

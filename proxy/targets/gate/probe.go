@@ -20,8 +20,8 @@ const (
 	// was assumed: a queue, or pauses of the machine, had been taken for it. slowerMost
 	// bounds the slowness that is assumed when computing how long a look takes.
 	lessSlow, slowerMost = .7, 1.5
-	// A look has failed if it takes lookLate times as long as expected.
-	lookLate = 16
+	// A look has failed if it takes probeLate times as long as expected.
+	probeLate = 16
 )
 
 // A probe is a look at the target with few in flight.
@@ -43,20 +43,20 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 		if g.slower < lessSlow*p.slower {
 			p.period = probeMin
 		}
-		if r.mid < (1-probeNews*r.noise)*g.calm.mid {
+		if r.mid < (1-probeNews*r.noise)*g.baseline.mid {
 			p.period = probeMin
-			g.calm.known = min(g.calm.known, 3*float64(g.window.goods))
+			g.baseline.known = min(g.baseline.known, 3*float64(g.window.goods))
 		}
-		if p.all || r.mid < g.calm.mid || g.calm.known < knownStep { // else it may be the queue of the others
+		if p.all || r.mid < g.baseline.mid || g.baseline.known < knownStep { // else it may be the queue of the others
 			g.learn(r)
 		}
-		if r.full && g.looked(now, r) {
-			p.period, p.limit = probeMin, g.enough.most
+		if r.full && g.probed(now, r) {
+			p.period, p.limit = probeMin, g.saturation.most
 		}
 		g.set(p.limit)
 		p.limit = 0
 		return true
-	case g.calm.known >= knownStep && now.Sub(g.bound) < probeMin && g.queued(now) < queueStands:
+	case g.baseline.known >= knownStep && now.Sub(g.bound) < probeMin && g.queued(now) < queueStands:
 		p.last, p.period = now, probeMin
 		return false
 	case g.refused.from > 0 && g.limit >= g.refused.ceiling: // the target limits its queue itself
@@ -67,7 +67,7 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	p.all = !now.Truncate(probeMax).Equal(p.last.Truncate(probeMax))
 	p.last = now
 	to := max(float64(g.cfg.Min), min(g.limit/2, .6*max(r.atWork, g.atWork)))
-	if float64(looks(to, g.real(min(g.slower, slowerMost)*g.calm.mean))) > probePart*float64(p.period) {
+	if float64(probeTakes(to, g.real(min(g.slower, slowerMost)*g.baseline.mean))) > probePart*float64(p.period) {
 		p.period = min(2*p.period, probeMax)
 		return false
 	}
@@ -76,14 +76,14 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	return true
 }
 
-// looks returns how long a look with a limit is expected to take if answers take so long.
-func looks(limit float64, takes time.Duration) time.Duration {
+// probeTakes returns how long a look with a limit is expected to take if answers take so long.
+func probeTakes(limit float64, takes time.Duration) time.Duration {
 	return time.Duration((probeAnswers/limit + 3) * float64(takes))
 }
 
-// unlook ends a look that takes too long. Then what was in flight before takes long by itself, and
+// endProbe ends a look that takes too long. Then what was in flight before takes long by itself, and
 // others would wait for places until it is answered.
-func (g *Gate) unlook(now time.Time) {
+func (g *Gate) endProbe(now time.Time) {
 	p := &g.probe
 	p.last, p.period = now, min(rarer*p.period, probeMax)
 	g.set(p.limit)

@@ -100,7 +100,7 @@ func (g *Gate) ignores(now time.Time, a *Answer) bool {
 func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	w, f := &g.window, &g.refused
 	share := 1 - float64(w.goods)/float64(w.n)
-	g.look.Down = share > outage
+	g.state.Down = share > outage
 	crowded := w.crowded()
 	if (crowded && f.ignoredFor <= ignoreDoubted || f.share > outage && w.goods > 0) && now.Before(f.ignoredUntil) {
 		f.ignoredUntil = now // it was no fault, or is over: refusals are informative again
@@ -114,7 +114,7 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	if f.kept > 0 { // the limit is what keeps them few
 		return g.triedInVain(now)
 	}
-	atWork := float64(w.goods) / span.Seconds() * g.real(g.slower*g.calm.mean).Seconds()
+	atWork := float64(w.goods) / span.Seconds() * g.real(g.slower*g.baseline.mean).Seconds()
 	fallen := g.limit <= math.Ceil(leastPart*f.from)
 	if f.from > 0 && fallen && !crowded && share > helpedMost*f.share && atWork <= .9*f.atWork {
 		// As many fail with fewer in flight: a fault.

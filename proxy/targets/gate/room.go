@@ -55,7 +55,7 @@ func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
 		g.fall(now, r.atWork+math.Sqrt(r.atWork), Latency)
 	case m.waiting <= queueSome && r.waiting-2*r.noise <= queueSome || g.limit > to:
 		g.set(to)
-		m.open, g.slump.from, g.enough.most, g.before = true, 0, 0, cut{}
+		m.open, g.slowdown.from, g.saturation.most, g.before = true, 0, 0, cut{}
 	case stands || m.waiting > queueMost:
 		g.set(g.limit + (1.1*r.mean+1-g.limit)/2)
 		if stands {
@@ -73,7 +73,7 @@ func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
 
 // queued returns how long there may have been a queue.
 func (g *Gate) queued(now time.Time) time.Duration {
-	if g.slump.idle() {
+	if g.slowdown.idle() {
 		return 0
 	}
 	return now.Sub(g.room.relief)

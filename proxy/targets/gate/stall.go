@@ -28,7 +28,7 @@ type stall struct {
 
 // resumes is told of an answer, which may be the first after a time without any.
 func (g *Gate) resumes(now time.Time, a *Answer) {
-	g.leap(now, a)
+	g.stoodStill(now, a)
 	g.unstall(now, a)
 }
 
@@ -69,7 +69,7 @@ func (g *Gate) Usual(class int) time.Duration {
 // takes long by itself. A busy target may make any request take long.
 func (g *Gate) Long(class int, took time.Duration) bool {
 	usual := g.Usual(class)
-	return usual > 0 && !g.starts && g.slump.n >= slumpKnown && !g.Busy() && took > LongTimes*usual
+	return usual > 0 && !g.starts && g.slowdown.n >= slowdownKnown && !g.Busy() && took > LongTimes*usual
 }
 
 // Waits tells the gate that a request of a class waits for a place. If nothing was answered for
@@ -79,12 +79,12 @@ func (g *Gate) Long(class int, took time.Duration) bool {
 // little each time, and later if requests waited in the target before. It reports whether the limit
 // has risen.
 func (g *Gate) Waits(now time.Time, class int) bool {
-	s := &g.slump
+	s := &g.slowdown
 	if g.first || g.last == 0 {
 		return false
 	}
-	if g.probe.limit > 0 && now.Sub(g.probe.last) > Wait+lookLate*looks(g.limit, g.real(g.last)) {
-		g.unlook(now)
+	if g.probe.limit > 0 && now.Sub(g.probe.last) > Wait+probeLate*probeTakes(g.limit, g.real(g.last)) {
+		g.endProbe(now)
 		return true
 	}
 	if g.stall.rises >= stallMost {

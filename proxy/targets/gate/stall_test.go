@@ -110,7 +110,7 @@ func TestLookFails(t *testing.T) {
 	g.set(100)
 	g.probe.limit, g.probe.last = g.limit, now
 	g.set(50)
-	latest := &g.slump.at[(g.slump.n+slumpAnswers-1)%slumpAnswers]
+	latest := &g.slowdown.at[(g.slowdown.n+slowdownAnswers-1)%slowdownAnswers]
 	*latest += time.Second // answers keep coming
 	if g.Waits(now.Add(time.Second), 0) || g.Limit() != 50 {
 		t.Errorf("the look has ended: the limit is %d", g.Limit())

@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 		calm, _ := fill(20_000, service)
 		g.window = *calm
 		g.read(time.Second)
-		g.calm.known = knownMax
+		g.baseline.known = knownMax
 		var r reading
 		for range 40 { // slowness is smoothed
 			now, _ := fill(2000, func() float64 { return c.wait + c.slower*service() })

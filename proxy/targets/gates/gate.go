@@ -119,11 +119,11 @@ func (g *Gate) Long(class int, took time.Duration) bool {
 }
 
 // Look returns the state of the gate. It is zero if no request was sent to the target yet.
-func (g *Gate) Look() (l gate.Look) {
+func (g *Gate) Look() (l gate.State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.machine != nil {
-		l = g.machine.Look()
+		l = g.machine.State()
 	}
 	return l
 }

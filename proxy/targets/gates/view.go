@@ -12,12 +12,12 @@ import (
 
 // A state is the reported state of a gate.
 type state struct {
-	gate.Look     // zero if no request was sent to the target yet
-	least     int // bounds of the limit
-	most      int
-	inFlight  int
-	waiting   int64
-	shed      uint64
+	gate.State     // zero if no request was sent to the target yet
+	least      int // bounds of the limit
+	most       int
+	inFlight   int
+	waiting    int64
+	shed       uint64
 }
 
 // state returns the state of the gate of a target.
@@ -32,7 +32,7 @@ func (g *Gates) state(spec *roster.Target) (st state) {
 	}
 	if of.Limit() > 0 {
 		b := g.Bounds()
-		st.Look, st.least, st.most = of.Look(), b.Min, b.Max
+		st.State, st.least, st.most = of.Look(), b.Min, b.Max
 	}
 	return st
 }
@@ -109,7 +109,7 @@ func (g *Gates) Report(target string, limit int) Report {
 
 func (g *Gates) status(spec *roster.Target, is *state) Status {
 	st := Status{Number: g.cfg.Targets.Number(spec), URL: spec.URL, Address: spec.Addr, Limit: is.Limit, LimitMin: is.least, LimitMax: is.most,
-		InFlight: is.inFlight, Waiting: is.waiting, Shed: is.shed, Baseline: is.Baseline.Seconds(), Median: is.Median.Seconds(), Share: is.Look.Waiting,
+		InFlight: is.inFlight, Waiting: is.waiting, Shed: is.shed, Baseline: is.Baseline.Seconds(), Median: is.Median.Seconds(), Share: is.State.Waiting,
 		Cuts: map[string]uint64{}, Last: []Cut{}}
 	for why, n := range is.Cuts {
 		st.Cuts[gate.Reason(why).String()] = n

@@ -37,7 +37,7 @@ func TestWatch(t *testing.T) {
 	const ms = time.Millisecond
 	spec := &roster.Target{URL: "http://a:80", Addr: "a:80"}
 	other := &roster.Target{URL: "http://b:80", Addr: "10.0.0.2:80"}
-	usual := state{Look: gate.Look{Limit: 31, Baseline: 9 * ms, Median: 9*ms + 123456}, least: 4, inFlight: 8}
+	usual := state{State: gate.State{Limit: 31, Baseline: 9 * ms, Median: 9*ms + 123456}, least: 4, inFlight: 8}
 	cut := func(g state, limit int, latency, errors, shed uint64) state {
 		g.Limit, g.Median, g.Cuts, g.shed = limit, 48*ms+321000, [gate.Reasons]uint64{latency, errors}, shed
 		return g
@@ -55,7 +55,7 @@ func TestWatch(t *testing.T) {
 	}{
 		{name: "calm", play: []state{usual}},
 		{name: "never asked", play: []state{{}, {}, {}}},
-		{name: "the limit follows the load", play: []state{usual, {Look: gate.Look{Limit: 20}, least: 4}, {Look: gate.Look{Limit: 7}, least: 4}}},
+		{name: "the limit follows the load", play: []state{usual, {State: gate.State{Limit: 20}, least: 4}, {State: gate.State{Limit: 7}, least: 4}}},
 		{name: "slow, much slower, back", play: []state{usual, cut(usual, 12, 3, 0, 0), cut(usual, 11, 5, 0, 40), cut(usual, 6, 7, 0, 90), back(cut(usual, 0, 7, 0, 90))},
 			want: []string{
 				`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=12 was=31 p50=48ms baseline=9ms`,
@@ -69,7 +69,7 @@ func TestWatch(t *testing.T) {
 			}},
 		{name: "still more in flight than in shadow would be", shadow: true, play: []state{usual, cut(usual, 4, 1, 0, 0)},
 			want: []string{`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=4 was=31 p50=48ms baseline=9ms mode=shadow`}},
-		{name: "refuses everything", play: []state{usual, {Look: gate.Look{Limit: 19, Median: 9 * ms, Baseline: 9 * ms, Cuts: [gate.Reasons]uint64{0, 1}, Down: true}, least: 4}},
+		{name: "refuses everything", play: []state{usual, {State: gate.State{Limit: 19, Median: 9 * ms, Baseline: 9 * ms, Cuts: [gate.Reasons]uint64{0, 1}, Down: true}, least: 4}},
 			want: []string{`WARN Target refuses requests, fewer requests at a time target=http://a:80 limit=19 was=31 p50=9ms baseline=9ms`}},
 		{name: "refuses", play: []state{usual, cut(usual, 20, 0, 1, 2), cut(usual, 20, 0, 1, 4), cut(usual, 20, 0, 1, 6)},
 			want: []string{
@@ -110,7 +110,7 @@ func TestWatchIsBounded(t *testing.T) {
 	}
 	got := played(false, func(second int, note func(*roster.Target, state)) bool {
 		for _, spec := range specs {
-			note(spec, state{Look: gate.Look{Limit: 10 - second, Cuts: [gate.Reasons]uint64{uint64(second)}}})
+			note(spec, state{State: gate.State{Limit: 10 - second, Cuts: [gate.Reasons]uint64{uint64(second)}}})
 		}
 		return second == 0
 	})

@@ -65,10 +65,10 @@ const (
 //
 // Owned by its loop.
 type Line[W any] struct {
-	of     *Lines    // with the lines of other loops
-	loop   int       // index of this loop among them
-	own    *standing // this loop's
-	most   int       // bound on waiters
+	of     *Lines  // with the lines of other loops
+	loop   int     // index of this loop among them
+	own    *demand // this loop's
+	most   int     // bound on waiters
 	count  int
 	joined uint64 // ever
 	ranks  [Ranks]rank[W]
@@ -86,12 +86,12 @@ type Line[W any] struct {
 	waitMax   time.Duration // see Waits
 	tolerable time.Duration
 
-	keeps   bool             // some places may be reserved
-	keepsAt [Ranks]time.Time // when one of the rank last waited for long; zero: never
-	all     int              // places of all loops, taken or free
-	shareAt time.Time        // as of this time
-	busyAt  time.Time        // when requests last waited at a target,
-	busyAll float64          // and the fewest places then, which count less and less
+	reserves bool             // some places may be reserved
+	keepsAt  [Ranks]time.Time // when one of the rank last waited for long; zero: never
+	all      int              // places of all loops, taken or free
+	shareAt  time.Time        // as of this time
+	busyAt   time.Time        // when requests last waited at a target,
+	busyAll  float64          // and the fewest places then, which count less and less
 }
 
 // A rank has the waiters of one priority class.
@@ -199,7 +199,7 @@ func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until t
 	if !w.late {
 		w.late = true
 		if !w.greedy && !l.greedy(now, w) {
-			l.keeps, l.keepsAt[w.rank] = true, now
+			l.reserves, l.keepsAt[w.rank] = true, now
 		}
 		q.waitsLong(now, patience)
 	}
@@ -287,7 +287,7 @@ func (l *Line[W]) shared(now time.Time, w *Waiter[W]) bool {
 // kept returns the highest rank for which places are reserved, if only reserved ones are
 // free, or Ranks.
 func (l *Line[W]) kept(now time.Time) int {
-	if !l.keeps {
+	if !l.reserves {
 		return Ranks
 	}
 	for rank := range l.keepsAt {
@@ -304,7 +304,7 @@ func (l *Line[W]) kept(now time.Time) int {
 		}
 		return rank
 	}
-	l.keeps = false
+	l.reserves = false
 	return Ranks
 }
 

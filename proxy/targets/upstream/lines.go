@@ -12,11 +12,11 @@ type Lines struct {
 	asking atomic.Int32 // number of loops that ask
 	served atomic.Int32 // the loop that last got a place while others waited
 	stood  standstill
-	loops  []standing
+	loops  []demand
 }
 
-// A standing is what other loops need to know about a line.
-type standing struct {
+// A demand is what other loops need to know about a line.
+type demand struct {
 	asks  atomic.Int64 // Ranks minus the highest rank that waits; 0: no waiter may take the next place
 	taken atomic.Int64 // places of the loop
 	gave  atomic.Int64 // when one was last given back, see instant
@@ -28,7 +28,7 @@ type standing struct {
 }
 
 // NewLines returns the shared state of the given number of lines.
-func NewLines(loops int) *Lines { return &Lines{loops: make([]standing, loops)} }
+func NewLines(loops int) *Lines { return &Lines{loops: make([]demand, loops)} }
 
 // Among makes the new line one of several.
 func (l *Line[W]) Among(of *Lines, loop int) {
@@ -119,11 +119,11 @@ func (ls *Lines) turn(loop int) int {
 	return (loop - int(ls.served.Load()) - 1 + len(ls.loops)) % len(ls.loops)
 }
 
-func gave(s *standing) int64 { return s.gave.Load() }
-func shed(s *standing) int64 { return s.shed.Load() }
+func gave(s *demand) int64 { return s.gave.Load() }
+func shed(s *demand) int64 { return s.shed.Load() }
 
 // latest returns the latest time of those of all loops.
-func (ls *Lines) latest(of func(*standing) int64) (last int64) {
+func (ls *Lines) latest(of func(*demand) int64) (last int64) {
 	for i := range ls.loops {
 		last = max(last, of(&ls.loops[i]))
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Accept stores a refused request and calls done with the result. It is a [wire.Defer].
-func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer, done func(deferred.Stored)) {
+func (d *Dispatcher) Accept(now time.Time, k *exchange.DeferredRequest, from *exchange.Peer, done func(deferred.Stored)) {
 	q := d.opened()
 	if q == nil {
 		d.report(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Unstored}, done)
@@ -57,7 +57,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 }
 
 // requestOf returns the parts of a request that identify a repetition. They are borrowed.
-func requestOf(k *exchange.Kept) *deferred.Request {
+func requestOf(k *exchange.DeferredRequest) *deferred.Request {
 	r := &deferred.Request{Body: k.Body, Wishes: k.Wishes}
 	if !keys.Identifies(k.Rule.Key, k.Line) {
 		r.Sender = share.Of(k.Client).String()
@@ -77,7 +77,7 @@ func (d *Dispatcher) repeat(q deferred.Queue, s deferred.Stored, done func(defer
 		}
 		done(s)
 	}
-	if !d.aside(read) {
+	if !d.inBackground(read) {
 		done(s)
 	}
 }

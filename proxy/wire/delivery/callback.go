@@ -122,9 +122,9 @@ func (d *Dispatcher) bound(p *deferred.Put) deferred.Bound {
 	return deferred.NoBound
 }
 
-// aside runs a function in a goroutine that Close waits for. After Close it does nothing and returns
+// inBackground runs a function in a goroutine that Close waits for. After Close it does nothing and returns
 // false: claimed entries then stay claimed until their leases expire.
-func (d *Dispatcher) aside(run func()) bool {
+func (d *Dispatcher) inBackground(run func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -136,7 +136,7 @@ func (d *Dispatcher) aside(run func()) bool {
 
 // beginCall starts an attempt to send a callback, if its client has a place at its receiver.
 // Otherwise the callback waits, the longer the more clients have places there.
-func (d *Dispatcher) beginCall(p *parcel) {
+func (d *Dispatcher) beginCall(p *attempt) {
 	d.mu.Lock()
 	ok, clients := d.calls.Take(p.e.Line), d.calls.Clients(p.e.Line)
 	d.mu.Unlock()
@@ -144,7 +144,7 @@ func (d *Dispatcher) beginCall(p *parcel) {
 		p.pause(time.Now(), clients)
 		return
 	}
-	d.aside(func() {
+	d.inBackground(func() {
 		p.call()
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -153,7 +153,7 @@ func (d *Dispatcher) beginCall(p *parcel) {
 }
 
 // call attempts to send a callback.
-func (p *parcel) call() {
+func (p *attempt) call() {
 	r := Reply{Err: errors.New("DEFER_CALLBACK_HOSTS is not set")}
 	if client := p.d.cfg.Post; client != nil {
 		r = client.Send(p.d.life, time.Now(), &Message{ID: p.e.ID.String(), URL: p.e.Callback, Body: p.e.Body})

@@ -92,16 +92,16 @@ type Dispatcher struct {
 	renewedAt time.Time // when that was asked for, or the first claim; zero: before
 	claimFrom time.Time // nothing is claimed before
 	closed    bool
-	underWay  map[deferred.Lease]*parcel // an entry whose lease was lost may be claimed again meanwhile
-	places    places                     // of those underWay that are not settled at once
-	calls     *callback.Places           // callbacks in progress
-	empty     chan struct{}              // closed when Close waits and no delivery is in progress
+	underWay  map[deferred.Lease]*attempt // an entry whose lease was lost may be claimed again meanwhile
+	places    places                      // of those underWay that are not settled at once
+	calls     *callback.Places            // callbacks in progress
+	empty     chan struct{}               // closed when Close waits and no delivery is in progress
 }
 
 // New returns a Dispatcher. Its queue is open, unless a predecessor still uses it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, intake: newIntake(cfg.Rate), counts: newCounts(), wake: make(chan struct{}, 1),
-		underWay: make(map[deferred.Lease]*parcel), places: places{by: make(map[string]*share.Held)}, calls: callback.NewPlaces(cfg.Hosts.Parallel())}
+		underWay: make(map[deferred.Lease]*attempt), places: places{by: make(map[string]*share.Held)}, calls: callback.NewPlaces(cfg.Hosts.Parallel())}
 	if d.cfg.callbacks == nil {
 		usual := deferred.Callbacks()
 		d.cfg.callbacks = &usual
@@ -253,7 +253,7 @@ func (d *Dispatcher) room() (n int, except []string) {
 // waits, the longer the more clients of its rule have places.
 func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 	e, t := c.Entry, d.termsOf(c.Entry.Rule)
-	p := &parcel{d: d, queue: q, lease: c.Lease, e: e, terms: t}
+	p := &attempt{d: d, queue: q, lease: c.Lease, e: e, terms: t}
 	now := time.Now()
 	expired := !e.Expires.After(now)
 	d.mu.Lock()
@@ -284,7 +284,7 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 }
 
 // left records that a delivery is settled.
-func (d *Dispatcher) left(p *parcel) {
+func (d *Dispatcher) left(p *attempt) {
 	defer d.ring()
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,7 +20,7 @@ const (
 
 // LookUp finds out whether an admitted request is stored already, and passes that to known. If the
 // queue does not answer in time, it is not. It is a [wire.LookUp].
-func (d *Dispatcher) LookUp(_ time.Time, k *exchange.Kept, known func(bool)) {
+func (d *Dispatcher) LookUp(_ time.Time, k *exchange.DeferredRequest, known func(bool)) {
 	q, c := d.opened(), share.Of(k.Client)
 	if q == nil || k.Key == nil || !d.lookUps.begin(c) {
 		known(false)
@@ -32,7 +32,7 @@ func (d *Dispatcher) LookUp(_ time.Time, k *exchange.Kept, known func(bool)) {
 		d.lookUps.end(c)
 		known(found)
 	}
-	if !d.aside(look) {
+	if !d.inBackground(look) {
 		d.lookUps.end(c)
 		known(false)
 	}

@@ -121,7 +121,7 @@ func TestRefusedTakeNoRate(t *testing.T) {
 	now, orders := time.Now(), perKeyOne(t)
 	send := func(addr, line string) deferred.Stored {
 		t.Helper()
-		return d.accepts(t, now, &exchange.Kept{Rule: orders, Line: []byte(line), Client: netip.MustParseAddr(addr), RetryAfter: time.Hour})
+		return d.accepts(t, now, &exchange.DeferredRequest{Rule: orders, Line: []byte(line), Client: netip.MustParseAddr(addr), RetryAfter: time.Hour})
 	}
 	for i := range 500 {
 		if s := send("10.0.0.1", "a"); i > 0 && s.Outcome != deferred.Full {
@@ -147,7 +147,7 @@ func perKeyOne(t *testing.T) *rule.Rule {
 }
 
 // accepts stores a request without fields and a body, and returns the result.
-func (d *Dispatcher) accepts(t *testing.T, now time.Time, k *exchange.Kept) deferred.Stored {
+func (d *Dispatcher) accepts(t *testing.T, now time.Time, k *exchange.DeferredRequest) deferred.Stored {
 	t.Helper()
 	k.Head = []byte("POST / HTTP/1.1\r\nHost: x\r\n")
 	stored := make(chan deferred.Stored, 1)
@@ -163,7 +163,7 @@ func TestRepeat(t *testing.T) {
 	orders := perKeyOne(t)
 	send := func() deferred.Stored {
 		t.Helper()
-		return d.accepts(t, time.Now(), &exchange.Kept{Rule: orders, Line: []byte("a"), Client: netip.MustParseAddr("10.0.0.1"),
+		return d.accepts(t, time.Now(), &exchange.DeferredRequest{Rule: orders, Line: []byte("a"), Client: netip.MustParseAddr("10.0.0.1"),
 			Wishes: deferred.Wishes{Key: []byte("k")}})
 	}
 	d.Start(func(w *wire.Delivery) {

@@ -144,7 +144,7 @@ func TestResultOfFailed(t *testing.T) {
 func TestRetryAfterIsClipped(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	p := &parcel{e: &deferred.Entry{Expires: now.Add(time.Hour)}}
+	p := &attempt{e: &deferred.Entry{Expires: now.Add(time.Hour)}}
 	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: time.Hour, time.Hour + 1: time.Hour, math.MaxInt64: time.Hour} {
 		s := &deferred.Settlement{To: deferred.Waiting}
 		if p.attempted(now, s, after); !s.Due.Equal(now.Add(want)) {

@@ -103,7 +103,7 @@ func TestShed(t *testing.T) {
 	for n := range cuts {
 		id := string(m.Note(func(d *Shed) {
 			*d = Shed{At: time.Unix(7, 0), Target: &roster.Target{URL: "http://a:80", Addr: "10.0.0.1:80"}, InFlight: 3, Waiting: 2, Waited: time.Second}
-			d.SetLook(gate.Look{Limit: 3, Median: 20 * time.Millisecond, Last: cuts[:2*n]})
+			d.SetLook(gate.State{Limit: 3, Median: 20 * time.Millisecond, Last: cuts[:2*n]})
 		}))
 		d, ok := m.Find(id)
 		e := d.Explain(id, new(gates.Classes))

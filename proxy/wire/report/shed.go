@@ -25,7 +25,7 @@ type Shed struct {
 }
 
 // SetLook stores the state of the gate. It does not refer to memory of l.
-func (d *Shed) SetLook(l gate.Look) {
+func (d *Shed) SetLook(l gate.State) {
 	d.limit, d.baseline, d.median, d.last = l.Limit, l.Baseline, l.Median, gate.Cut{}
 	if n := len(l.Last); n > 0 {
 		d.last = l.Last[n-1]

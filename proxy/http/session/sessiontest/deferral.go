@@ -51,7 +51,7 @@ func (f *front) noteDecided(d *decide.Decided) {
 }
 
 // store stores a refused request in a queue that answers later, even if the client has disconnected.
-func (f *front) store(k *exchange.Kept) {
+func (f *front) store(k *exchange.DeferredRequest) {
 	w, r := f.w, f.asked
 	switch {
 	case k == nil:

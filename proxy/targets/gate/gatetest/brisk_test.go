@@ -59,7 +59,7 @@ func TestFastTarget(t *testing.T) {
 		if share := float64(held) / float64(all); share > .01 {
 			t.Errorf("seed %d: the gate holds requests back during %.2f of the time, limit %d", seed, share, l.gate.Limit())
 		}
-		if waiting := l.gate.Look().Waiting; waiting < .9 {
+		if waiting := l.gate.State().Waiting; waiting < .9 {
 			t.Errorf("seed %d: %.2f of the answer time is reported to be waiting, want nearly all", seed, waiting)
 		}
 	}

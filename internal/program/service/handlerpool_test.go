@@ -23,11 +23,11 @@ func serving(h http.HandlerFunc) *Endpoints {
 }
 
 // answerOf asks a Desk and waits for the reply.
-func answerOf(t *testing.T, d *Desk, raw string) Reply {
+func answerOf(t *testing.T, d *HandlerPool, raw string) Reply {
 	t.Helper()
 	replies := make(chan Reply, 1)
 	bytes := []byte(raw)
-	if !d.Ask(bytes, Link{Remote: netip.MustParseAddrPort("10.0.0.1:5")}, func(r Reply) { replies <- r }) {
+	if !d.Ask(bytes, Addrs{Remote: netip.MustParseAddrPort("10.0.0.1:5")}, func(r Reply) { replies <- r }) {
 		t.Fatalf("%q is refused", raw)
 	}
 	clear(bytes) // they are the loop's again
@@ -96,8 +96,8 @@ func TestDeskReplies(t *testing.T) {
 }
 
 // another is a connection of the i-th client.
-func another(i int) Link {
-	return Link{Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(i)}), 80)}
+func another(i int) Addrs {
+	return Addrs{Remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(i)}), 80)}
 }
 
 // The bounds hold: so many at work, so many waiting, no more; and every request
@@ -136,7 +136,7 @@ func TestDeskBounds(t *testing.T) {
 	if n := answered.Load(); n != workers+waiting {
 		t.Errorf("%d answered, want %d", n, workers+waiting)
 	}
-	if d.Ask(raw, Link{}, done) {
+	if d.Ask(raw, Addrs{}, done) {
 		t.Error("taken on after Close")
 	}
 	if n := d.Refused(); n != 2 {
@@ -157,7 +157,7 @@ func TestDeskAnswersHealthAtOnce(t *testing.T) {
 	defer d.Close()
 	defer close(release)
 	blocked := []byte("GET /blocked HTTP/1.1\r\nHost: h\r\n\r\n")
-	d.Ask(blocked, Link{}, func(Reply) {})
+	d.Ask(blocked, Addrs{}, func(Reply) {})
 	<-entered
 	if !d.Ask(blocked, another(1), func(Reply) {}) || d.Ask(blocked, another(2), func(Reply) {}) {
 		t.Fatal("the places are not taken as they should be")
@@ -176,7 +176,7 @@ func TestDeskAnswersHealthAtOnce(t *testing.T) {
 		{"GET /actuator/prometheus HTTP/1.1", 0},
 	} {
 		status := 0
-		if taken := d.Ask([]byte(test.line+"\r\nHost: h\r\n\r\n"), Link{}, func(r Reply) { status = r.Status }); taken != (test.want > 0) || status != test.want {
+		if taken := d.Ask([]byte(test.line+"\r\nHost: h\r\n\r\n"), Addrs{}, func(r Reply) { status = r.Status }); taken != (test.want > 0) || status != test.want {
 			t.Errorf("%s: taken on: %t, answered %d at once, want %d", test.line, taken, status, test.want)
 		}
 	}
@@ -191,7 +191,7 @@ func TestDeskClosesUnderLoad(t *testing.T) {
 	for range 4 {
 		loops.Go(func() {
 			for i := range 200 {
-				if d.Ask([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Link{}, func(Reply) { answered.Add(1) }) {
+				if d.Ask([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Addrs{}, func(Reply) { answered.Add(1) }) {
 					taken.Add(1)
 				}
 				if i == 20 {
@@ -217,7 +217,7 @@ func BenchmarkDesk(b *testing.B) {
 	done := func(r Reply) { replies <- r }
 	b.ReportAllocs()
 	for b.Loop() {
-		if d.Ask(raw, Link{}, done) {
+		if d.Ask(raw, Addrs{}, done) {
 			<-replies
 		}
 	}

@@ -16,14 +16,14 @@ import (
 	"weir/internal/program/journal"
 )
 
-// A Desk answers requests to a program's own endpoints outside its event loops. A loop
+// A HandlerPool answers requests to a program's own endpoints outside its event loops. A loop
 // passes on the bytes of a request and continues; a few workers run the net/http
 // handlers, which may be slow; and the answer comes back as a value. The numbers of
 // workers and of waiting requests are bounded, also for each client; see [room]. Health is
 // answered at once, without a worker.
 //
 // Safe for concurrent use: it is immutable after Apart, and rooms are safe.
-type Desk struct {
+type HandlerPool struct {
 	own     *Endpoints
 	all     *room
 	apart   *room // for requests whose paths have the given prefix; see Apart
@@ -34,12 +34,12 @@ type Desk struct {
 // An ask is a request that waits for a worker.
 type ask struct {
 	raw  []byte
-	from Link
+	from Addrs
 	done func(Reply)
 }
 
-// A Link has the two ends of the connection that a request came over.
-type Link struct {
+// A Addrs has the two ends of the connection that a request came over.
+type Addrs struct {
 	Remote netip.AddrPort // the client's
 	Local  netip.AddrPort // ours
 	// Client is who has sent the request, if a trusted proxy has passed it on.
@@ -47,7 +47,7 @@ type Link struct {
 }
 
 // client returns whose share of the room the request takes.
-func (l Link) client() share.Client {
+func (l Addrs) client() share.Client {
 	if l.Client.IsValid() {
 		return share.Of(l.Client)
 	}
@@ -56,8 +56,8 @@ func (l Link) client() share.Client {
 
 // NewDesk starts a Desk with the given number of workers and room for the given number of
 // waiting requests, both at least 1.
-func NewDesk(own *Endpoints, workers, waiting int) *Desk {
-	d := &Desk{own: own, all: newRoom(workers + waiting)}
+func NewDesk(own *Endpoints, workers, waiting int) *HandlerPool {
+	d := &HandlerPool{own: own, all: newRoom(workers + waiting)}
 	for range workers {
 		d.workers.Go(func() { d.work(d.all) })
 	}
@@ -66,7 +66,7 @@ func NewDesk(own *Endpoints, workers, waiting int) *Desk {
 
 // Apart gives paths with the prefix a worker and waiting room of their own. Call it
 // before Ask.
-func (d *Desk) Apart(prefix string, waiting int) *Desk {
+func (d *HandlerPool) Apart(prefix string, waiting int) *HandlerPool {
 	d.prefix, d.apart = prefix, newRoom(1+waiting)
 	d.workers.Go(func() { d.work(d.apart) })
 	return d
@@ -76,7 +76,7 @@ func (d *Desk) Apart(prefix string, waiting int) *Desk {
 // is copied. done is called exactly once: for health by Ask itself, otherwise on a
 // worker's goroutine. Ask returns false, and done is never called, if there is no room, the
 // client has its share of it, or the Desk is closed. It does not block and may be called from a loop.
-func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
+func (d *HandlerPool) Ask(raw []byte, from Addrs, done func(Reply)) bool {
 	path := pathOf(raw)
 	if bytes.HasPrefix(raw, []byte("GET ")) || bytes.HasPrefix(raw, []byte("HEAD ")) {
 		switch string(path) {
@@ -96,7 +96,7 @@ func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
 }
 
 // Refused returns how many requests were refused because there was no room for them.
-func (d *Desk) Refused() uint64 {
+func (d *HandlerPool) Refused() uint64 {
 	n := d.all.refusals()
 	if d.apart != nil {
 		n += d.apart.refusals()
@@ -113,7 +113,7 @@ func pathOf(raw []byte) []byte {
 
 // Close accepts no more requests, answers those that wait, and returns when the last
 // worker is done.
-func (d *Desk) Close() {
+func (d *HandlerPool) Close() {
 	d.all.close()
 	if d.apart != nil {
 		d.apart.close()
@@ -121,7 +121,7 @@ func (d *Desk) Close() {
 	d.workers.Wait()
 }
 
-func (d *Desk) work(from *room) {
+func (d *HandlerPool) work(from *room) {
 	for a, ok := from.next(); ok; a, ok = from.next() {
 		reply := d.answer(a)
 		from.leave(a) // first, so that a client that sends its next request then has its place
@@ -130,7 +130,7 @@ func (d *Desk) work(from *room) {
 }
 
 // answer runs the handler for one request.
-func (d *Desk) answer(a ask) (reply Reply) {
+func (d *HandlerPool) answer(a ask) (reply Reply) {
 	defer func() {
 		if v := recover(); v != nil {
 			log := slog.Default().With(journal.ComponentKey, "Desk")

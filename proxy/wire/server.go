@@ -62,24 +62,24 @@ type Config struct {
 	MemoryBudget     int64         // memory use in bytes above which requests are shed; 0 means never
 	DrainTimeout     time.Duration
 	Policy           func() *decide.Policy
-	Pages            *atomic.Pointer[refusal.Pages]    // refusal templates in force; nil means JSON only
-	Access           Access                            // the access log
-	Store            store.Store                       // makes the decisions
-	Defer            Defer                             // stores refused requests; nil if there is no queue
-	LookUp           LookUp                            // looks requests up in the queue; required with Defer
-	Finish           func()                            // returns when deliveries have ended; Drain calls it before it stops the loops; nil if there are none
-	Local            store.Store                       // decides about deliveries while Store admits everything
-	Own              func(f *Front) *service.Endpoints // makes the proxy's own endpoints
-	Log              *slog.Logger                      // for refusals of the limiter
-	GateLog          *slog.Logger                      // for targets that become slow; required with a gate
-	DecisionsPerLoop int                               // decisions of each kind kept for GET /config/decisions; 0 means 4096
-	WaitersPerLoop   int                               // requests waiting for a connection to one target; beyond: 503; 0 means 4096
+	Pages            *atomic.Pointer[refusal.Pages]     // refusal templates in force; nil means JSON only
+	Access           Access                             // the access log
+	Store            store.Store                        // makes the decisions
+	Defer            Defer                              // stores refused requests; nil if there is no queue
+	LookUp           LookUp                             // looks requests up in the queue; required with Defer
+	Finish           func()                             // returns when deliveries have ended; Drain calls it before it stops the loops; nil if there are none
+	Local            store.Store                        // decides about deliveries while Store admits everything
+	Own              func(f *Server) *service.Endpoints // makes the proxy's own endpoints
+	Log              *slog.Logger                       // for refusals of the limiter
+	GateLog          *slog.Logger                       // for targets that become slow; required with a gate
+	DecisionsPerLoop int                                // decisions of each kind kept for GET /config/decisions; 0 means 4096
+	WaitersPerLoop   int                                // requests waiting for a connection to one target; beyond: 503; 0 means 4096
 }
 
-// A Front is the running proxy: listener, loops, sessions.
+// A Server is the running proxy: listener, loops, sessions.
 //
 // Safe for concurrent use: what it holds is immutable or owned by loops.
-type Front struct {
+type Server struct {
 	Tally   *tally.Tally // decisions by rule
 	Targets *roster.List
 	Gates   *gates.Gates
@@ -87,7 +87,7 @@ type Front struct {
 	cfg   Config
 	group *loop.Group
 	lns   []*loop.Listener
-	desk  *service.Desk
+	desk  *service.HandlerPool
 	turn  atomic.Uint64 // selects the loop for the next delivery
 	sides loops
 	lines *upstream.Lines // of all sides
@@ -109,17 +109,17 @@ type Front struct {
 }
 
 // micros returns how long the proxy has run at now, in microseconds, plus one: never 0.
-func (f *Front) micros(now time.Time) int64 { return now.Sub(f.began).Microseconds() + 1 }
+func (f *Server) micros(now time.Time) int64 { return now.Sub(f.began).Microseconds() + 1 }
 
 // Start accepts on the sockets and serves until Drain.
-func Start(cfg Config) (*Front, error) {
+func Start(cfg Config) (*Server, error) {
 	cfg.Loop.Plain = refusal.Plain
 	cfg.Loop.Shares = func(peer netip.Addr) bool { return !cfg.Session.Trusts(peer) }
 	g, err := loop.Start(cfg.Loop)
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{Tally: tally.New(cfg.Policy, cfg.Log), cfg: cfg, group: g, began: time.Now(), seed: maphash.MakeSeed(),
+	f := &Server{Tally: tally.New(cfg.Policy, cfg.Log), cfg: cfg, group: g, began: time.Now(), seed: maphash.MakeSeed(),
 		lines: upstream.NewLines(len(g.Loops()))}
 	f.memory = f.newMemory()
 	f.running, f.stop = context.WithCancel(context.Background())
@@ -150,17 +150,17 @@ func portion(bound, n, i int) int {
 }
 
 // listen accepts clients on ln and takes ownership of it.
-func (f *Front) listen(ln net.Listener) *loop.Listener {
+func (f *Server) listen(ln net.Listener) *loop.Listener {
 	return f.group.Serve(ln, f.cfg.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
 		return f.sides[c.Loop().Index()].accept(now, c)
 	})
 }
 
 // Addr returns the address of the first socket.
-func (f *Front) Addr() net.Addr { return f.lns[0].Addr() }
+func (f *Server) Addr() net.Addr { return f.lns[0].Addr() }
 
 // Sockets returns the listening sockets, for a successor.
-func (f *Front) Sockets() (all []syscall.Conn) {
+func (f *Server) Sockets() (all []syscall.Conn) {
 	for _, ln := range f.lns {
 		all = append(all, ln)
 	}
@@ -173,7 +173,7 @@ const leaveTime = time.Second
 
 // Leave accepts the clients that wait on the socket of an address that the proxy gives
 // up, and then closes it. It returns at once.
-func (f *Front) Leave(ln net.Listener) {
+func (f *Server) Leave(ln net.Listener) {
 	leaving := f.listen(ln)
 	f.background.Go(func() {
 		over, cancel := context.WithTimeout(f.running, leaveTime)
@@ -184,14 +184,14 @@ func (f *Front) Leave(ln net.Listener) {
 }
 
 // housekeeping logs refusals and the states of targets, once a second.
-func (f *Front) housekeeping() {
-	rules := f.Tally.NewHousekeeper()
+func (f *Server) housekeeping() {
+	rules := f.Tally.NewReporter()
 	var slow gates.Watch
 	var targets roster.Watch
 	var wrong complaints
 	var connections connectionsWatch
 	every.Pause(f.running.Done(), time.Second, func(now time.Time) {
-		rules.Keep(now)
+		rules.Tick(now)
 		f.claims.warn(now, f.cfg.Log)
 		connections.look(now, f.group, f.cfg.Log)
 		warnDiffering(now, f.cfg.Log, &f.differing)
@@ -204,7 +204,7 @@ func (f *Front) housekeeping() {
 
 // Drain stops accepting, lets requests in flight finish, at most for the drain timeout or
 // until ctx ends, and stops the loops. It returns how many connections it had to cut.
-func (f *Front) Drain(ctx context.Context) (cut int) {
+func (f *Server) Drain(ctx context.Context) (cut int) {
 	for _, ln := range f.lns {
 		ln.Close()
 	}
@@ -233,11 +233,11 @@ func (f *Front) Drain(ctx context.Context) (cut int) {
 	return cut
 }
 
-// A side is the proxy's state on one loop.
+// A loopServer is the proxy's state on one loop.
 //
 // Owned by its loop; counts are atomic and may be read by others.
-type side struct {
-	front     *Front
+type loopServer struct {
+	front     *Server
 	loop      *loop.Loop
 	env       session.Env
 	targets   *upstream.Group[*target]
@@ -265,8 +265,8 @@ type side struct {
 	local      store.Lane  // nil if there are no deliveries
 }
 
-func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l, counts: report.NewLoop(), refusals: report.NewMemory[report.Refused](f.cfg.DecisionsPerLoop),
+func newSide(f *Server, l *loop.Loop, connsPerTarget int) *loopServer {
+	s := &loopServer{front: f, classes: f.classes.NewLoop(), routes: f.routes.NewLoop(), loop: l, counts: report.NewLoop(), refusals: report.NewMemory[report.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	probeMax := f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout
 	if f.cfg.Gate.Mode == gate.On {
@@ -290,7 +290,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	return s
 }
 
-func (s *side) accept(now time.Time, c *loop.Conn) loop.Handler {
+func (s *loopServer) accept(now time.Time, c *loop.Conn) loop.Handler {
 	cl := &client{side: s, conn: c, s: session.New(now, &s.env, c.Remote().Addr(), c.Secure())}
 	cl.s.Owner = cl
 	cl.wait.Value.client = cl
@@ -301,7 +301,7 @@ func (s *side) accept(now time.Time, c *loop.Conn) loop.Handler {
 	return cl
 }
 
-func (s *side) drain(now time.Time) {
+func (s *loopServer) drain(now time.Time) {
 	s.draining = true
 	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 		if cl, ok := h.(*client); ok {
@@ -314,7 +314,7 @@ func (s *side) drain(now time.Time) {
 // askOwn passes a request to an own endpoint, which answers off the loop.
 func (c *client) askOwn(now time.Time, raw []byte, from netip.Addr) {
 	l := c.side.loop
-	asked := c.side.front.desk.Ask(raw, service.Link{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: from}, func(r service.Reply) {
+	asked := c.side.front.desk.Ask(raw, service.Addrs{Remote: c.conn.Remote(), Local: c.conn.Local(), Client: from}, func(r service.Reply) {
 		l.Post(func(now time.Time) { c.answerOwn(now, r) })
 	})
 	if !asked {

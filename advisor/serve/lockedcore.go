@@ -11,11 +11,11 @@ import (
 	"weir/internal/program/metric"
 )
 
-// A mind is the core with a lock.
+// A lockedCore is the core with a lock.
 //
 // Safe for concurrent use: mu guards the fields below it. While it is held nothing
 // blocks, and at most about 100 µs are computed, except for taking an image.
-type mind struct {
+type lockedCore struct {
 	keep func(state.Record) // appends to the journal; nil: none
 	fits *metric.Histogram  // of the time that learning from a snapshot takes
 
@@ -25,26 +25,26 @@ type mind struct {
 	anew     bool   // the core has dropped what the state file has
 }
 
-func newMind(t core.Tuning) *mind {
-	return &mind{core: core.New(t), fits: metric.NewHistogram(metric.Latency())}
+func newMind(t core.Tuning) *lockedCore {
+	return &lockedCore{core: core.New(t), fits: metric.NewHistogram(metric.Latency())}
 }
 
 // with calls f to read or change the core, with the lock held. f must not keep the core.
-func (m *mind) with(f func(c *core.Core)) {
+func (m *lockedCore) with(f func(c *core.Core)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f(m.core)
 }
 
 // view returns a copy of the state.
-func (m *mind) view() (v core.View) {
+func (m *lockedCore) view() (v core.View) {
 	m.with(func(c *core.Core) { v = c.View() })
 	return v
 }
 
 // post processes a snapshot and answers it. If that panics, the answer is that the limit in force
 // stays, and the program continues.
-func (m *mind) post(s *core.Snapshot) (r core.Reply, stack string) {
+func (m *lockedCore) post(s *core.Snapshot) (r core.Reply, stack string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer func() {
@@ -68,13 +68,13 @@ func (m *mind) post(s *core.Snapshot) (r core.Reply, stack string) {
 }
 
 // image encodes the state; the journal continues after it. The caller holds mu.
-func (m *mind) image() (state.Image, error) {
+func (m *lockedCore) image() (state.Image, error) {
 	parts, err := m.core.Parts()
 	return state.Image{Sequence: m.sequence, Parts: parts}, err
 }
 
 // replay processes the records of the journal.
-func (m *mind) replay(records []state.Record) (taken, refused int) {
+func (m *lockedCore) replay(records []state.Record) (taken, refused int) {
 	for _, r := range records {
 		s, err := readSnapshot(r.Data)
 		if err == nil {

@@ -17,13 +17,13 @@ const (
 type pass struct {
 	upstream.Waiter[*visit]
 	answer gate.Answer
-	door   *door // where it was admitted
+	door   *proxy // where it was admitted
 }
 
-// A door is the proxy's gate and line.
+// A proxy is the proxy's gate and line.
 //
 // Owned by its run.
-type door struct {
+type proxy struct {
 	start    time.Time
 	gate     *gate.Gate
 	line     *upstream.Line[*visit]
@@ -45,19 +45,19 @@ func (u *usage) add(o usage) {
 	u.bound += o.bound
 }
 
-func newDoor(start time.Time, now float64) *door {
-	d := &door{start: start, at: now, gate: gate.New(gate.Config{Max: connections})}
+func newDoor(start time.Time, now float64) *proxy {
+	d := &proxy{start: start, at: now, gate: gate.New(gate.Config{Max: connections})}
 	d.line = upstream.NewLine[*visit](lineMax, func(time.Time) upstream.Look {
 		return upstream.Look{Free: d.gate.Limit() - d.inFlight, Busy: d.gate.Busy()}
 	})
 	return d
 }
 
-func (d *door) time(now float64) time.Time {
+func (d *proxy) time(now float64) time.Time {
 	return d.start.Add(time.Duration(now * float64(time.Second)))
 }
 
-func (d *door) spend(now float64) {
+func (d *proxy) spend(now float64) {
 	span, places := now-d.at, float64(d.gate.Limit())
 	d.at = now
 	d.used.taken += span * float64(d.inFlight)
@@ -67,11 +67,11 @@ func (d *door) spend(now float64) {
 	}
 }
 
-func (d *door) room() bool { return d.inFlight < d.gate.Limit() }
+func (d *proxy) room() bool { return d.inFlight < d.gate.Limit() }
 
 // enter asks for a place for v, and reports whether it got one. Otherwise it waits in line
 // for up to wait seconds.
-func (d *door) enter(now float64, v *visit) (sent bool, wait float64) {
+func (d *proxy) enter(now float64, v *visit) (sent bool, wait float64) {
 	d.spend(now)
 	if d.room() {
 		d.send(now, v, false)
@@ -82,14 +82,14 @@ func (d *door) enter(now float64, v *visit) (sent bool, wait float64) {
 }
 
 // send records that v is sent to the target.
-func (d *door) send(now float64, v *visit, waited bool) {
+func (d *proxy) send(now float64, v *visit, waited bool) {
 	d.inFlight++
 	v.answer = gate.Answer{Sent: d.time(now), InFlight: d.inFlight, Full: waited || !d.room()}
 }
 
 // late handles the end of v's longest wait, and returns for how long it may continue to
 // wait; 0: it has left the line.
-func (d *door) late(now float64, v *visit) (wait float64) {
+func (d *proxy) late(now float64, v *visit) (wait float64) {
 	d.spend(now)
 	at := d.time(now)
 	if until, ok := d.line.Late(at, &v.Waiter, gate.Wait); ok {
@@ -98,7 +98,7 @@ func (d *door) late(now float64, v *visit) (wait float64) {
 	return wait
 }
 
-func (d *door) answered(now float64, v *visit) {
+func (d *proxy) answered(now float64, v *visit) {
 	d.spend(now)
 	v.answer.Crowded, v.answer.Alone = !d.room(), d.inFlight <= 1
 	d.inFlight--
@@ -107,7 +107,7 @@ func (d *door) answered(now float64, v *visit) {
 }
 
 // next returns the next visit in line if there is a place for it, or nil.
-func (d *door) next(now float64) *visit {
+func (d *proxy) next(now float64) *visit {
 	if d.line.Len() == 0 || !d.room() {
 		return nil
 	}
@@ -117,13 +117,13 @@ func (d *door) next(now float64) *visit {
 }
 
 // bind changes the upper bound of the gate's limit; 0: that of the connections.
-func (d *door) bind(now float64, most float64) {
+func (d *proxy) bind(now float64, most float64) {
 	d.spend(now)
 	d.gate.Bound(cmp.Or(int(most), connections))
 }
 
 // take returns the usage since the last call.
-func (d *door) take(now float64) usage {
+func (d *proxy) take(now float64) usage {
 	d.spend(now)
 	u := d.used
 	d.used = usage{}

@@ -21,11 +21,11 @@ const (
 	journalMax = 4 << 20
 )
 
-// A keeper saves the core's state in the background.
+// A saver saves the core's state in the background.
 //
 // Owned by its goroutine; the figures are atomic.
-type keeper struct {
-	mind  *mind
+type saver struct {
+	mind  *lockedCore
 	store *state.Store
 	every time.Duration
 	log   *slog.Logger
@@ -42,12 +42,12 @@ type keeper struct {
 
 // openKeeper restores m from the files at cfg.StateFile, logs what was found and starts
 // the journal. The error says why the path cannot be used.
-func openKeeper(now time.Time, cfg *config.Config, m *mind, log *slog.Logger) (*keeper, error) {
+func openKeeper(now time.Time, cfg *config.Config, m *lockedCore, log *slog.Logger) (*saver, error) {
 	store, found, err := state.Open(now, cfg.StateFile)
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{mind: m, store: store, every: cfg.StateEvery, log: log}
+	k := &saver{mind: m, store: store, every: cfg.StateEvery, log: log}
 	for _, remark := range found.Remarks {
 		log.Warn("State is damaged: " + remark)
 	}
@@ -77,7 +77,7 @@ func openKeeper(now time.Time, cfg *config.Config, m *mind, log *slog.Logger) (*
 
 // damaged logs which parts of the image could not be read, and keeps a copy of it, since
 // the next image lacks them.
-func (k *keeper) damaged(now time.Time, damages []*core.Damage) error {
+func (k *saver) damaged(now time.Time, damages []*core.Damage) error {
 	if len(damages) == 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (k *keeper) damaged(now time.Time, damages []*core.Damage) error {
 }
 
 // save writes the image.
-func (k *keeper) save(now time.Time) error {
+func (k *saver) save(now time.Time) error {
 	k.tried = now
 	k.mind.mu.Lock()
 	anew := k.mind.anew
@@ -119,7 +119,7 @@ func (k *keeper) save(now time.Time) error {
 }
 
 // setAside keeps the old image under another name, since another time has begun.
-func (k *keeper) setAside(now time.Time) {
+func (k *saver) setAside(now time.Time) {
 	if aside, err := k.store.SetAside(now, "before"); err != nil {
 		k.log.Warn("The previous state could not be kept", "error", err)
 	} else {
@@ -129,7 +129,7 @@ func (k *keeper) setAside(now time.Time) {
 
 // look writes the journal, saves when it is due, and logs once when the disk accepts no
 // writes, and when it does again.
-func (k *keeper) look(now time.Time) {
+func (k *saver) look(now time.Time) {
 	fault := k.store.Flush()
 	if k.due(now, k.store.Figures()) {
 		fault = errors.Join(k.save(now), fault)
@@ -144,14 +144,14 @@ func (k *keeper) look(now time.Time) {
 }
 
 // trouble logs once that the disk accepts no writes.
-func (k *keeper) trouble(fault error) {
+func (k *saver) trouble(fault error) {
 	if !k.troubled.Swap(true) {
 		k.log.Warn("State cannot be written, will try again", "error", fault)
 	}
 }
 
 // health returns the keeper's health: DOWN while new knowledge would not survive a restart.
-func (k *keeper) health() any {
+func (k *saver) health() any {
 	status := "UP"
 	if k.troubled.Load() {
 		status = "DOWN"
@@ -162,7 +162,7 @@ func (k *keeper) health() any {
 }
 
 // due reports whether an image must be written.
-func (k *keeper) due(now time.Time, figures state.Figures) bool {
+func (k *saver) due(now time.Time, figures state.Figures) bool {
 	if k.tried.After(k.savedAt) {
 		return now.Sub(k.tried) >= retryPause
 	}
@@ -173,7 +173,7 @@ func (k *keeper) due(now time.Time, figures state.Figures) bool {
 }
 
 // close saves for the last time, after the last snapshot.
-func (k *keeper) close(now time.Time) {
+func (k *saver) close(now time.Time) {
 	if err := k.save(now); err != nil {
 		k.log.Warn("State cannot be written at shutdown; the journal has what was learned", "error", err)
 	}

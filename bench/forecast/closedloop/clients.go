@@ -23,11 +23,11 @@ type arrival struct {
 	tries int8    // that were in vain before it
 }
 
-// A crowd is the clients. It returns the requests of one second after another. They are
+// A clients is the clients. It returns the requests of one second after another. They are
 // known when the second begins, since no client retries within a second.
 //
 // Owned by its run.
-type crowd struct {
+type clients struct {
 	demand  *Demand
 	retry   float64 // probability of a retry
 	arrive  *rand.Rand
@@ -36,13 +36,13 @@ type crowd struct {
 	all     []arrival
 }
 
-func newCrowd(s *Scenario) *crowd {
-	return &crowd{demand: &s.Demand, retry: s.Retry, arrive: newRand(s.Seed, streamArrivals), client: newRand(s.Seed, streamClients)}
+func newCrowd(s *Scenario) *clients {
+	return &clients{demand: &s.Demand, retry: s.Retry, arrive: newRand(s.Seed, streamArrivals), client: newRand(s.Seed, streamClients)}
 }
 
 // second returns the arrivals in [k, k+1), in order, and how many are first requests. The
 // slice is valid until the next call.
-func (c *crowd) second(k int) (all []arrival, first int) {
+func (c *clients) second(k int) (all []arrival, first int) {
 	c.all = c.all[:0]
 	if step := c.demand.Step; step < time.Second {
 		parts := int(time.Second / step)
@@ -63,7 +63,7 @@ func (c *crowd) second(k int) (all []arrival, first int) {
 }
 
 // draw appends the first requests of [from, from+width), uniformly distributed, in order.
-func (c *crowd) draw(from, width, rate float64) {
+func (c *clients) draw(from, width, rate float64) {
 	n := count(c.arrive, rate*width, c.demand.Dispersion)
 	begin, sum := len(c.all), 0.0
 	for range n {
@@ -80,7 +80,7 @@ func (c *crowd) draw(from, width, rate float64) {
 }
 
 // failed plans a retry of a, which was refused or whose client gave up at now.
-func (c *crowd) failed(now float64, a arrival) {
+func (c *clients) failed(now float64, a arrival) {
 	if c.retry == 0 || a.tries >= triesMax || c.client.Float64() >= c.retry {
 		return
 	}

@@ -18,10 +18,10 @@ const (
 	changesPerPause = 20          // most log lines about recommendations in a replay; further ones are counted
 )
 
-// A voice logs the results of snapshots, without a line for each.
+// A resultLog logs the results of snapshots, without a line for each.
 //
 // Safe for concurrent use: mu guards the counts.
-type voice struct {
+type resultLog struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
@@ -33,7 +33,7 @@ type voice struct {
 }
 
 // refuse counts a snapshot that was not learned from. why is its fault; for core.Failed the stack.
-func (v *voice) refuse(r core.Result, why string) {
+func (v *resultLog) refuse(r core.Result, why string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.refused[r]++
@@ -41,7 +41,7 @@ func (v *voice) refuse(r core.Result, why string) {
 }
 
 // changed logs a recommendation that differs from the previous one.
-func (v *voice) changed(c *core.Change) {
+func (v *resultLog) changed(c *core.Change) {
 	v.mu.Lock()
 	v.changes++
 	quiet := v.changes > changesPerPause
@@ -59,7 +59,7 @@ func (v *voice) changed(c *core.Change) {
 // stores logs when proxies have stores of their own, and the number of those that share
 // the limit changes. 0 means that the proxy shares its store, or that its part is
 // unknown.
-func (v *voice) stores(sharers int) {
+func (v *resultLog) stores(sharers int) {
 	if sharers == 0 {
 		return
 	}
@@ -73,13 +73,13 @@ func (v *voice) stores(sharers int) {
 }
 
 // run logs once a second what was refused, until ctx ends.
-func (v *voice) run(ctx context.Context) {
+func (v *resultLog) run(ctx context.Context) {
 	every.Pause(ctx.Done(), voicePause, func(time.Time) { v.say() })
 	v.say()
 }
 
 // say logs what has happened since the last call.
-func (v *voice) say() {
+func (v *resultLog) say() {
 	v.mu.Lock()
 	refused, latest, silent := v.refused, v.latest, v.silent
 	v.refused, v.latest = [core.ResultsN]int{}, [core.ResultsN]string{}

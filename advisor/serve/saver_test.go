@@ -142,7 +142,7 @@ func TestDiskAway(t *testing.T) {
 	log := new(testkit.Log)
 	now := time.Now()
 	// A keeper that is called with the times of the test.
-	k := &keeper{mind: r.mind, store: r.keeper.store, every: time.Hour, log: log.Logger(), savedAt: now, tried: now}
+	k := &saver{mind: r.mind, store: r.keeper.store, every: time.Hour, log: log.Logger(), savedAt: now, tried: now}
 	for i := range 5 {
 		k.look(now.Add(2*time.Hour + time.Duration(i)*retryPause))
 	}

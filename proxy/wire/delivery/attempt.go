@@ -11,8 +11,8 @@ import (
 	"weir/proxy/wire"
 )
 
-// A parcel is an entry that is being delivered.
-type parcel struct {
+// A attempt is an entry that is being delivered.
+type attempt struct {
 	d     *Dispatcher
 	queue deferred.Queue
 	lease deferred.Lease
@@ -24,7 +24,7 @@ type parcel struct {
 }
 
 // withdraw returns the entry unchanged to its line, if no part of it was sent.
-func (p *parcel) withdraw(now time.Time) {
+func (p *attempt) withdraw(now time.Time) {
 	if p.delivery != nil && p.delivery.Fate.Withdraw() {
 		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: p.e.Due})
 	}
@@ -34,14 +34,14 @@ func (p *parcel) withdraw(now time.Time) {
 const placePause = time.Second
 
 // pause returns the entry to its line for a while, because there is no place for its client.
-func (p *parcel) pause(now time.Time, clients int) {
+func (p *attempt) pause(now time.Time, clients int) {
 	after := time.Duration((1 + rand.Float64()*float64(clients)) * float64(placePause))
 	p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(after)})
 }
 
 // request returns the stored request with the length of its body, and the field lines to add for
 // the target: the number of the attempt, and an Idempotency-Key if the client has sent none.
-func (p *parcel) request() (request, added []byte) {
+func (p *attempt) request() (request, added []byte) {
 	e := p.e
 	request = make([]byte, 0, len(e.Head)+len(e.Body)+32)
 	request = append(request, e.Head...)
@@ -55,7 +55,7 @@ func (p *parcel) request() (request, added []byte) {
 }
 
 // done handles the end of the delivery. It is called on a loop.
-func (p *parcel) done(now time.Time, w *wire.Delivered) {
+func (p *attempt) done(now time.Time, w *wire.Delivered) {
 	if w.Refused {
 		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(w.After)})
 		return
@@ -76,7 +76,7 @@ func (p *parcel) done(now time.Time, w *wire.Delivered) {
 
 // attempted completes the settlement of an attempt, and reports whether the entry is given up.
 // after is the time until the next attempt.
-func (p *parcel) attempted(now time.Time, s *deferred.Settlement, after time.Duration) (gaveUp bool) {
+func (p *attempt) attempted(now time.Time, s *deferred.Settlement, after time.Duration) (gaveUp bool) {
 	s.Attempt = true
 	switch s.To {
 	case deferred.Waiting:
@@ -101,7 +101,7 @@ func lastOf(l *deferred.Last) any {
 
 // settle settles the entry. If its final state is to be called back, the callback is stored
 // first.
-func (p *parcel) settle(now time.Time, s *deferred.Settlement) {
+func (p *attempt) settle(now time.Time, s *deferred.Settlement) {
 	s.Lease = p.lease
 	s.Done = func(err error) { // the queue logs its failures
 		if err == nil {
@@ -113,7 +113,7 @@ func (p *parcel) settle(now time.Time, s *deferred.Settlement) {
 		p.queue.Settle(now, s)
 		return
 	}
-	p.d.aside(func() {
+	p.d.inBackground(func() {
 		p.d.announce(p.queue, settled(p.e, s))
 		p.queue.Settle(now, s)
 	})

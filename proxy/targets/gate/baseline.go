@@ -7,8 +7,8 @@ const (
 	knownStep, knownMax = 50, 600
 )
 
-// calm is the distribution of answer times when nothing waits.
-type calm struct {
+// baseline is the distribution of answer times when nothing waits.
+type baseline struct {
 	shape
 	known float64 // answers it is based on; 0: it is not known
 	few   float64 // requests in flight when it was learned
@@ -17,7 +17,7 @@ type calm struct {
 // learn updates calm if no window had fewer in flight, or if clearly fewer were in flight
 // than can be worked on.
 func (g *Gate) learn(r *reading) {
-	c := &g.calm
+	c := &g.baseline
 	fewer := r.mean <= max(1.1*c.few, .7*g.atWork)
 	if c.known > 0 && !fewer && (c.known >= knownStep || r.waiting >= r.noise) {
 		return

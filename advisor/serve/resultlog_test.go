@@ -12,7 +12,7 @@ import (
 // Refused snapshots are logged in one line per reason.
 func TestVoice(t *testing.T) {
 	log := new(testkit.Log)
-	v := &voice{log: log.Logger()}
+	v := &resultLog{log: log.Logger()}
 	v.say()
 	for range 1000 {
 		v.refuse(core.Old, "the last one")
@@ -39,7 +39,7 @@ func TestVoice(t *testing.T) {
 // Each change of the recommendation is logged, up to a number per second.
 func TestVoiceOfChanges(t *testing.T) {
 	log := new(testkit.Log)
-	v := &voice{log: log.Logger()}
+	v := &resultLog{log: log.Logger()}
 	c := &core.Change{
 		At: monday, From: policy.Limit{Algorithm: "sliding", Limit: 1000, Window: 60}, Reason: "forecast=50 req/s",
 		To: policy.Limit{Algorithm: "token", Capacity: 200, FillRate: 50}, Confidence: 0.456,

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"time"
+
+	"weir/internal/program/service"
+	"weir/proxy/ask/port"
+	"weir/proxy/config"
+	"weir/proxy/control/adaptive"
+	"weir/proxy/control/admin"
+	"weir/proxy/store"
+	"weir/proxy/store/simredis"
+	"weir/proxy/wire"
+	"weir/proxy/wire/delivery"
+)
+
+// A proxy is everything that run sets up.
+type proxy struct {
+	*service.Env
+	config    *config.Config
+	store     store.Store     // makes the decisions
+	local     *simredis.Store // the same without a shared store
+	limits    *admin.Limits
+	rules     *admin.Rules
+	policies  *admin.Policies
+	targets   *targets
+	templates *admin.Templates
+	socks     *sockets
+	port      *port.Port           // nil without DECISION_PORT
+	deferral  *delivery.Dispatcher // nil without DEFER_URL
+	limitFrom func() string        // says where the limit of the settings comes from
+	finish    time.Duration        // how long deliveries may take to finish when the proxy ends
+	front     *wire.Server         // nil until serve
+	adaptive  *adaptive.Adaptive   // follows the advisor; nil until serve
+}
+
+// shared reports whether other proxies use the store as well. If not, its documents end with
+// this process.
+func (p *proxy) shared() bool { return p.store != p.local }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"weir/internal/program/metric"
+	"weir/proxy/rules/keys"
+	"weir/proxy/store"
+	"weir/proxy/store/postgres"
+	"weir/proxy/store/redis"
+	"weir/proxy/store/remote"
+)
+
+// A sharedStore is a store that other proxies use as well.
+type sharedStore interface {
+	store.Store
+	Misconfigured() error
+	Register(set *metric.Set)
+}
+
+// connect returns the store that decides: Redis, PostgreSQL or a master if the settings
+// name one, otherwise the local store, which also serves STORE_FAILURE_MODE=local. A
+// shared store may be unavailable at first; until it is reached, STORE_FAILURE_MODE
+// applies. A store that cannot be used as configured is an error, unless STORE_START says
+// otherwise.
+func (p *proxy) connect() (store.Store, error) {
+	c, local := p.config, p.local
+	local.RegisterKeys(p.Metrics)
+	var shared sharedStore
+	var err error
+	switch {
+	case c.UsesRemote():
+		shared, err = open(c.Remote, remote.New, func(cfg *remote.Config) {
+			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendShown, p.Logger("RemoteStore")
+		})
+	case c.UsesPostgres():
+		shared, err = open(c.Postgres, postgres.New, func(cfg *postgres.Config) {
+			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendShown, p.Logger("PostgresClient")
+		})
+	case c.UsesRedis():
+		shared, err = open(c.Redis, redis.New, func(cfg *redis.Config) {
+			cfg.Local, cfg.ShowKey, cfg.Log = local, keys.AppendShown, p.Logger("RedisClient")
+		})
+	default:
+		local.Register(p.Metrics)
+		return local, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.StoreStart(shared.Misconfigured()); err != nil {
+		shared.Close()
+		return nil, err
+	}
+	shared.Register(p.Metrics)
+	return shared, nil
+}
+
+// open opens a shared store with its settings, which complete completes.
+func open[C any, S sharedStore](settings func() (C, error), start func(C) (S, error), complete func(*C)) (sharedStore, error) {
+	cfg, err := settings()
+	if err != nil {
+		return nil, err
+	}
+	complete(&cfg)
+	return start(cfg)
+}
